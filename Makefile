@@ -1,0 +1,44 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make:
+#   make demo   environment, install, the main job on embedded data
+#   make test   environment, install with the test tools, every test
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# One thread for BLAS: a small eigenproblem can take 80 times longer with the default threads.
+export OPENBLAS_NUM_THREADS = 1
+export OMP_NUM_THREADS = 1
+export MKL_NUM_THREADS = 1
+
+.PHONY: demo test lint types bench-kernels clean
+
+demo: .venv/demo.stamp
+	$(BIN)/condgrad demo
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/dev.stamp
+	$(BIN)/mypy
+
+bench-kernels: .venv/dev.stamp
+	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-columns=median,iqr,rounds
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "condgrad needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[all]'
+	touch $@
+
+.venv/dev.stamp: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[dev]'
+	touch $@ .venv/demo.stamp
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .benchmarks .hypothesis

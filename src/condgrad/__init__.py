@@ -1,0 +1,53 @@
+"""Projection-free convex optimisation.
+
+    min over W in a compact set of  Σ_t ω_t h_t(A_t W)
+
+with stochastic conditional gradient methods: losses, regularisers and constraints are terms, a method is a
+choice of estimators and sequences, and one loop runs them all. Start with `Problem`, `Term` and `solve`.
+"""
+
+from typing import Any
+
+from condgrad import domains, estimators, functions, maps, methods, schedules
+from condgrad.callbacks import Info, StopWhen
+from condgrad.errors import InputError, ProblemError
+from condgrad.methods import METHODS, Method
+from condgrad.problem import Problem, Term, Violation
+from condgrad.result import Result, Status, Trace
+from condgrad.solve import solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "Info",
+    "InputError",
+    "Method",
+    "Problem",
+    "ProblemError",
+    "Result",
+    "Status",
+    "StopWhen",
+    "Term",
+    "Trace",
+    "Violation",
+    "domains",
+    "estimators",
+    "functions",
+    "maps",
+    "methods",
+    "schedules",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Methods by their own name: ``condgrad.h_sag_v2(beta0=1.0)``."""
+    slug = name.replace("_", "-")
+    if slug in METHODS:
+        return METHODS[slug]
+    raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(slug.replace("-", "_") for slug in METHODS)]

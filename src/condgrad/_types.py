@@ -1,0 +1,42 @@
+"""The few types every module shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+Rows: TypeAlias = NDArray[np.int64] | slice
+"""Which rows of a term: integer ids (repeats allowed) or a slice with start and stop."""
+
+ALL = slice(None)
+"""Every row of a term."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """The scalars of one iteration, with the values of η and β one iteration before."""
+
+    k: int
+    eta: float
+    beta: float
+    rho: float
+    effort: float
+    eta_before: float
+    beta_before: float
+
+
+def pick(data: Array | float, at: Rows) -> Array | float:
+    """Per-row data of the rows `at`; a scalar serves every row."""
+    return data[at] if isinstance(data, np.ndarray) else data
+
+
+def span(at: Rows, size: int) -> tuple[int, int]:
+    """First and past-the-last row of a slice, for a term of `size` rows."""
+    assert isinstance(at, slice)
+    start, stop, _ = at.indices(size)
+    return start, stop

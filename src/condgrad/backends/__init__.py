@@ -1,0 +1,62 @@
+"""Compiled kernels, and the one place that decides who runs them.
+
+The contract (every name exists in `_reference`, slow and obvious, and in `_numba`, compiled):
+
+===========================  ====================================================================
+`fresh`                      keep the ids not seen yet, mark them, say how many are kept
+`forget`                     clear the marks of given ids
+`take`, `add_at`             x[index], x[index] += y with repeats counted each time
+`table_swap`                 overwrite table rows one after the other, return what changed
+`hash_swap`, `hash_grow`     the same for a table that holds only touched rows
+`triangle_gather/scatter`    rows of the triangle map at given ids
+`triangle_sweep/add`         the same for a contiguous range of ids
+`csr_gather/scatter`         drawn rows of a CSR matrix against a vector
+`dense_gather/scatter`       drawn rows of a dense matrix against a vector
+`row_gather`                 sums of drawn rows
+`rank_one_step`              W ← keep·W + c·u vᵀ in place
+`symmetrise`                 V ← (V + Vᵀ)/2 in place
+`lanczos`                    lowest Ritz pair of V, or of −VᵀV
+===========================  ====================================================================
+
+`ops` resolves to the compiled module where numba is installed and to the reference otherwise. It is
+loaded at the first use of a kernel, so that `import condgrad` stays quick. Set the environment
+variable `CONDGRAD_BACKEND` to `numba` or `reference` to choose.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from types import ModuleType
+from typing import Any
+
+
+class _Ops:
+    """Loads the kernels at first use."""
+
+    _module: ModuleType | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._module is None:
+            self._module = importlib.import_module(f"condgrad.backends._{backend()}")
+        kernel = getattr(self._module, name)
+        setattr(self, name, kernel)
+        return kernel
+
+
+def backend() -> str:
+    """Name of the kernels in use: ``"numba"`` or ``"reference"``."""
+    wanted = os.environ.get("CONDGRAD_BACKEND", "")
+    if wanted not in ("", "numba", "reference"):
+        raise ImportError(f"CONDGRAD_BACKEND is {wanted!r}: set it to 'numba' or 'reference'")
+    return wanted or ("numba" if importlib.util.find_spec("numba") else "reference")
+
+
+ops: Any = _Ops()
+
+
+def compile_seconds() -> float:
+    """Seconds spent compiling kernels in this process so far; 0 without numba."""
+    module = ops._module if isinstance(ops, _Ops) else None
+    return float(getattr(module, "compile_seconds", float)())

@@ -1,0 +1,332 @@
+"""Compiled kernels. The only file that imports numba.
+
+Free functions on contiguous arrays; each has a twin of the same name in `_reference`, where the
+documentation is. Nothing here checks its input: the maps and tables that call it have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numba.core import event
+
+from condgrad._types import Array
+
+_compiling = event.TimingListener()
+event.register("numba:compile", _compiling)
+
+
+def compile_seconds() -> float:
+    """Seconds spent compiling in this process so far."""
+    return float(_compiling.duration) if _compiling.done else 0.0
+
+
+@njit(cache=True)
+def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
+    for i in ids:
+        word, bit = i >> 6, np.uint64(1) << np.uint64(i & 63)
+        if seen[word] & bit == 0:
+            seen[word] |= bit
+            out[count] = i
+            count += 1
+            if count == out.size:
+                break
+    return count
+
+
+@njit(cache=True)
+def forget(ids: Array, seen: Array) -> None:
+    for i in ids:
+        seen[i >> 6] = 0
+
+
+@njit(cache=True)
+def take(x: Array, index: Array) -> Array:
+    out = np.empty(index.size, x.dtype)
+    for i in range(index.size):
+        out[i] = x[index[i]]
+    return out
+
+
+@njit(cache=True)
+def add_at(x: Array, index: Array, y: Array) -> None:
+    for i in range(index.size):
+        x[index[i]] += y[i]
+
+
+@njit(cache=True)
+def table_swap(table: Array, ids: Array, new: Array) -> Array:
+    delta = np.empty(new.size, new.dtype)
+    for i in range(ids.size):
+        old = table[ids[i]]
+        table[ids[i]] = new[i]
+        delta[i] = table[ids[i]]
+        delta[i] -= old
+    return delta
+
+
+@njit(cache=True)
+def _slot(keys: Array, i: int) -> int:
+    mask = keys.size - 1
+    h = np.uint64(i) * np.uint64(0x9E3779B97F4A7C15)
+    j = np.int64(h >> np.uint64(20)) & mask
+    while keys[j] != i and keys[j] != -1:
+        j = (j + 1) & mask
+    return j
+
+
+@njit(cache=True)
+def hash_swap(keys: Array, values: Array, ids: Array, new: Array) -> tuple[Array, int]:
+    delta = np.empty(new.size, new.dtype)
+    inserted = 0
+    for i in range(ids.size):
+        j = _slot(keys, ids[i])
+        if keys[j] == -1:
+            if new[i] == 0:
+                delta[i] = 0
+                continue
+            keys[j] = ids[i]
+            values[j] = 0
+            inserted += 1
+        old = values[j]
+        values[j] = new[i]
+        delta[i] = values[j]
+        delta[i] -= old
+    return delta, inserted
+
+
+@njit(cache=True)
+def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
+    new_keys = np.full(capacity, -1, np.int64)
+    new_values = np.zeros(capacity, values.dtype)
+    for i in range(keys.size):
+        if keys[i] != -1:
+            j = _slot(new_keys, keys[i])
+            new_keys[j] = keys[i]
+            new_values[j] = values[i]
+    return new_keys, new_values
+
+
+@njit(cache=True, inline="always")
+def _fold(n: int) -> tuple[int, int, int]:
+    others = n - 1
+    even = others % 2 == 0
+    width = others - 1 if even else others
+    return others * (others - 1) // 2, width, others - 1 if even else others - 2
+
+
+@njit(cache=True, inline="always")
+def _divide(a: int, b: int, inverse: float) -> int:
+    q = np.int64(a * inverse)
+    if q * b > a:
+        q -= 1
+    elif (q + 1) * b <= a:
+        q += 1
+    return q
+
+
+@njit(cache=True)
+def triangle_gather(W: Array, ids: Array) -> Array:
+    n = W.shape[0]
+    pairs, width, mirror = _fold(n)
+    by_pairs, by_width = 1.0 / pairs, 1.0 / width
+    out = np.empty(ids.size, W.dtype)
+    for i in range(ids.size):
+        q = _divide(ids[i], pairs, by_pairs)
+        rest = ids[i] - q * pairs
+        p = _divide(rest, width, by_width)
+        r = rest - p * width + p + 1
+        if r > n - 2:
+            r, p = r - (n - 2) + mirror - p, mirror - p
+        p += p >= q
+        r += r >= q
+        out[i] = W[q, p] + W[q, r] - W[p, r] - W[q, q]
+    return out
+
+
+@njit(cache=True)
+def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
+    n = G.shape[0]
+    pairs, width, mirror = _fold(n)
+    by_pairs, by_width = 1.0 / pairs, 1.0 / width
+    for i in range(ids.size):
+        if y[i] == 0:
+            continue
+        q = _divide(ids[i], pairs, by_pairs)
+        rest = ids[i] - q * pairs
+        p = _divide(rest, width, by_width)
+        r = rest - p * width + p + 1
+        if r > n - 2:
+            r, p = r - (n - 2) + mirror - p, mirror - p
+        p += p >= q
+        r += r >= q
+        G[q, p] += y[i]
+        G[q, r] += y[i]
+        G[p, r] -= y[i]
+        G[q, q] -= y[i]
+
+
+@njit(cache=True)
+def triangle_sweep(W: Array, start: int, stop: int) -> Array:
+    n = W.shape[0]
+    pairs, width, mirror = _fold(n)
+    out = np.empty(stop - start, W.dtype)
+    i = start
+    while i < stop:
+        q = i // pairs
+        rest = i - q * pairs
+        row = rest // width
+        c = rest - row * width
+        head = n - 2 - row
+        if c < head:
+            p, r, length = row, row + 1 + c, head - c
+        else:
+            p = mirror - row
+            r, length = p + 1 + c - head, width - c
+        length = min(length, stop - i)
+        p += p >= q
+        base = W[q, p] - W[q, q]
+        for t in range(r, r + length):
+            s = t + (t >= q)
+            out[i - start + t - r] = base + W[q, s] - W[p, s]
+        i += length
+    return out
+
+
+@njit(cache=True)
+def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
+    n = G.shape[0]
+    pairs, width, mirror = _fold(n)
+    i = start
+    while i < stop:
+        q = i // pairs
+        rest = i - q * pairs
+        row = rest // width
+        c = rest - row * width
+        head = n - 2 - row
+        if c < head:
+            p, r, length = row, row + 1 + c, head - c
+        else:
+            p = mirror - row
+            r, length = p + 1 + c - head, width - c
+        length = min(length, stop - i)
+        p += p >= q
+        total = 0.0
+        for t in range(r, r + length):
+            s = t + (t >= q)
+            v = y[i - start + t - r]
+            total += v
+            G[q, s] += v
+            G[p, s] -= v
+        G[q, p] += total
+        G[q, q] -= total
+        i += length
+
+
+@njit(cache=True)
+def csr_gather(indptr: Array, indices: Array, data: Array, x: Array, ids: Array) -> Array:
+    out = np.empty(ids.size, x.dtype)
+    for i in range(ids.size):
+        total = 0.0
+        for j in range(indptr[ids[i]], indptr[ids[i] + 1]):
+            total += data[j] * x[indices[j]]
+        out[i] = total
+    return out
+
+
+@njit(cache=True)
+def csr_scatter(G: Array, indptr: Array, indices: Array, data: Array, ids: Array, y: Array) -> None:
+    for i in range(ids.size):
+        if y[i] != 0:
+            for j in range(indptr[ids[i]], indptr[ids[i] + 1]):
+                G[indices[j]] += data[j] * y[i]
+
+
+@njit(cache=True)
+def dense_gather(X: Array, x: Array, ids: Array) -> Array:
+    out = np.empty(ids.size, x.dtype)
+    for i in range(ids.size):
+        row = X[ids[i]]
+        total = 0.0
+        for j in range(x.size):
+            total += row[j] * x[j]
+        out[i] = total
+    return out
+
+
+@njit(cache=True)
+def dense_scatter(G: Array, X: Array, ids: Array, y: Array) -> None:
+    for i in range(ids.size):
+        row = X[ids[i]]
+        for j in range(G.size):
+            G[j] += row[j] * y[i]
+
+
+@njit(cache=True)
+def row_gather(W: Array, ids: Array) -> Array:
+    out = np.empty(ids.size, W.dtype)
+    for i in range(ids.size):
+        total = 0.0
+        for j in range(W.shape[1]):
+            total += W[ids[i], j]
+        out[i] = total
+    return out
+
+
+@njit(cache=True)
+def rank_one_step(W: Array, keep: float, c: float, u: Array, v: Array) -> None:
+    for i in range(W.shape[0]):
+        a = c * u[i]
+        row = W[i]
+        for j in range(v.size):
+            row[j] = keep * row[j] + a * v[j]
+
+
+@njit(cache=True)
+def symmetrise(V: Array) -> None:
+    n = V.shape[0]
+    tile = 32
+    for I in range(0, n, tile):
+        for J in range(I, n, tile):
+            for i in range(I, min(I + tile, n)):
+                for j in range(max(J, i + 1), min(J + tile, n)):
+                    mean = 0.5 * (V[i, j] + V[j, i])
+                    V[i, j] = mean
+                    V[j, i] = mean
+
+
+@njit(cache=True)
+def lanczos(
+    V: Array, gram: bool, start: Array, steps: int, eps: float
+) -> tuple[Array, float, float, float, int]:
+    n = start.size
+    steps = min(steps, n)
+    Q = np.empty((steps, n), V.dtype)
+    T = np.zeros((steps, steps))
+    VT = V.T
+    q = (start / np.sqrt(np.dot(start, start))).astype(V.dtype)
+    before, scale, m = 0.0, 0.0, steps
+    for j in range(steps):
+        Q[j] = q
+        r = -np.dot(VT, np.dot(V, q)) if gram else np.dot(V, q)
+        a = np.dot(q, r)
+        basis = Q[: j + 1]
+        r = r - np.dot(np.dot(basis, r), basis)
+        r = r - np.dot(np.dot(basis, r), basis)
+        b = np.sqrt(np.dot(r, r))
+        T[j, j] = a
+        scale = max(scale, abs(a) + b + before)
+        if b <= 10.0 * eps * np.sqrt(n) * scale or j + 1 == steps:
+            m = j + 1
+            break
+        T[j, j + 1] = b
+        T[j + 1, j] = b
+        before = b
+        q = (r / b).astype(V.dtype)
+    _, S = np.linalg.eigh(np.ascontiguousarray(T[:m, :m]))
+    x = np.dot(np.ascontiguousarray(S[:, 0]).astype(V.dtype), Q[:m])
+    x = (x / np.sqrt(np.dot(x, x))).astype(V.dtype)
+    r = -np.dot(VT, np.dot(V, x)) if gram else np.dot(V, x)
+    value = np.dot(x, r)
+    r = (r - value * x).astype(V.dtype)
+    return x, value, np.sqrt(np.dot(r, r)), scale, m + 1

@@ -1,0 +1,205 @@
+"""The slow, obvious twin of every compiled kernel: plain NumPy and, where order matters, Python.
+
+Used where numba is not installed, and by the tests that hold the compiled kernels to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._types import Array
+
+
+def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
+    """Append to `out` the ids whose bit in `seen` is not set yet, setting it; stop when full."""
+    _, first = np.unique(ids, return_index=True)
+    ids = ids[np.sort(first)]
+    bit = np.uint64(1) << (ids & 63).astype(np.uint64)
+    ids = ids[(seen[ids >> 6] & bit) == 0][: out.size - count]
+    np.bitwise_or.at(seen, ids >> 6, np.uint64(1) << (ids & 63).astype(np.uint64))
+    out[count : count + ids.size] = ids
+    return count + int(ids.size)
+
+
+def forget(ids: Array, seen: Array) -> None:
+    """Clear the words of `seen` that hold the bits of `ids`."""
+    seen[ids >> 6] = 0
+
+
+def take(x: Array, index: Array) -> Array:
+    """x[index]."""
+    return x[index]
+
+
+def add_at(x: Array, index: Array, y: Array) -> None:
+    """x[index] += y, a repeated index counted every time."""
+    np.add.at(x, index, y)
+
+
+def table_swap(table: Array, ids: Array, new: Array) -> Array:
+    """Write ``table[ids[i]] = new[i]`` one after the other; return by how much each write changed it."""
+    delta = np.empty_like(new)
+    for i, row in enumerate(ids):
+        old = table[row]
+        table[row] = new[i]
+        delta[i] = new.dtype.type(table[row]) - new.dtype.type(old)
+    return delta
+
+
+def _slot(keys: Array, i: int) -> int:
+    """Where key i is, or the empty slot where it belongs: open addressing, linear probing."""
+    mask = keys.size - 1
+    j = (((i * 0x9E3779B97F4A7C15) % 2**64) >> 20) & mask
+    while keys[j] not in (i, -1):
+        j = (j + 1) & mask
+    return int(j)
+
+
+def hash_swap(keys: Array, values: Array, ids: Array, new: Array) -> tuple[Array, int]:
+    """`table_swap` for a hash table; absent keys count as 0 and a 0 is not stored for them."""
+    delta, inserted = np.zeros_like(new), 0
+    for i, row in enumerate(ids):
+        j = _slot(keys, int(row))
+        if keys[j] == -1:
+            if new[i] == 0:
+                continue
+            keys[j], values[j], inserted = row, 0, inserted + 1
+        old = values[j]
+        values[j] = new[i]
+        delta[i] = new.dtype.type(values[j]) - new.dtype.type(old)
+    return delta, inserted
+
+
+def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
+    """Copy a hash table into a larger one; `capacity` is a power of two."""
+    new_keys, new_values = np.full(capacity, -1, np.int64), np.zeros(capacity, values.dtype)
+    for key, value in zip(keys[keys != -1], values[keys != -1], strict=True):
+        j = _slot(new_keys, int(key))
+        new_keys[j], new_values[j] = key, value
+    return new_keys, new_values
+
+
+def triangle_address(n: int, ids: Array) -> tuple[Array, Array, Array]:
+    """The triples (p, q, r), p < r, of given row ids.
+
+    Rows are grouped by apex q. Within a group the pairs p < r of the other n − 1 vertices fill a
+    rectangle: rectangle row ρ holds the pairs (ρ, ·) and then the pairs (mirror − ρ, ·), which
+    together have the same length for every ρ. Two divisions therefore find a row, and both
+    parts are contiguous in r.
+    """
+    others = n - 1
+    width, mirror = (others - 1, others - 1) if others % 2 == 0 else (others, others - 2)
+    q, rest = np.divmod(ids, others * (others - 1) // 2)
+    p, c = np.divmod(rest, width)
+    r = p + 1 + c
+    over = r >= others
+    p = np.where(over, mirror - p, p)
+    r = np.where(over, p + r - (others - 1), r)
+    return p + (p >= q), q, r + (r >= q)
+
+
+def triangle_gather(W: Array, ids: Array) -> Array:
+    """z_l = W_pq + W_qr − W_pr − W_qq for the rows in `ids`."""
+    p, q, r = triangle_address(W.shape[0], ids)
+    return W[q, p] + W[q, r] - W[p, r] - W[q, q]
+
+
+def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
+    """G += Σ y_l a_l, the adjoint of `triangle_gather`."""
+    p, q, r = triangle_address(G.shape[0], ids)
+    for sign, i, j in ((1, q, p), (1, q, r), (-1, p, r), (-1, q, q)):
+        np.add.at(G, (i, j), sign * y)
+
+
+def triangle_sweep(W: Array, start: int, stop: int) -> Array:
+    """`triangle_gather` of the contiguous range of ids start … stop − 1."""
+    return triangle_gather(W, np.arange(start, stop))
+
+
+def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
+    """`triangle_scatter` of the contiguous range of ids start … stop − 1."""
+    triangle_scatter(G, np.arange(start, stop), y)
+
+
+def _csr_positions(indptr: Array, ids: Array) -> tuple[Array, Array]:
+    """Positions in `data` of the drawn rows, and which drawn row each belongs to."""
+    length = indptr[ids + 1] - indptr[ids]
+    owner = np.repeat(np.arange(ids.size), length)
+    offset = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
+    return indptr[ids][owner] + offset, owner
+
+
+def csr_gather(indptr: Array, indices: Array, data: Array, x: Array, ids: Array) -> Array:
+    """z_l = ⟨row l of the CSR matrix, x⟩ for the rows in `ids`."""
+    at, owner = _csr_positions(indptr, ids)
+    z: Array = np.bincount(owner, weights=data[at] * x[indices[at]], minlength=ids.size)
+    return z.astype(x.dtype)
+
+
+def csr_scatter(G: Array, indptr: Array, indices: Array, data: Array, ids: Array, y: Array) -> None:
+    """G += Σ y_l (row l of the CSR matrix)."""
+    at, owner = _csr_positions(indptr, ids)
+    np.add.at(G, indices[at], data[at] * y[owner])
+
+
+def dense_gather(X: Array, x: Array, ids: Array) -> Array:
+    """z_l = ⟨X_l, x⟩ for the rows in `ids`."""
+    return np.asarray(X[ids] @ x, dtype=x.dtype)
+
+
+def dense_scatter(G: Array, X: Array, ids: Array, y: Array) -> None:
+    """G += Σ y_l X_l."""
+    G += y @ X[ids]
+
+
+def row_gather(W: Array, ids: Array) -> Array:
+    """z_i = Σ_j W_ij for the rows in `ids`."""
+    return np.asarray(W[ids].sum(axis=1), dtype=W.dtype)
+
+
+def rank_one_step(W: Array, keep: float, c: float, u: Array, v: Array) -> None:
+    """W ← keep·W + c·u vᵀ in place."""
+    W *= W.dtype.type(keep)
+    W += np.outer(W.dtype.type(c) * u, v)
+
+
+def symmetrise(V: Array) -> None:
+    """V ← (V + Vᵀ)/2 in place."""
+    V[:] = 0.5 * (V + V.T)
+
+
+def lanczos(
+    V: Array, gram: bool, start: Array, steps: int, eps: float
+) -> tuple[Array, float, float, float, int]:
+    """Lowest Ritz pair of the symmetric V, or of −VᵀV where `gram` is set.
+
+    Full re-orthogonalisation, two passes a step; breakdown is judged relative to the size of the
+    matrix seen so far. Returns the unit vector x, its Rayleigh quotient, the residual
+    ‖Mx − ⟨x, Mx⟩x‖, an estimate of ‖M‖ and the number of products with M.
+    """
+
+    def product(x: Array) -> Array:
+        return -(V.T @ (V @ x)) if gram else V @ x
+
+    Q = [start / np.linalg.norm(start)]
+    diagonal: list[float] = []
+    off: list[float] = []
+    scale = 0.0
+    for j in range(min(steps, start.size)):
+        r = product(Q[-1])
+        diagonal.append(float(Q[-1] @ r))
+        basis = np.array(Q)
+        for _ in range(2):
+            r = r - (basis @ r) @ basis
+        b = float(np.linalg.norm(r))
+        scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
+        if b <= 10 * eps * np.sqrt(start.size) * scale or j + 1 == min(steps, start.size):
+            break
+        off.append(b)
+        Q.append((r / b).astype(V.dtype))
+    _, S = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    x = S[:, 0].astype(V.dtype) @ np.array(Q)
+    x = x / np.linalg.norm(x)
+    r = product(x)
+    value = float(x @ r)
+    return x, value, float(np.linalg.norm(r - value * x)), scale, len(Q) + 1

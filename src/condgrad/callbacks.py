@@ -1,0 +1,115 @@
+"""Callbacks: what may watch a run and stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from condgrad._types import Array, Params
+from condgrad.problem import Evaluation, Problem
+from condgrad.result import Status, Trace
+
+
+@dataclass
+class Info:
+    """What a callback sees after an iteration. Metrics are computed when first asked for."""
+
+    k: int
+    params: Params
+    W: Array
+    """The iterate W_{k+1}; copy it to keep it."""
+    seconds: float
+    epochs: float
+    lmo_calls: int
+    trace: Trace
+    problem: Problem = field(repr=False)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Objective and violations of the iterate."""
+        return self.problem.evaluate(self.W)
+
+    @property
+    def objective(self) -> float:
+        """Smooth and Lipschitz terms at the iterate."""
+        return self.evaluation.objective
+
+    @property
+    def infeasibility(self) -> float:
+        """Total infeasibility of the iterate."""
+        return self.evaluation.infeasibility
+
+
+class Callback(Protocol):
+    """Called after every iteration with the clock stopped; a `Status` or True stops the run."""
+
+    def __call__(self, info: Info) -> Any: ...
+
+
+class StopWhen:
+    """Stop when a test of `Info` holds, looked at every `every` iterations.
+
+    Examples
+    --------
+    >>> stop = StopWhen(lambda info: info.objective < 1.0, every=10)
+    """
+
+    def __init__(self, test: Callable[[Info], bool], every: int = 1) -> None:
+        self.test, self.every = test, every
+
+    def __call__(self, info: Info) -> Status | None:
+        return Status.STOPPED if info.k % self.every == 0 and self.test(info) else None
+
+
+class Progress:
+    """A live line of progress on the terminal, drawn by rich. Use it as a context manager.
+
+    Parameters
+    ----------
+    total : float
+        Where the run is meant to end, in the unit of `measure`.
+    measure : callable
+        How far the run is; default: iterations.
+    console : rich Console, optional
+        Where to draw; default: standard error.
+    """
+
+    def __init__(
+        self,
+        total: float,
+        measure: Callable[[Info], float] = lambda info: info.k,
+        console: Any = None,
+    ) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._measure = measure
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            console=console or Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=total)
+        self._rows = -1
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, info: Info) -> None:
+        if len(info.trace) != self._rows:
+            self._rows, last = len(info.trace), info.trace.last
+            text = f"k {info.k}  objective {last['objective']:.6g}"
+            self._bar.update(
+                self._task, description=f"{text}  infeasibility {last['infeasibility']:.3g}"
+            )
+        if info.k % 16 == 0:
+            self._bar.update(self._task, completed=self._measure(info))

@@ -1,0 +1,124 @@
+"""Extreme eigenvectors and singular vectors: one entry point each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from condgrad._types import Array
+from condgrad.backends import ops
+
+SMALL = 40
+"""Up to this side LAPACK answers faster than Lanczos."""
+CYCLES = 4
+"""Restarts a scheduled call may add where the residual check fails."""
+LOOSE = 0.1
+"""Residual, relative to the eigenvalue, that a scheduled call accepts."""
+TIGHT = 1e-9
+"""Residual, relative to the matrix, that a call for full accuracy accepts."""
+
+
+class Pair(NamedTuple):
+    """An extreme eigenpair and the products it took."""
+
+    value: float
+    vector: Array
+    products: int
+
+
+def lowest_eigpair(
+    V: Array,
+    *,
+    effort: float | None = None,
+    hint: Array | None = None,
+    rng: np.random.Generator | None = None,
+) -> Pair:
+    """Smallest eigenvalue of a symmetric V with its unit eigenvector.
+
+    Up to side 40 LAPACK answers. Above, Lanczos with ⌈effort · ln n⌉ steps starts from
+    W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of earlier
+    answers. While the residual exceeds a tenth of the eigenvalue it is restarted, up to four times.
+    Without `effort` it goes on until the residual is negligible, and LAPACK answers if it never is.
+    """
+    if V.shape[0] <= SMALL:
+        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
+        return Pair(float(values[0]), vectors[:, 0].astype(V.dtype, copy=False), 0)
+    rng = rng or np.random.default_rng(0)
+    start = _start(V.shape[0], V.dtype, rng, None if hint is None else (hint,))
+    pair = _lanczos(V, False, start, effort)
+    if pair is None:
+        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
+        return Pair(float(values[0]), vectors[:, 0].astype(V.dtype, copy=False), 0)
+    return pair
+
+
+def top_singular_pair(
+    V: Array,
+    *,
+    effort: float | None = None,
+    hint: Array | None = None,
+    rng: np.random.Generator | None = None,
+) -> tuple[float, Array, Array, int]:
+    """Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
+
+    Lanczos on the smaller of VᵀV and VVᵀ, as in `lowest_eigpair`.
+    """
+    if V.shape[0] < V.shape[1]:
+        value, v, u, products = top_singular_pair(
+            V.T, effort=effort, hint=None if hint is None else hint.T, rng=rng
+        )
+        return value, u, v, products
+    if V.shape[1] > SMALL:
+        rng = rng or np.random.default_rng(0)
+        start = _start(V.shape[1], V.dtype, rng, None if hint is None else (hint, hint.T))
+        pair = _lanczos(V, True, start, effort)
+        if pair is not None:
+            u = V @ pair.vector
+            value = float(np.linalg.norm(u))
+            unit = u / value if value > 0 else _first_axis(V.shape[0], V.dtype)
+            return value, unit, pair.vector, 2 * pair.products + 1
+    U, s, VT = scipy.linalg.svd(V, full_matrices=False, check_finite=False)
+    return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
+
+
+def _first_axis(n: int, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+    axis = np.zeros(n, dtype)
+    axis[0] = 1
+    return axis
+
+
+def _start(
+    n: int,
+    dtype: np.dtype,  # type: ignore[type-arg]
+    rng: np.random.Generator,
+    chain: tuple[Array, ...] | None,
+) -> Array:
+    """A random vector, drawn towards the range of the iterate where one is given."""
+    g = rng.standard_normal(n).astype(dtype)
+    x = g
+    for M in chain or ():
+        x = M @ x
+    length = np.linalg.norm(x)
+    if chain is None or not (length > 0 and np.isfinite(length)):
+        return g
+    return x / length + 0.1 * g / np.linalg.norm(g)
+
+
+def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair | None:
+    """Restarted Lanczos; None where full accuracy was asked for and not reached."""
+    n, eps = start.size, float(np.finfo(V.dtype).eps)
+    steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
+    products = 0
+    for _ in range(20 if effort is None else CYCLES):
+        x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps)
+        products += spent
+        if effort is None:
+            done = residual <= max(TIGHT, 50 * eps) * scale
+        else:
+            done = residual <= max(LOOSE * abs(value), 50 * eps * scale)
+        if done:
+            return Pair(float(value), x, products)
+        start = x
+    return None if effort is None else Pair(float(value), x, products)

@@ -1,0 +1,63 @@
+"""Products of domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.domains._base import Domain
+from condgrad.errors import ProblemError
+from condgrad.points.atoms import Atom, Blocks
+
+
+class Product(Domain):
+    """W_1 × W_2 × …; a point is one vector that holds the blocks one behind the other.
+
+    Use `condgrad.maps.Restricted` to apply a map to one block, and `block` to look at one.
+
+    Parameters
+    ----------
+    domains : sequence of Domain
+        The factors.
+    """
+
+    def __init__(self, domains: Sequence[Domain]) -> None:
+        self.domains = tuple(domains)
+        if not self.domains:
+            raise ProblemError("domains is empty: a product needs at least one factor")
+        lengths = [int(np.prod(d.shape)) for d in self.domains]
+        self._start = np.concatenate([[0], np.cumsum(lengths)])
+        self.shape = (int(self._start[-1]),)
+        self.diameter = float(np.sqrt(sum(d.diameter**2 for d in self.domains)))
+
+    def block(self, W: Array, i: int) -> Array:
+        """Block i of a point, in its own shape, as a view."""
+        return W[self._start[i] : self._start[i + 1]].reshape(self.domains[i].shape)
+
+    def lmo(
+        self,
+        v: Array,
+        *,
+        effort: float | None = None,
+        hint: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Atom:
+        return Blocks(
+            [
+                d.lmo(
+                    self.block(v, i),
+                    effort=effort,
+                    hint=None if hint is None else self.block(hint, i),
+                    rng=rng,
+                )
+                for i, d in enumerate(self.domains)
+            ]
+        )
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        return all(d.contains(self.block(W, i), tol) for i, d in enumerate(self.domains))
+
+    def center(self) -> Array:
+        return np.concatenate([d.center().reshape(-1) for d in self.domains])

@@ -1,0 +1,217 @@
+"""Domains of vectors, and the door for a user's own oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.domains._base import Domain, radius_of
+from condgrad.errors import ProblemError
+from condgrad.functions._base import row_data
+from condgrad.maps._base import dimension
+from condgrad.points.atoms import Atom, Coordinate, Full
+
+
+class Simplex(Domain):
+    r"""{w ≥ 0, Σ w = τ}.
+
+    Parameters
+    ----------
+    d : int
+        Length of w.
+    total : float, default 1
+        τ > 0.
+
+    Examples
+    --------
+    >>> Simplex(3).lmo(np.array([2.0, -1.0, 0.0])).dense()
+    array([0., 1., 0.])
+    """
+
+    def __init__(self, d: int, total: float = 1.0) -> None:
+        self.shape, self.total = (dimension("d", d),), radius_of("total", total)
+        self.diameter = self.total * np.sqrt(2) * (d > 1)
+
+    def lmo(self, v: Array, **_: Any) -> Atom:
+        return Coordinate(int(np.argmin(v)), self.total, self.shape)
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        slack = tol * self.total
+        return bool(W.min() >= -slack and abs(W.sum() - self.total) <= slack)
+
+    def center(self) -> Array:
+        return np.full(self.shape, self.total / self.shape[0])
+
+
+class L1Ball(Domain):
+    r"""{w : ‖w‖₁ ≤ r}.
+
+    Parameters
+    ----------
+    d : int
+        Length of w.
+    radius : float, default 1
+        r > 0.
+    """
+
+    def __init__(self, d: int, radius: float = 1.0) -> None:
+        self.shape, self.radius = (dimension("d", d),), radius_of("radius", radius)
+        self.diameter = 2 * self.radius
+
+    def lmo(self, v: Array, **_: Any) -> Atom:
+        i = int(np.argmax(np.abs(v)))
+        return Coordinate(i, -self.radius if v[i] > 0 else self.radius, self.shape)
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        return bool(np.abs(W).sum() <= self.radius * (1 + tol))
+
+    def center(self) -> Array:
+        return np.zeros(self.shape)
+
+
+class L2Ball(Domain):
+    r"""{w : ‖w‖₂ ≤ r}; for matrices the Frobenius ball.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of w.
+    radius : float, default 1
+        r > 0.
+    """
+
+    def __init__(self, shape: Any, radius: float = 1.0) -> None:
+        self.shape, self.radius = any_shape(shape), radius_of("radius", radius)
+        self.diameter = 2 * self.radius
+
+    def lmo(self, v: Array, **_: Any) -> Atom:
+        norm = float(np.linalg.norm(v))
+        return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
+
+    def center(self) -> Array:
+        return np.zeros(self.shape)
+
+
+class Box(Domain):
+    r"""{w : lower ≤ w ≤ upper}, entry by entry.
+
+    Parameters
+    ----------
+    lower, upper : float or array
+        Finite bounds, a number for all entries or one per entry.
+    shape : int or tuple of int, optional
+        Shape of w; needed where both bounds are numbers.
+    """
+
+    def __init__(self, lower: Any, upper: Any, shape: Any = None) -> None:
+        low, high = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+        row_data("lower", low.reshape(-1))
+        row_data("upper", high.reshape(-1))
+        if shape is None and low.ndim == high.ndim == 0:
+            raise ProblemError("shape is missing: give it where both bounds are numbers")
+        try:
+            self.shape = any_shape(np.broadcast_shapes(low.shape, high.shape) or shape)
+            if shape is not None:
+                self.shape = any_shape(shape)
+            self.lower = np.broadcast_to(low, self.shape).copy()
+            self.upper = np.broadcast_to(high, self.shape).copy()
+        except ValueError:
+            raise ProblemError(
+                f"lower {low.shape}, upper {high.shape} and shape {shape} do not fit together"
+            ) from None
+        if np.any(self.lower > self.upper):
+            raise ProblemError("lower exceeds upper in some entry: the box is empty, swap them")
+        self.diameter = float(np.linalg.norm(self.upper - self.lower))
+
+    def lmo(self, v: Array, **_: Any) -> Atom:
+        return Full(np.where(v > 0, self.lower, self.upper).astype(v.dtype, copy=False))
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
+        return bool(np.all(W >= self.lower - slack) and np.all(W <= self.upper + slack))
+
+    def center(self) -> Array:
+        return 0.5 * (self.lower + self.upper)
+
+
+class LinfBall(Box):
+    r"""{w : |w_i| ≤ r}.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Shape of w.
+    radius : float, default 1
+        r > 0.
+    """
+
+    def __init__(self, shape: Any, radius: float = 1.0) -> None:
+        self.radius = radius_of("radius", radius)
+        super().__init__(-self.radius, self.radius, shape)
+
+
+class Oracle(Domain):
+    """A domain known only by the user's own function.
+
+    Parameters
+    ----------
+    lmo : callable
+        Takes a direction v and returns the minimiser of ⟨v, s⟩ as an array shaped as v.
+    shape : int or tuple of int
+        Shape of the points.
+    diameter : float
+        max ‖u − v‖ over the set, or an upper bound.
+    contains : callable, optional
+        Membership test ``contains(W, tol) -> bool``; without it every point counts as inside.
+
+    Examples
+    --------
+    >>> domain = Oracle(lambda v: -np.sign(v), shape=3, diameter=2 * np.sqrt(3))
+    >>> domain.support(np.array([1.0, -2.0, 3.0]))
+    6.0
+    """
+
+    def __init__(
+        self,
+        lmo: Callable[[Array], Any],
+        shape: Any,
+        diameter: float,
+        contains: Callable[[Array, float], bool] | None = None,
+    ) -> None:
+        if not callable(lmo):
+            raise ProblemError("lmo is not callable: pass a function that maps v to a minimiser")
+        self._lmo, self._contains = lmo, contains
+        self.shape, self.diameter = any_shape(shape), radius_of("diameter", diameter)
+        self._answer(np.ones(self.shape))
+
+    def _answer(self, v: Array) -> Array:
+        s = np.asarray(self._lmo(v), dtype=v.dtype)
+        if s.shape != self.shape or not np.isfinite(s).all():
+            raise ProblemError(
+                f"lmo returned shape {s.shape} or a value that is not finite: it must return a "
+                f"finite array of shape {self.shape}"
+            )
+        return s
+
+    def lmo(self, v: Array, **_: Any) -> Atom:
+        return Full(self._answer(v))
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        return self._contains is None or bool(self._contains(W, tol))
+
+    def center(self) -> Array:
+        """Midpoint of two opposite answers of the oracle."""
+        v = np.ones(self.shape)
+        return 0.5 * (self._answer(v) + self._answer(-v))
+
+
+def any_shape(shape: Any) -> tuple[int, ...]:
+    """Check a shape; an integer is the length of a vector."""
+    sides = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return tuple(dimension("shape", s) for s in sides)

@@ -1,0 +1,33 @@
+"""The two errors condgrad raises on purpose, both `ValueError` and both one sentence with a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ProblemError(ValueError):
+    """A problem, a method or an option that cannot work; the message says what to change."""
+
+
+class InputError(ValueError):
+    """A file that cannot be read as what it should be.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    reason : str
+        What is wrong, in one line.
+    line : int, optional
+        Line number, counted from 1, where the fault is.
+
+    Examples
+    --------
+    >>> str(InputError("g.edges", "expected 'u v w'", line=3))
+    "g.edges:3: expected 'u v w'"
+    """
+
+    def __init__(self, path: str | Path, reason: str, line: int | None = None) -> None:
+        self.path, self.reason, self.line = Path(path), " ".join(reason.split()), line
+        where = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: {self.reason}")

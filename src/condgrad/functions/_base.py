@@ -1,0 +1,151 @@
+"""What a function on images must offer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.errors import ProblemError
+
+ROUNDING = 1e-9
+"""Relative slack within which a point counts as inside a set and a slope as inside dom h*."""
+
+
+def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
+    """Check one piece of per-row data: a number for all rows, or one number a row."""
+    try:
+        data = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ProblemError(f"{name} is not numeric: pass a number or one number per row") from None
+    if data.ndim > 1:
+        raise ProblemError(
+            f"{name} has shape {data.shape}: pass a number or a one-dimensional array, one entry "
+            "per row of the term"
+        )
+    if np.isnan(data).any() or (finite and np.isinf(data).any()):
+        raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
+    return data.copy() if data.ndim else float(data)
+
+
+def positive(name: str, value: Any) -> float:
+    """Check a positive finite number."""
+    number = row_data(name, value)
+    if not isinstance(number, float) or number <= 0:
+        raise ProblemError(f"{name} is {value!r}: it must be one positive number")
+    return number
+
+
+class Function(ABC):
+    r"""A convex function of the images z of a term, h(z) = Σ_l h_l(z_l) where it is separable.
+
+    `slope` is what the methods use: the derivative of a smooth function, and the gradient of the
+    Moreau envelope of a proximable one. `at` says which rows `z` belongs to, so that per-row data
+    follows; it can only be given where the function is separable.
+    """
+
+    smooth: ClassVar[bool]
+    separable: ClassVar[bool] = True
+    indicator: ClassVar[bool] = False
+    size: int | None = None
+    """Number of rows, where per-row data fixes it."""
+
+    @abstractmethod
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        """h(z), summed over the rows given; infinite outside the domain."""
+
+    @abstractmethod
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r"""argmin_u h(u) + ‖u − z‖²/(2β)."""
+
+    @abstractmethod
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        r"""h*(y) = sup_z ⟨y, z⟩ − h(z), summed over the rows given; infinite outside dom h*."""
+
+    @abstractmethod
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """Derivative of the function (smooth) or of its Moreau envelope (proximable)."""
+
+    @abstractmethod
+    def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
+        """The function whose gradient is `slope`."""
+
+    def _fix_size(self, *data: Array | float) -> None:
+        sizes = {d.size for d in data if isinstance(d, np.ndarray)}
+        if len(sizes) > 1:
+            raise ProblemError(
+                f"{type(self).__name__} got per-row data of different lengths "
+                f"{sorted(sizes)}: give one entry per row, or one number for all rows"
+            )
+        self.size = sizes.pop() if sizes else None
+
+
+class Smooth(Function):
+    """A function with a Lipschitz derivative; `smoothness` is the constant L_f of one row."""
+
+    smooth: ClassVar[bool] = True
+    smoothness: float
+
+    @abstractmethod
+    def derivative(self, z: Array, at: Rows = ALL) -> Array:
+        """h'(z), row by row."""
+
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """h'(z): a smooth function needs no smoothing, β plays no part."""
+        return self.derivative(z, at)
+
+    def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
+        """h(z): a smooth function needs no smoothing, β plays no part."""
+        return self.value(z, at)
+
+
+class Proximable(Function):
+    r"""A function smoothed through its prox.
+
+    .. math:: h_β(z) = \min_u h(u) + \tfrac{1}{2β}\|u - z\|^2
+              = \sup_y ⟨y, z⟩ - h^*(y) - \tfrac{β}{2}\|y\|^2, \qquad
+              ∇h_β(z) = (z - \mathrm{prox}_{βh}(z))/β
+
+    `lipschitz` is the constant L_g of one row (of the whole function where it is not separable),
+    infinite for indicators. For indicators the prox is the projection and β plays no part.
+
+    References
+    ----------
+    .. [1] Y. Nesterov, "Smooth minimization of non-smooth functions", Math. Program. 103, 2005.
+    .. [2] G. Dresdner et al., "Faster one-sample stochastic conditional gradient method for
+       composite convex minimization", AISTATS 2022, section 3.1.
+    """
+
+    smooth: ClassVar[bool] = False
+    lipschitz: float = np.inf
+
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """(z − prox_{βh}(z))/β; it always lies in dom h*."""
+        return (z - self.prox(z, beta, at)) / z.dtype.type(beta)
+
+    def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
+        """Moreau envelope h_β(z); dist²/(2β) for an indicator."""
+        u = self.prox(z, beta, at)
+        penalty = float(np.sum(np.square(z - u), dtype=np.float64)) / (2 * beta)
+        return penalty if self.indicator else self.value(u, at) + penalty
+
+    def residual(self, z: Array, at: Rows = ALL) -> Array:
+        """z − proj(z): how each image misses the set. Meaningful for indicators only."""
+        return z - self.prox(z, 1.0, at)
+
+    def distance(self, z: Array, at: Rows = ALL) -> float:
+        """Euclidean distance of z from the set of an indicator."""
+        return float(np.linalg.norm(self.residual(z, at)))
+
+
+class Indicator(Proximable):
+    """0 on a closed convex set, infinite elsewhere."""
+
+    indicator: ClassVar[bool] = True
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        """0 where z lies in the set up to rounding, infinite elsewhere."""
+        inside = self.distance(z, at) <= ROUNDING * (1 + float(np.linalg.norm(z)))
+        return 0.0 if inside else np.inf

@@ -1,0 +1,125 @@
+"""Functions that do not separate over rows: they are always taken in full (setting S1)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.errors import ProblemError
+from condgrad.functions._base import ROUNDING, Indicator, Proximable, positive, row_data
+
+
+class L2Ball(Indicator):
+    r"""Indicator of ‖z − c‖₂ ≤ r.
+
+    Parameters
+    ----------
+    radius : float
+        r > 0.
+    center : float or array, default 0
+        c.
+    """
+
+    separable: ClassVar[bool] = False
+
+    def __init__(self, radius: float, center: Any = 0.0) -> None:
+        self.radius, self.center = positive("radius", radius), row_data("center", center)
+        self._fix_size(self.center)
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r = z - self.center
+        norm = float(np.linalg.norm(r))
+        return (
+            z if norm <= self.radius else (self.center + r * (self.radius / norm)).astype(z.dtype)
+        )
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        return float(np.sum(self.center * y)) + self.radius * float(np.linalg.norm(y))
+
+
+class L2Norm(Proximable):
+    r"""h(z) = λ ‖z − c‖₂.
+
+    Parameters
+    ----------
+    scale : float, default 1
+        λ > 0.
+    center : float or array, default 0
+        c.
+    """
+
+    separable: ClassVar[bool] = False
+
+    def __init__(self, scale: float = 1.0, center: Any = 0.0) -> None:
+        self.scale, self.center = positive("scale", scale), row_data("center", center)
+        self._fix_size(self.center)
+        self.lipschitz = self.scale
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return self.scale * float(np.linalg.norm(z - self.center))
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r = z - self.center
+        norm = float(np.linalg.norm(r))
+        shrink = max(0.0, 1 - beta * self.scale / norm) if norm > 0 else 0.0
+        return (self.center + shrink * r).astype(z.dtype, copy=False)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        inside = float(np.linalg.norm(y)) <= self.scale * (1 + ROUNDING)
+        return float(np.sum(self.center * y)) if inside else np.inf
+
+
+class SecondOrder(Indicator):
+    r"""Indicator of the second-order cone {(t, x) : ‖x‖₂ ≤ t}; the first image is t."""
+
+    separable: ClassVar[bool] = False
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        t, norm = float(z[0]), float(np.linalg.norm(z[1:]))
+        if norm <= t:
+            return z
+        if norm <= -t:
+            return np.zeros_like(z)
+        out = np.empty_like(z)
+        out[0] = 0.5 * (t + norm)
+        out[1:] = z[1:] * (0.5 * (t + norm) / norm)
+        return out
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        """Indicator of the polar cone, ‖u‖ ≤ −s for y = (s, u)."""
+        norm = float(np.linalg.norm(y[1:]))
+        return 0.0 if norm <= -float(y[0]) + ROUNDING * (1 + norm) else np.inf
+
+
+class Simplex(Indicator):
+    r"""Indicator of the probability simplex {z ≥ 0, Σ z = total}.
+
+    Parameters
+    ----------
+    total : float, default 1
+        Sum of the entries.
+    """
+
+    separable: ClassVar[bool] = False
+
+    def __init__(self, total: float = 1.0) -> None:
+        self.total = positive("total", total)
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """Projection by sorting (Held, Wolfe, Crowder 1974)."""
+        return project_simplex(z, self.total)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        return self.total * float(np.max(y))
+
+
+def project_simplex(z: Array, total: float) -> Array:
+    """Euclidean projection onto {u ≥ 0, Σ u = total}."""
+    if z.size == 0:
+        raise ProblemError("an empty vector has no projection onto the simplex")
+    s = np.sort(z.astype(np.float64))[::-1]
+    excess = np.cumsum(s) - total
+    count = int(np.nonzero(s * np.arange(1, z.size + 1) > excess)[0][-1]) + 1
+    return np.maximum(z - excess[count - 1] / count, 0.0).astype(z.dtype, copy=False)

@@ -1,0 +1,158 @@
+"""Separable constraints and regularisers, used through their prox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows, pick
+from condgrad.errors import ProblemError
+from condgrad.functions._base import ROUNDING, Indicator, Proximable, positive, row_data
+from condgrad.functions.smooth import signs
+
+
+class Interval(Indicator):
+    r"""Indicator of lower_l ≤ z_l ≤ upper_l; either side may be infinite.
+
+    Parameters
+    ----------
+    lower, upper : float or array
+        Bounds, one number for all rows or one per row.
+
+    Examples
+    --------
+    >>> Interval(1, 5).distance(np.array([0.0, 3.0, 7.0]))  # sqrt(1 + 4)
+    2.23606797749979
+    """
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower = row_data("lower", lower, finite=False)
+        self.upper = row_data("upper", upper, finite=False)
+        self._fix_size(self.lower, self.upper)
+        if np.any(np.asarray(self.lower) > self.upper):
+            raise ProblemError("lower exceeds upper in some row: the interval is empty, swap them")
+        if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
+            raise ProblemError("lower is +inf or upper is -inf in some row: the interval is empty")
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        return np.clip(z, pick(self.lower, at), pick(self.upper, at)).astype(z.dtype, copy=False)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""
+        up, down = np.maximum(y, 0.0), np.maximum(-y, 0.0)
+        with np.errstate(invalid="ignore"):  # 0 · inf, which counts as 0
+            total = np.where(up > 0, up * pick(self.upper, at), 0.0) - np.where(
+                down > 0, down * pick(self.lower, at), 0.0
+            )
+        return float(np.sum(total, dtype=np.float64))
+
+
+class Equal(Interval):
+    """Indicator of z_l = b_l.
+
+    Parameters
+    ----------
+    value : float or array
+        b, one number for all rows or one per row.
+    """
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(row_data("value", value), value)
+
+
+class AtMost(Interval):
+    """Indicator of z_l ≤ b_l.
+
+    Parameters
+    ----------
+    bound : float or array
+        b, one number for all rows or one per row.
+    """
+
+    def __init__(self, bound: Any = 0.0) -> None:
+        super().__init__(-np.inf, row_data("bound", bound))
+
+
+class AtLeast(Interval):
+    """Indicator of z_l ≥ b_l.
+
+    Parameters
+    ----------
+    bound : float or array
+        b, one number for all rows or one per row.
+    """
+
+    def __init__(self, bound: Any = 0.0) -> None:
+        super().__init__(row_data("bound", bound), np.inf)
+
+
+class Absolute(Proximable):
+    r"""h_l(z) = λ |z − b_l|.
+
+    Parameters
+    ----------
+    target : float or array, default 0
+        b, one per row.
+    scale : float, default 1
+        λ > 0.
+    """
+
+    def __init__(self, target: Any = 0.0, scale: float = 1.0) -> None:
+        self.target, self.scale = row_data("target", target), positive("scale", scale)
+        self._fix_size(self.target)
+        self.lipschitz = self.scale
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return self.scale * float(np.sum(np.abs(z - pick(self.target, at)), dtype=np.float64))
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r, t = z - pick(self.target, at), beta * self.scale
+        return (z - np.clip(r, -t, t)).astype(z.dtype, copy=False)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        if np.any(np.abs(y) > self.scale * (1 + ROUNDING)):
+            return np.inf
+        return float(np.sum(pick(self.target, at) * y, dtype=np.float64))
+
+
+class L1(Absolute):
+    r"""h(z) = λ ‖z‖₁.
+
+    Parameters
+    ----------
+    scale : float, default 1
+        λ > 0.
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__(0.0, scale)
+
+
+class Hinge(Proximable):
+    r"""h_l(z) = max(0, 1 − t_l z), t_l ∈ {−1, 1}.
+
+    Parameters
+    ----------
+    labels : array
+        t, one per row, each −1 or 1.
+    """
+
+    lipschitz = 1.0
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = signs("labels", labels)
+        self._fix_size(self.labels)
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return float(np.sum(np.maximum(0.0, 1 - pick(self.labels, at) * z), dtype=np.float64))
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        t = pick(self.labels, at)
+        return (z + t * np.clip(1 - t * z, 0.0, beta)).astype(z.dtype, copy=False)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        p = pick(self.labels, at) * y
+        if np.any(p > ROUNDING) or np.any(p < -1 - ROUNDING):
+            return np.inf
+        return float(np.sum(np.clip(p, -1.0, 0.0), dtype=np.float64))

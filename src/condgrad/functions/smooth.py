@@ -1,0 +1,161 @@
+"""Smooth losses. All are separable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, xlogy
+
+from condgrad._types import ALL, Array, Rows, pick
+from condgrad.errors import ProblemError
+from condgrad.functions._base import ROUNDING, Smooth, positive, row_data
+
+
+class Linear(Smooth):
+    r"""h_l(z) = c_l z.
+
+    Parameters
+    ----------
+    c : float or array, default 1
+        Coefficient of each row.
+
+    Examples
+    --------
+    >>> Linear().value(np.array([2.0, 3.0]))
+    5.0
+    """
+
+    smoothness = 0.0
+
+    def __init__(self, c: Any = 1.0) -> None:
+        self.c = row_data("c", c)
+        self._fix_size(self.c)
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return float(np.sum(pick(self.c, at) * z, dtype=np.float64))
+
+    def derivative(self, z: Array, at: Rows = ALL) -> Array:
+        return np.full_like(z, pick(self.c, at))
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        return z - beta * pick(self.c, at)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        c = pick(self.c, at)
+        return 0.0 if np.all(np.abs(y - c) <= ROUNDING * (1 + np.abs(c))) else np.inf
+
+
+class Squared(Smooth):
+    r"""h_l(z) = (z − b_l)²/2. Note the half: Σ (z − b)² is a term of weight 2.
+
+    Parameters
+    ----------
+    target : float or array, default 0
+        b, one per row.
+    """
+
+    smoothness = 1.0
+
+    def __init__(self, target: Any = 0.0) -> None:
+        self.target = row_data("target", target)
+        self._fix_size(self.target)
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return 0.5 * float(np.sum(np.square(z - pick(self.target, at)), dtype=np.float64))
+
+    def derivative(self, z: Array, at: Rows = ALL) -> Array:
+        return (z - pick(self.target, at)).astype(z.dtype, copy=False)
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        return (z + beta * pick(self.target, at)) / (1 + beta)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
+
+
+class Logistic(Smooth):
+    r"""h_l(z) = log(1 + exp(−t_l z)), t_l ∈ {−1, 1}.
+
+    Parameters
+    ----------
+    labels : array
+        t, one per row, each −1 or 1.
+    """
+
+    smoothness = 0.25
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = signs("labels", labels)
+        self._fix_size(self.labels)
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        return float(np.sum(np.logaddexp(0.0, -pick(self.labels, at) * z), dtype=np.float64))
+
+    def derivative(self, z: Array, at: Rows = ALL) -> Array:
+        t = pick(self.labels, at)
+        return (-t * expit(-t * z)).astype(z.dtype, copy=False)
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """Bracketed Newton on u − z − β t σ(−tu) = 0; the root lies within β of z, towards t."""
+        t = pick(self.labels, at)
+        low, high = np.minimum(z, z + beta * t), np.maximum(z, z + beta * t)
+        u = 0.5 * (low + high)
+        for _ in range(60):
+            s = expit(-t * u)
+            excess = u - z - beta * t * s
+            low, high = np.where(excess < 0, u, low), np.where(excess < 0, high, u)
+            newton = u - excess / (1 + beta * s * (1 - s))
+            u = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+        return u
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        p = -pick(self.labels, at) * y
+        if np.any(p < -ROUNDING) or np.any(p > 1 + ROUNDING):
+            return np.inf
+        p = np.clip(p, 0.0, 1.0)
+        return float(np.sum(xlogy(p, p) + xlogy(1 - p, 1 - p), dtype=np.float64))
+
+
+class Huber(Smooth):
+    r"""h_l(z) = r²/2 where |r| ≤ δ, δ(|r| − δ/2) elsewhere, r = z − b_l.
+
+    Parameters
+    ----------
+    target : float or array, default 0
+        b, one per row.
+    delta : float, default 1
+        δ > 0.
+    """
+
+    smoothness = 1.0
+
+    def __init__(self, target: Any = 0.0, delta: float = 1.0) -> None:
+        self.target, self.delta = row_data("target", target), positive("delta", delta)
+        self._fix_size(self.target)
+
+    def value(self, z: Array, at: Rows = ALL) -> float:
+        r = np.abs(z - pick(self.target, at))
+        inner = np.minimum(r, self.delta)
+        return float(np.sum(inner * (r - 0.5 * inner), dtype=np.float64))
+
+    def derivative(self, z: Array, at: Rows = ALL) -> Array:
+        r = np.clip(z - pick(self.target, at), -self.delta, self.delta)
+        return r.astype(z.dtype, copy=False)
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r = z - pick(self.target, at)
+        return z - beta * np.clip(r / (1 + beta), -self.delta, self.delta)
+
+    def conjugate(self, y: Array, at: Rows = ALL) -> float:
+        if np.any(np.abs(y) > self.delta * (1 + ROUNDING)):
+            return np.inf
+        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
+
+
+def signs(name: str, value: Any) -> Array | float:
+    """Check labels −1 and 1."""
+    labels = row_data(name, value)
+    if not np.all(np.abs(labels) == 1):
+        raise ProblemError(f"{name} must be -1 or 1: recode them, for example with 2*y - 1")
+    return labels

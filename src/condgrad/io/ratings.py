@@ -1,0 +1,165 @@
+"""Ratings files in the MovieLens formats, and their numbering as entries of a matrix."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from condgrad.errors import InputError
+from condgrad.io import data_lines, decode, number, read_bytes, show
+
+_SEPARATORS = {"\t": "tab", "::": "'::'", ",": "comma"}
+_LONGEST_ID = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Ratings as they stand in the file: `users[k]` gave `items[k]` the rating `values[k]`."""
+
+    users: NDArray[np.str_]
+    items: NDArray[np.str_]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedRatings:
+    """Ratings as entries of an items x users matrix; `dropped` test ratings had no place in it."""
+
+    rows: NDArray[np.intp]
+    cols: NDArray[np.intp]
+    values: NDArray[np.float64]
+    test_rows: NDArray[np.intp] | None
+    test_cols: NDArray[np.intp] | None
+    test_values: NDArray[np.float64] | None
+    shape: tuple[int, int]
+    dropped: int
+
+
+def read_ratings(path: str | Path) -> Ratings:
+    """Read `user item rating [timestamp]` lines separated by tabs, commas or `::`.
+
+    The first line says which separator it is and may be a header: its rating is a word, and so
+    are its other fields. Blank lines are skipped and gzip is transparent.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Ratings
+        In the order of the file.
+    """
+    lines = list(data_lines(decode(path, read_bytes(path))))
+    if not lines:
+        raise InputError(path, "no ratings in the file")
+    first, head = lines[0]
+    separator = next((mark for mark in _SEPARATORS if mark in head), None)
+    if separator is None:
+        reason = "expected 'user item rating' separated by tabs, commas or '::'"
+        raise InputError(path, reason, first)
+    fields = [field.strip() for field in head.split(separator)[:3]]
+    if len(fields) == 3 and all(fields) and all(number(field) is None for field in fields):
+        del lines[0]
+    if not lines:
+        raise InputError(path, "no ratings after the header", first)
+    table = [line.split(separator) for _, line in lines]
+    try:
+        users = [row[0].strip() for row in table]
+        items = [row[1].strip() for row in table]
+        values = np.array([float(row[2]) for row in table])
+        good = bool(np.isfinite(values).all()) and not any("_" in row[2] for row in table)
+    except (ValueError, IndexError):
+        good = False
+    if not good or not all(0 < len(name) <= _LONGEST_ID for name in {*users, *items}):
+        for (line, _), row in zip(lines, table, strict=True):
+            _check(path, line, row, _SEPARATORS[separator])
+    pairs = dict(zip(zip(users, items, strict=True), range(len(lines)), strict=True))
+    if len(pairs) < len(lines):
+        _blame_repeat(path, [line for line, _ in lines], users, items)
+    return Ratings(np.array(users, dtype=np.str_), np.array(items, dtype=np.str_), values)
+
+
+def _check(path: str | Path, line: int, row: list[str], separator: str) -> None:
+    if len(row) < 3:
+        reason = f"expected 3 fields or more separated by {separator}, found {len(row)}"
+        raise InputError(path, reason, line)
+    for name, field in zip(("user", "item"), row, strict=False):
+        if not field.strip():
+            raise InputError(path, f"the {name} is empty", line)
+        if len(field.strip()) > _LONGEST_ID:
+            raise InputError(path, f"the {name} is longer than {_LONGEST_ID} characters", line)
+    value = number(row[2])
+    if value is None:
+        raise InputError(path, f"the rating {show(row[2])} is not a number", line)
+    if not math.isfinite(value):
+        raise InputError(path, f"the rating {show(row[2])} is not finite", line)
+
+
+def _blame_repeat(path: str | Path, numbers: list[int], users: list[str], items: list[str]) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for line, user, item in zip(numbers, users, items, strict=True):
+        first = seen.setdefault((user, item), line)
+        if first != line:
+            reason = f"user {show(user)} rated item {show(item)} before, on line {first}"
+            raise InputError(path, reason, line)
+
+
+def _positions(names: Iterable[str]) -> dict[str, int]:
+    unique = set(names)
+    if all(re.fullmatch("[+-]?[0-9]+", name) for name in unique):
+        return {name: k for k, name in enumerate(sorted(unique, key=lambda s: (int(s), s)))}
+    return {name: k for k, name in enumerate(sorted(unique))}
+
+
+def index_ratings(train: Ratings, test: Ratings | None = None) -> IndexedRatings:
+    """Number the items (rows) and users (columns) that have a training rating.
+
+    Ids are put in numeric order if all are integers, else in lexicographic order. Test ratings
+    of an item or by a user without a training rating are dropped and counted.
+
+    Parameters
+    ----------
+    train : Ratings
+        The ratings that define rows and columns.
+    test : Ratings, optional
+        Ratings held out.
+
+    Returns
+    -------
+    IndexedRatings
+        With `test_rows`, `test_cols` and `test_values` None where there is no `test`.
+
+    Examples
+    --------
+    >>> train = Ratings(np.array(["10", "9"]), np.array(["a", "b"]), np.array([3.0, 4.0]))
+    >>> indexed = index_ratings(train)
+    >>> indexed.rows.tolist(), indexed.cols.tolist(), indexed.shape
+    ([0, 1], [1, 0], (2, 2))
+    """
+    item_at, user_at = _positions(train.items.tolist()), _positions(train.users.tolist())
+    rows = np.array([item_at[name] for name in train.items.tolist()], dtype=np.intp)
+    cols = np.array([user_at[name] for name in train.users.tolist()], dtype=np.intp)
+    shape = (len(item_at), len(user_at))
+    if test is None:
+        return IndexedRatings(rows, cols, train.values, None, None, None, shape, 0)
+    test_rows = np.array([item_at.get(name, -1) for name in test.items.tolist()], dtype=np.intp)
+    test_cols = np.array([user_at.get(name, -1) for name in test.users.tolist()], dtype=np.intp)
+    kept = (test_rows >= 0) & (test_cols >= 0)
+    return IndexedRatings(
+        rows=rows,
+        cols=cols,
+        values=train.values,
+        test_rows=test_rows[kept],
+        test_cols=test_cols[kept],
+        test_values=test.values[kept],
+        shape=shape,
+        dropped=int(np.count_nonzero(~kept)),
+    )

@@ -1,0 +1,24 @@
+"""Linear maps W ↦ z = A W, never materialised."""
+
+from condgrad.maps._base import LinearMap
+from condgrad.maps.calculus import Restricted, Scaled, Stack
+from condgrad.maps.entries import AllEntries, Diagonal, Entries
+from condgrad.maps.inner import Inner, RowSums, Trace
+from condgrad.maps.sparse import DataMatrix, SparseStack
+from condgrad.maps.triangles import Triangles
+
+__all__ = [
+    "AllEntries",
+    "DataMatrix",
+    "Diagonal",
+    "Entries",
+    "Inner",
+    "LinearMap",
+    "Restricted",
+    "RowSums",
+    "Scaled",
+    "SparseStack",
+    "Stack",
+    "Trace",
+    "Triangles",
+]

@@ -1,0 +1,140 @@
+"""Maps made from maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows, pick, span
+from condgrad.errors import ProblemError
+from condgrad.maps._base import LinearMap
+
+if TYPE_CHECKING:
+    from condgrad.domains.product import Product
+
+
+class Stack(LinearMap):
+    """Several maps, one above the other: z = (A_1 W, A_2 W, …).
+
+    Parameters
+    ----------
+    maps : sequence of LinearMap
+        Maps of one and the same W.
+    """
+
+    def __init__(self, maps: Sequence[LinearMap]) -> None:
+        self.maps = tuple(maps)
+        if not self.maps:
+            raise ProblemError("maps is empty: a stack needs at least one map")
+        shapes = {m.shape for m in self.maps}
+        if len(shapes) > 1:
+            raise ProblemError(
+                f"maps act on W of different shapes {sorted(shapes)}: all must agree"
+            )
+        self.shape = self.maps[0].shape
+        self._first = np.concatenate([[0], np.cumsum([m.size for m in self.maps])])
+        self._place = np.concatenate([[0], np.cumsum([m.storage for m in self.maps])])
+        self.size, self.storage = int(self._first[-1]), int(self._place[-1])
+        self.row_norm = max(m.row_norm for m in self.maps)
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if isinstance(at, slice):
+            return np.concatenate([m.rows(W, part) for m, part, _ in self._parts(at)])
+        z = np.empty(at.size, W.dtype)
+        for m, part, where in self._parts(at):
+            z[where] = m.rows(W, part)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        for i, (m, part, where) in enumerate(self._parts(at)):
+            m.scatter(G[self._place[i] : self._place[i + 1]], part, np.ascontiguousarray(y[where]))
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        for i, m in enumerate(self.maps):
+            m.add_to(G[self._place[i] : self._place[i + 1]], weight, out)
+
+    def _parts(self, at: Rows) -> list[tuple[LinearMap, Rows, Any]]:
+        """For each map: its own rows among `at`, and where they stand in `at`."""
+        parts: list[tuple[LinearMap, Rows, Any]] = []
+        for m, first in zip(self.maps, self._first, strict=False):
+            if isinstance(at, slice):
+                start, stop = span(at, self.size)
+                low = int(np.clip(start - first, 0, m.size))
+                high = max(low, int(np.clip(stop - first, 0, m.size)))
+                offset = int(low + first - start)
+                parts.append((m, slice(low, high), slice(offset, offset + high - low)))
+            else:
+                where = np.nonzero((at >= first) & (at < first + m.size))[0]
+                parts.append((m, at[where] - first, where))
+        return parts
+
+
+class Scaled(LinearMap):
+    r"""z_l = c_l ⟨a_l, W⟩.
+
+    Parameters
+    ----------
+    map : LinearMap
+        The map to scale.
+    factor : float or array
+        c, one number for all rows or one per row.
+    """
+
+    def __init__(self, map: LinearMap, factor: Any) -> None:
+        data = np.asarray(factor, dtype=np.float64)
+        if data.shape not in ((), (map.size,)):
+            raise ProblemError(
+                f"factor has shape {data.shape}: pass a number or one number for each of the "
+                f"{map.size} rows"
+            )
+        if not np.isfinite(data).all():
+            raise ProblemError("factor contains NaN or infinity: remove or replace those entries")
+        self.map, self.factor = map, data.copy() if data.ndim else float(data)
+        self.size, self.storage, self.shape = map.size, map.storage, map.shape
+        self.row_norm = float(np.abs(data).max()) * map.row_norm
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        return (pick(self.factor, at) * self.map.rows(W, at)).astype(W.dtype, copy=False)
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        self.map.scatter(G, at, (pick(self.factor, at) * y).astype(G.dtype, copy=False))
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        self.map.add_to(G, weight, out)
+
+
+class Restricted(LinearMap):
+    """A map of one block of a `Product` domain.
+
+    Parameters
+    ----------
+    map : LinearMap
+        Map of the block.
+    product : condgrad.domains.Product
+        The domain whose points are the blocks, one behind the other.
+    block : int
+        Which block, counted from 0.
+    """
+
+    def __init__(self, map: LinearMap, product: Product, block: int) -> None:
+        if not 0 <= block < len(product.domains):
+            raise ProblemError(f"block is {block}: the product has {len(product.domains)} blocks")
+        if product.domains[block].shape != map.shape:
+            raise ProblemError(
+                f"map acts on shape {map.shape}, but block {block} has shape "
+                f"{product.domains[block].shape}: they must agree"
+            )
+        self.map, self._product, self._block = map, product, block
+        self.size, self.storage, self.shape = map.size, map.storage, product.shape
+        self.row_norm = map.row_norm
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        return self.map.rows(self._product.block(W, self._block), at)
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        self.map.scatter(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        self.map.add_to(G, weight, self._product.block(out, self._block))

@@ -1,0 +1,150 @@
+"""Maps that read entries of W."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.backends import ops
+from condgrad.errors import ProblemError
+from condgrad.maps._base import LinearMap, dimension, sides
+
+
+class AllEntries(LinearMap):
+    r"""Every entry of W, row by row: z_{(i,j)} = W_ij.
+
+    Parameters
+    ----------
+    shape : (int, int) or int
+        Shape of W; one integer for a square.
+
+    Examples
+    --------
+    >>> AllEntries(2).rows(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 2., 3., 4.])
+    """
+
+    row_norm = 1.0
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = sides("shape", shape)
+        self.size = self.storage = self.shape[0] * self.shape[1]
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        flat = W.reshape(-1)
+        return flat[at] if isinstance(at, slice) else ops.take(flat, at)
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if isinstance(at, slice):
+            G[at] += y
+        else:
+            ops.add_at(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G.reshape(self.shape)
+
+    def norm(self, symmetric: bool = False) -> float:
+        return 1.0
+
+
+class Entries(LinearMap):
+    r"""Chosen entries of W: z_l = W_{i_l j_l}.
+
+    The cotangent is one number per chosen entry, however large W is.
+
+    Parameters
+    ----------
+    rows, cols : array of int
+        Positions (i_l, j_l), counted from 0, without repeats.
+    shape : (int, int)
+        Shape of W.
+
+    See Also
+    --------
+    Entries.of : the pattern of a SciPy sparse matrix, in CSR order.
+    """
+
+    row_norm = 1.0
+
+    def __init__(self, rows: Any, cols: Any, shape: Any) -> None:
+        self.shape = sides("shape", shape)
+        i, j = np.asarray(rows), np.asarray(cols)
+        if i.ndim != 1 or i.shape != j.shape:
+            raise ProblemError(
+                f"rows has shape {i.shape} and cols {j.shape}: both must be vectors of one length"
+            )
+        if i.size == 0:
+            raise ProblemError("rows is empty: a term needs at least one entry of W")
+        if i.dtype.kind not in "iu" or j.dtype.kind not in "iu":
+            raise ProblemError("rows and cols must be integers: positions counted from 0")
+        if min(i.min(), j.min()) < 0 or i.max() >= self.shape[0] or j.max() >= self.shape[1]:
+            raise ProblemError(
+                f"rows or cols leave the matrix of shape {self.shape}: positions are counted from 0"
+            )
+        self._flat = i.astype(np.int64) * self.shape[1] + j
+        if np.unique(self._flat).size != i.size:
+            raise ProblemError("rows and cols name an entry twice: merge repeated entries first")
+        self.size = self.storage = i.size
+
+    @classmethod
+    def of(cls, pattern: Any) -> Entries:
+        """Entries stored in a SciPy sparse matrix; row l belongs to ``pattern.tocsr().data[l]``."""
+        if not sp.issparse(pattern):
+            raise ProblemError(
+                "pattern is not a SciPy sparse matrix: use Entries(rows, cols, shape)"
+            )
+        csr = pattern.tocsr()
+        i = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        return cls(i, csr.indices, csr.shape)
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        flat = self._flat[at] if isinstance(at, slice) else ops.take(self._flat, at)
+        z: Array = ops.take(W.reshape(-1), flat)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if isinstance(at, slice):
+            G[at] += y
+        else:
+            ops.add_at(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        ops.add_at(out.reshape(-1), self._flat, (weight * G).astype(out.dtype, copy=False))
+
+    def norm(self, symmetric: bool = False) -> float:
+        return 1.0
+
+
+class Diagonal(LinearMap):
+    r"""z_i = W_ii of a square W.
+
+    Parameters
+    ----------
+    n : int
+        Side of W.
+    """
+
+    row_norm = 1.0
+
+    def __init__(self, n: int) -> None:
+        self.size = self.storage = dimension("n", n)
+        self.shape = (self.size, self.size)
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        diagonal = np.einsum("ii->i", W)
+        return np.ascontiguousarray(diagonal[at])
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if isinstance(at, slice):
+            G[at] += y
+        else:
+            ops.add_at(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        np.einsum("ii->i", out)[:] += weight * G
+
+    def norm(self, symmetric: bool = False) -> float:
+        return 1.0

@@ -1,0 +1,141 @@
+"""Maps that take inner products and sums of W."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._types import ALL, Array, Rows, span
+from condgrad.backends import ops
+from condgrad.errors import ProblemError
+from condgrad.maps._base import LinearMap, dimension, real_numbers, sides
+
+
+class Inner(LinearMap):
+    r"""One row, z = ⟨C, W⟩.
+
+    Parameters
+    ----------
+    C : array or SciPy sparse matrix
+        Matrix (or vector, for vector problems) of the shape of W.
+    symmetric : bool, default False
+        Refuse a square C that is not symmetric. A spectrahedron reads only the symmetric part, so
+        an asymmetric C is more often a slip than a wish.
+    """
+
+    size = storage = 1
+
+    def __init__(self, C: Any, symmetric: bool = False) -> None:
+        if sp.issparse(C):
+            csr = sp.csr_array(C)
+            csr.sum_duplicates()
+            data = real_numbers("C", csr.data)
+            rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+            self._flat: Array | None = rows.astype(np.int64) * csr.shape[1] + csr.indices
+            self.shape = (int(csr.shape[0]), int(csr.shape[1]))
+        else:
+            dense = np.asarray(C)
+            data = np.ascontiguousarray(real_numbers("C", dense)).reshape(-1)
+            self._flat = None
+            self.shape = tuple(int(s) for s in dense.shape)
+        if 0 in self.shape or not self.shape:
+            raise ProblemError(f"C has shape {self.shape}: it must not be empty")
+        self._data = data.copy()
+        if symmetric:
+            require_symmetric("C", C)
+        self.row_norm = float(np.linalg.norm(self._data))
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        flat = W.reshape(-1)
+        values = flat if self._flat is None else ops.take(flat, self._flat)
+        z = np.full(1, values @ self._data.astype(W.dtype, copy=False), dtype=W.dtype)
+        return z[at]
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        G[0] += y.sum()
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        c = weight * float(G[0])
+        if self._flat is None:
+            out += c * self._data.reshape(self.shape)
+        else:
+            ops.add_at(out.reshape(-1), self._flat, (c * self._data).astype(out.dtype, copy=False))
+
+    def norm(self, symmetric: bool = False) -> float:
+        return self.row_norm
+
+
+class Trace(LinearMap):
+    r"""One row, z = Tr W.
+
+    Parameters
+    ----------
+    n : int
+        Side of W.
+    """
+
+    size = storage = 1
+
+    def __init__(self, n: int) -> None:
+        side = dimension("n", n)
+        self.shape, self.row_norm = (side, side), float(np.sqrt(side))
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        return np.full(1, np.trace(W), dtype=W.dtype)[at]
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        G[0] += y.sum()
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        np.einsum("ii->i", out)[:] += weight * G[0]
+
+    def norm(self, symmetric: bool = False) -> float:
+        return self.row_norm
+
+
+class RowSums(LinearMap):
+    r"""z_i = Σ_j W_ij, that is W1.
+
+    Parameters
+    ----------
+    shape : (int, int) or int
+        Shape of W; one integer for a square.
+    """
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = sides("shape", shape)
+        self.size = self.storage = self.shape[0]
+        self.row_norm = float(np.sqrt(self.shape[1]))
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if isinstance(at, slice):
+            start, stop = span(at, self.size)
+            return np.asarray(W[start:stop].sum(axis=1))
+        z: Array = ops.row_gather(W, at)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if isinstance(at, slice):
+            G[at] += y
+        else:
+            ops.add_at(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G[:, None]
+
+    def norm(self, symmetric: bool = False) -> float:
+        return self.row_norm
+
+
+def require_symmetric(name: str, C: Any) -> None:
+    """Refuse a matrix that is not symmetric up to rounding."""
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ProblemError(f"{name} has shape {C.shape}: it must be square and symmetric")
+    gap, size = abs(C - C.T).max(), abs(C).max()
+    if gap > 1e-10 * size:
+        raise ProblemError(
+            f"{name} is not symmetric (it differs from its transpose by {gap:.3g}): pass ({name} + "
+            f"{name}.T)/2 if its symmetric part is meant"
+        )

@@ -1,0 +1,157 @@
+"""Maps given by explicit rows: sparse symmetric A_1 … A_m, or a data matrix for vector problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.backends import ops
+from condgrad.errors import ProblemError
+from condgrad.maps._base import LinearMap, dimension, ids_of, real_matrix, real_numbers
+
+
+class SparseStack(LinearMap):
+    r"""z_l = ⟨A_l, W⟩ for sparse symmetric A_1, …, A_m, kept in one CSR array.
+
+    Parameters
+    ----------
+    matrices : sequence of SciPy sparse or dense n × n matrices, or one sparse m × n² matrix
+        The A_l. In the second form row l is A_l read row by row, and `n` must be given.
+    n : int, optional
+        Side of W, needed with the m × n² form.
+
+    Examples
+    --------
+    >>> A = SparseStack([np.eye(2), np.ones((2, 2))])
+    >>> A.rows(np.array([[1.0, 2.0], [2.0, 5.0]]))
+    array([ 6., 10.])
+    """
+
+    def __init__(self, matrices: Sequence[Any] | Any, n: int | None = None) -> None:
+        if sp.issparse(matrices):
+            if n is None:
+                raise ProblemError("n is missing: the side of W is needed with one m × n² matrix")
+            side, stack = dimension("n", n), sp.csr_array(matrices)
+            if stack.shape[1] != side * side:
+                raise ProblemError(
+                    f"matrices has {stack.shape[1]} columns: with n = {side} it needs {side * side}"
+                )
+        else:
+            stack, side = _flatten(list(matrices))
+        if stack.shape[0] == 0:
+            raise ProblemError("matrices is empty: a term needs at least one row")
+        stack.sum_duplicates()
+        _require_symmetric_rows(stack, side)
+        self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
+        self._csr = _Csr("matrices", stack)
+        self.row_norm = self._csr.row_norm
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        return self._csr.gather(W.reshape(-1), at)
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        self._csr.scatter(G, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G.reshape(self.shape)
+
+
+class DataMatrix(LinearMap):
+    r"""z = X w for a vector w: row l is the l-th data point x_l.
+
+    Parameters
+    ----------
+    X : array or SciPy sparse matrix, shape (n, d)
+        Data, one row a point.
+    """
+
+    def __init__(self, X: Any) -> None:
+        if sp.issparse(X):
+            csr = sp.csr_array(X)
+            if 0 in csr.shape:
+                raise ProblemError(f"X has shape {csr.shape}: it must not be empty")
+            csr.sum_duplicates()
+            self._csr: _Csr | None = _Csr("X", csr)
+            self._dense = np.empty((0, 0))
+            self.row_norm = self._csr.row_norm
+            rows, columns = csr.shape
+        else:
+            self._csr = None
+            self._dense = real_matrix("X", X)
+            self.row_norm = float(np.linalg.norm(self._dense, axis=1).max())
+            rows, columns = self._dense.shape
+        self.size, self.storage, self.shape = int(rows), int(columns), (int(columns),)
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if self._csr is not None:
+            return self._csr.gather(W, at)
+        if isinstance(at, slice):
+            return np.asarray(self._dense[at] @ W, dtype=W.dtype)
+        z: Array = ops.dense_gather(self._dense, W, at)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if self._csr is not None:
+            self._csr.scatter(G, at, y)
+        elif isinstance(at, slice):
+            G += y @ self._dense[at]
+        else:
+            ops.dense_scatter(G, self._dense, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G
+
+
+class _Csr:
+    """Rows of a CSR matrix, gathered and scattered by the compiled kernels."""
+
+    def __init__(self, name: str, csr: Any) -> None:
+        self.indptr = csr.indptr.astype(np.int64)
+        self.indices = csr.indices.astype(np.int64)
+        self.data = real_numbers(name, csr.data).copy()
+        self.size = self.indptr.size - 1
+        owner = np.repeat(np.arange(self.size), np.diff(self.indptr))
+        squares = np.bincount(owner, weights=self.data**2, minlength=self.size)
+        self.row_norm = float(np.sqrt(squares.max()))
+
+    def gather(self, x: Array, at: Rows) -> Array:
+        ids = ids_of(at, self.size)
+        z: Array = ops.csr_gather(self.indptr, self.indices, self.data, x, ids)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        ops.csr_scatter(G, self.indptr, self.indices, self.data, ids_of(at, self.size), y)
+
+
+def _flatten(matrices: list[Any]) -> tuple[Any, int]:
+    """A list of square symmetric matrices as the rows of one CSR array."""
+    if not matrices:
+        raise ProblemError("matrices is empty: a term needs at least one row")
+    flat, side = [], -1
+    for l, A in enumerate(matrices):
+        A = sp.coo_array(A if sp.issparse(A) else real_matrix(f"matrices[{l}]", A))
+        if A.shape[0] != A.shape[1]:
+            raise ProblemError(f"matrices[{l}] has shape {A.shape}: it must be square")
+        if side not in (-1, A.shape[0]):
+            raise ProblemError(
+                f"matrices[{l}] has side {A.shape[0]} and matrices[0] has side {side}: all must agree"
+            )
+        side = int(A.shape[0])
+        flat.append(A.reshape((1, side * side)).tocsr())
+    return sp.csr_array(sp.vstack(flat)), side
+
+
+def _require_symmetric_rows(stack: Any, side: int) -> None:
+    """Refuse a row of the m × n² form that is not a symmetric matrix, all rows in one go."""
+    columns = (stack.indices % side) * side + stack.indices // side
+    transposed = sp.csr_array((stack.data, columns, stack.indptr), shape=stack.shape)
+    gap, size = abs(stack - transposed), abs(stack)
+    bad = np.nonzero(gap.max(axis=1).toarray() > 1e-10 * size.max(axis=1).toarray())[0]
+    if bad.size:
+        raise ProblemError(
+            f"matrices[{bad[0]}] is not symmetric: pass (A + A.T)/2 if its symmetric part is meant"
+        )

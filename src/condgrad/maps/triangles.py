@@ -1,0 +1,67 @@
+"""Triangle inequalities: cubically many rows, none of them stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows, span
+from condgrad.backends import ops
+from condgrad.backends._reference import triangle_address
+from condgrad.maps._base import LinearMap, dimension
+
+
+class Triangles(LinearMap):
+    r"""Triangle inequalities of a Gram matrix, one row per (pair, apex).
+
+    .. math:: z_{(p,q,r)} = W_{pq} + W_{qr} - W_{pr} - W_{qq}, \qquad p < r,\; q \notin \{p, r\}
+
+    z ≤ 0 says that the squared distances W_ii + W_jj − 2 W_ij obey the triangle inequality at apex
+    q. There are :math:`n(n-1)(n-2)/2` rows. They are never listed: an id is taken apart by two
+    divisions (`triples`), and a contiguous range of ids is walked in order, so memory is
+    :math:`O(n^2)`. W is taken to be symmetric.
+
+    Parameters
+    ----------
+    n : int
+        Side of the symmetric matrix W, at least 3.
+
+    References
+    ----------
+    .. [1] S. Arora, S. Rao, U. Vazirani, "Expander flows, geometric embeddings and graph
+       partitioning", J. ACM 56(2), 2009.
+
+    Examples
+    --------
+    >>> Triangles(4).size
+    12
+    """
+
+    row_norm = 2.0
+
+    def __init__(self, n: int) -> None:
+        side = dimension("n", n, least=3)
+        self.shape = (side, side)
+        self.size = side * (side - 1) * (side - 2) // 2
+        self.storage = side * side
+
+    def triples(self, ids: Array) -> tuple[Array, Array, Array]:
+        """The vertices (p, q, r) of given rows."""
+        return triangle_address(self.shape[0], np.asarray(ids))
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        z: Array
+        if isinstance(at, slice):
+            z = ops.triangle_sweep(W, *span(at, self.size))
+        else:
+            z = ops.triangle_gather(W, at)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        square = G.reshape(self.shape)
+        if isinstance(at, slice):
+            ops.triangle_add(square, *span(at, self.size), y)
+        else:
+            ops.triangle_scatter(square, at, y)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G.reshape(self.shape)

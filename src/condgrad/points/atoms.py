@@ -1,0 +1,109 @@
+"""Extreme points, kept in the structure the oracle gives them so that a step costs what it should."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import ops
+
+
+class Atom(ABC):
+    """What a linear minimisation oracle returns: a point of the domain, and what it cost."""
+
+    shape: tuple[int, ...]
+    products: int = 0
+    """Matrix-vector products the oracle spent on it."""
+
+    @abstractmethod
+    def blend(self, W: Array, eta: float) -> None:
+        """W ← (1 − η) W + η·atom, in place."""
+
+    def dense(self, dtype: type = np.float64) -> Array:
+        """The atom as an array."""
+        W = np.zeros(self.shape, dtype)
+        self.blend(W, 1.0)
+        return W
+
+
+@dataclass(eq=False)
+class RankOne(Atom):
+    """scale · u vᵀ, optionally as the block of a larger zero matrix that starts at `offset`."""
+
+    scale: float
+    u: Array
+    v: Array
+    products: int = 0
+    offset: int = 0
+    side: int = 0
+
+    def __post_init__(self) -> None:
+        self.shape = (self.side, self.side) if self.side else (self.u.size, self.v.size)
+
+    def blend(self, W: Array, eta: float) -> None:
+        if self.side:
+            W *= 1 - eta
+            part = slice(self.offset, self.offset + self.u.size)
+            W[part, part] += eta * self.scale * np.outer(self.u, self.v)
+        else:
+            ops.rank_one_step(W, 1 - eta, eta * self.scale, self.u, self.v)
+
+
+@dataclass(eq=False)
+class Coordinate(Atom):
+    """`value` at one position of a vector, 0 elsewhere."""
+
+    index: int
+    value: float
+    shape: tuple[int, ...]
+
+    def blend(self, W: Array, eta: float) -> None:
+        W *= 1 - eta
+        W[self.index] += eta * self.value
+
+
+@dataclass(eq=False)
+class Zero(Atom):
+    """The origin."""
+
+    shape: tuple[int, ...]
+    products: int = 0
+
+    def blend(self, W: Array, eta: float) -> None:
+        W *= 1 - eta
+
+
+@dataclass(eq=False)
+class Full(Atom):
+    """An atom without structure, an array."""
+
+    array: Array
+
+    def __post_init__(self) -> None:
+        self.shape = self.array.shape
+
+    def blend(self, W: Array, eta: float) -> None:
+        W *= 1 - eta
+        W += eta * self.array
+
+
+@dataclass(eq=False)
+class Blocks(Atom):
+    """Atoms of the factors of a product, one behind the other in one vector."""
+
+    parts: Sequence[Atom]
+
+    def __post_init__(self) -> None:
+        self.shape = (sum(int(np.prod(a.shape)) for a in self.parts),)
+        self.products = sum(a.products for a in self.parts)
+
+    def blend(self, W: Array, eta: float) -> None:
+        start = 0
+        for a in self.parts:
+            stop = start + int(np.prod(a.shape))
+            a.blend(W[start:stop].reshape(a.shape), eta)
+            start = stop

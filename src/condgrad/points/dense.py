@@ -1,0 +1,36 @@
+"""The iterate as a dense array."""
+
+from __future__ import annotations
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.maps._base import LinearMap
+from condgrad.points.atoms import Atom
+
+
+class Dense:
+    """W as an array, moved by convex combinations with atoms.
+
+    Estimators ask a point for images (`rows`) and never for W itself, so that another
+    representation of W only has to answer the same question.
+
+    Parameters
+    ----------
+    array : array
+        The starting point; it is copied.
+    keep_previous : bool, default False
+        Keep W_{k−1} beside W_k, for estimators that compare the two.
+    """
+
+    def __init__(self, array: Array, keep_previous: bool = False) -> None:
+        self.array = array.copy(order="C")
+        self.previous: Dense | None = Dense(array) if keep_previous else None
+
+    def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
+        """Images z = A W of the rows `at`."""
+        return map.rows(self.array, at)
+
+    def step(self, eta: float, atom: Atom) -> None:
+        """W ← (1 − η) W + η·atom."""
+        if self.previous is not None:
+            self.previous.array[...] = self.array
+        atom.blend(self.array, eta)

@@ -1,0 +1,248 @@
+"""The template: a domain and a sum of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.domains._base import Domain
+from condgrad.errors import ProblemError
+from condgrad.functions._base import Function, Proximable
+from condgrad.maps._base import LinearMap
+
+BLOCK = 1 << 18
+"""Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    r"""One term ω Σ_l h_l(⟨a_l, W⟩) of the objective: a loss, a regulariser or a constraint.
+
+    Parameters
+    ----------
+    map : LinearMap
+        A, which gives the images z = A W.
+    function : Function
+        h. A `Smooth` one is a part of f; a `Proximable` one a part of g and is smoothed.
+    weight : float, default 1
+        ω > 0, a factor on the function *after* smoothing: ω h_β(A W). The averages of the paper are
+        ``weight=1/map.size``; on an indicator the weight acts on the squared distance.
+    name : str, optional
+        Name of the family in traces, overrides and messages.
+    """
+
+    map: LinearMap
+    function: Function
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.map, LinearMap):
+            raise ProblemError(f"map is a {type(self.map).__name__}: pass one of condgrad.maps")
+        if not isinstance(self.function, Function):
+            raise ProblemError(
+                f"function is a {type(self.function).__name__}: pass one of condgrad.functions"
+            )
+        try:
+            weight = float(self.weight)
+        except (TypeError, ValueError):
+            raise ProblemError(f"weight is {self.weight!r}: it must be a number") from None
+        if not (np.isfinite(weight) and weight > 0):
+            raise ProblemError(
+                f"weight is {self.weight!r}: it must be positive and finite (leave the term out "
+                "instead of giving it weight 0)"
+            )
+        object.__setattr__(self, "weight", weight)
+        if self.function.size not in (None, self.map.size):
+            raise ProblemError(
+                f"function has data for {self.function.size} rows, but the map of term "
+                f"{self.name!r} has {self.map.size}: give one entry per row, or one number"
+            )
+
+    def blocks(self) -> Iterator[slice]:
+        """All rows, in contiguous blocks; in one block where the function does not separate."""
+        step = BLOCK if self.function.separable else self.map.size
+        for start in range(0, self.map.size, step):
+            yield slice(start, min(start + step, self.map.size))
+
+    def value(self, W: Array) -> float:
+        """ω h(A W)."""
+        return self.weight * sum(self.function.value(self.map.rows(W, b), b) for b in self.blocks())
+
+    def smoothed(self, W: Array, beta: float) -> float:
+        """ω h_β(A W); the same as `value` for smooth functions."""
+        return self.weight * sum(
+            self.function.smoothed(self.map.rows(W, b), beta, b) for b in self.blocks()
+        )
+
+    def gradient(self, W: Array, beta: float) -> Array:
+        """Gradient of `smoothed` with respect to W, dense."""
+        out = np.zeros(self.map.shape)
+        G = self.map.zeros()
+        for b in self.blocks():
+            self.map.scatter(G, b, self.function.slope(self.map.rows(W, b), beta, b))
+        self.map.add_to(G, self.weight, out)
+        return out
+
+
+class Violation(NamedTuple):
+    """How far one constraint family is from being met: ‖z − proj z‖ in two norms."""
+
+    l2: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Objective and infeasibility of one point."""
+
+    objective: float
+    families: dict[str, Violation]
+    infeasibility: float
+    penalty: float
+    """Σ ω_t dist_t², which turns objective into F_β."""
+
+    def merit(self, beta: float) -> float:
+        """Objective + Σ ω_t dist_t²/(2β), by which two points are compared."""
+        return self.objective + self.penalty / (2 * beta)
+
+    @property
+    def finite(self) -> bool:
+        """Whether both numbers are."""
+        return bool(np.isfinite(self.objective) and np.isfinite(self.infeasibility))
+
+
+class Problem:
+    r"""min over W ∈ domain of Σ_t ω_t h_t(A_t W).
+
+    Parameters
+    ----------
+    domain : Domain
+        Compact set with a linear minimisation oracle.
+    terms : sequence of Term
+        Losses, regularisers and constraints, in any mix.
+    infeasibility_weights : mapping, optional
+        Total infeasibility is √(Σ_t dist_t²) over the constraint families; with weights c_t by
+        name it is Σ_t c_t dist_t, which is how several papers report it.
+    dtype : float64 or float32, default float64
+        Precision of the iterate and of all work.
+
+    Examples
+    --------
+    >>> from condgrad import domains, functions, maps
+    >>> problem = Problem(
+    ...     domains.Simplex(3),
+    ...     [Term(maps.DataMatrix(np.eye(3)), functions.Squared([1.0, 0.0, 0.0]), name="fit")],
+    ... )
+    >>> problem.objective(np.array([1.0, 0.0, 0.0]))
+    0.0
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        terms: Sequence[Term],
+        *,
+        infeasibility_weights: Mapping[str, float] | None = None,
+        dtype: Any = np.float64,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise ProblemError(
+                f"domain is a {type(domain).__name__}: pass one of condgrad.domains "
+                "(Oracle takes any function)"
+            )
+        terms = (terms,) if isinstance(terms, Term) else tuple(terms)
+        if not terms:
+            raise ProblemError("terms is empty: a problem needs at least one Term")
+        for i, t in enumerate(terms):
+            if not isinstance(t, Term):
+                raise ProblemError(f"terms[{i}] is a {type(t).__name__}: it must be a Term")
+            if t.map.shape != domain.shape:
+                raise ProblemError(
+                    f"term {t.name or i!r} reads W of shape {t.map.shape}, but the points of the "
+                    f"domain have shape {domain.shape}: they must agree"
+                )
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
+            raise ProblemError(
+                f"dtype is {self.dtype}: use float64 or float32 (an integer type would truncate)"
+            )
+        self.domain, self.terms = domain, _named(terms)
+        names = [t.name for t in self.terms]
+        for name in names:
+            if names.count(name) > 1:
+                raise ProblemError(f"two terms are named {name!r}: give each its own name")
+        self.infeasibility_weights = dict(infeasibility_weights or {})
+        constraints = {t.name for t in self.terms if t.function.indicator}
+        if self.infeasibility_weights and set(self.infeasibility_weights) != constraints:
+            raise ProblemError(
+                f"infeasibility_weights names {sorted(self.infeasibility_weights)}: it must name "
+                f"every constraint family, {sorted(constraints)}"
+            )
+
+    @property
+    def smooth(self) -> tuple[Term, ...]:
+        """The terms of f."""
+        return tuple(t for t in self.terms if t.function.smooth)
+
+    @property
+    def composite(self) -> tuple[Term, ...]:
+        """The terms of g."""
+        return tuple(t for t in self.terms if not t.function.smooth)
+
+    def objective(self, W: Array) -> float:
+        """Value of the smooth and the Lipschitz terms; constraints do not count."""
+        return sum(t.value(W) for t in self.terms if not t.function.indicator)
+
+    def smoothed(self, W: Array, beta: float) -> float:
+        """F_β(W) = f + g_β."""
+        return sum(t.smoothed(W, beta) for t in self.terms)
+
+    def violations(self, W: Array) -> dict[str, Violation]:
+        """Distance from each constraint family."""
+        out = {}
+        for t in self.terms:
+            if t.function.indicator:
+                assert isinstance(t.function, Proximable)
+                squares, worst = 0.0, 0.0
+                for b in t.blocks():
+                    r = t.function.residual(t.map.rows(W, b), b)
+                    squares += float(np.vdot(r, r))
+                    worst = max(worst, float(np.abs(r).max()))
+                out[t.name] = Violation(float(np.sqrt(squares)), worst)
+        return out
+
+    def infeasibility(self, W: Array) -> float:
+        """Total infeasibility, see `infeasibility_weights`."""
+        return self._total(self.violations(W))
+
+    def evaluate(self, W: Array) -> Evaluation:
+        """Objective, violations and total infeasibility in one pass."""
+        families = self.violations(W)
+        weights = {t.name: t.weight for t in self.terms}
+        penalty = sum(weights[name] * v.l2**2 for name, v in families.items())
+        return Evaluation(self.objective(W), families, self._total(families), penalty)
+
+    def _total(self, families: Mapping[str, Violation]) -> float:
+        if self.infeasibility_weights:
+            return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
+        return float(np.sqrt(sum(v.l2**2 for v in families.values())))
+
+
+def _named(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Give nameless terms the names f, g, f2, g2, …"""
+    taken = {t.name for t in terms}
+    out = []
+    for t in terms:
+        if not t.name:
+            stem = "f" if t.function.smooth else "g"
+            tail = (f"{stem}{i}" if i > 1 else stem for i in range(1, len(terms) + 2))
+            name = next(n for n in tail if n not in taken)
+            taken.add(name)
+            t = replace(t, name=name)
+        out.append(t)
+    return tuple(out)

@@ -1,0 +1,160 @@
+"""What a run returns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.problem import Violation
+
+
+class Status(Enum):
+    """Why a run ended, as a sentence. None of these is a proof of optimality."""
+
+    MAX_ITER = "the limit on iterations was reached"
+    MAX_EPOCHS = "the limit on epochs was reached"
+    MAX_SECONDS = "the limit on time was reached"
+    MAX_LMO = "the limit on oracle calls was reached"
+    STOPPED = "a callback stopped the run"
+    INTERRUPTED = "the run was interrupted from the keyboard"
+    NONFINITE = "a number became infinite or NaN; the best point before that is returned"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Trace:
+    """Columns of numbers, one row per recorded iteration.
+
+    Columns: ``k`` (0 is the start), ``seconds`` (of the method alone: the clock stands while metrics are
+    evaluated), ``epochs`` and ``epochs.NAME`` per term, ``lmo_calls``, ``matvecs``, ``rows``,
+    ``objective``, ``infeasibility``, ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``,
+    ``beta``, and the user's own metrics.
+
+    Examples
+    --------
+    >>> trace = Trace()
+    >>> trace.append({"k": 1, "objective": 2.0})
+    >>> trace["objective"]
+    array([2.])
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[float]] = {}
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one row; every row has the same columns."""
+        for name, value in row.items():
+            self._columns.setdefault(name, []).append(float(value))
+
+    def __getitem__(self, column: str) -> Array:
+        return np.array(self._columns[column])
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), []))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The latest row."""
+        return {name: values[-1] for name, values in self._columns.items()}
+
+    def to_frame(self) -> Any:
+        """The trace as a pandas ``DataFrame``."""
+        import pandas as pd  # an extra, imported on request only
+
+        return pd.DataFrame({name: self[name] for name in self})
+
+    def save(self, path: str | Path) -> None:
+        """Write to a ``.csv``, ``.json`` or ``.npz`` file."""
+        path, names = Path(path), self.columns
+        match path.suffix:
+            case ".csv":
+                with path.open("w", newline="") as file:
+                    writer = csv.writer(file)
+                    writer.writerow(names)
+                    writer.writerows(zip(*(self._columns[n] for n in names), strict=True))
+            case ".json":
+                path.write_text(json.dumps(self._columns))
+            case ".npz":
+                np.savez_compressed(path, **{n: self[n] for n in names})
+            case other:
+                raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read what `save` wrote."""
+        path, trace = Path(path), cls()
+        match path.suffix:
+            case ".csv":
+                with path.open(newline="") as file:
+                    names, *rows = csv.reader(file)
+                columns = zip(*rows, strict=True) if rows else [() for _ in names]
+                trace._columns = {
+                    n: [float(v) for v in c] for n, c in zip(names, columns, strict=True)
+                }
+            case ".json":
+                trace._columns = json.loads(path.read_text())
+            case ".npz":
+                with np.load(path) as data:
+                    trace._columns = {n: data[n].tolist() for n in data.files}
+            case other:
+                raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
+        return trace
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best point of a run and how it went.
+
+    *Best* is judged at recorded iterations by objective + Σ ω_t dist_t²/(2β) with the β of the moment,
+    the function the methods descend on; the last iterate always takes part.
+    """
+
+    W: Array
+    """The best point."""
+    status: Status
+    objective: float
+    """Smooth and Lipschitz terms at `W`."""
+    infeasibility: float
+    """Total infeasibility at `W`."""
+    families: dict[str, Violation]
+    """Violation of each constraint family at `W`."""
+    iterations: int
+    best_iteration: int
+    """Iteration that produced `W`; 0 is the start."""
+    epochs: float
+    """Rows of composite terms evaluated per composite row (of smooth terms where there are none)."""
+    seconds: float
+    lmo_calls: int
+    matvecs: int
+    """Matrix-vector products in the oracle; 0 where LAPACK answered."""
+    rows: dict[str, int]
+    """Rows evaluated, per term."""
+    trace: Trace
+    method: str
+    seed: Any
+    metrics: dict[str, float] = field(default_factory=dict)
+    """The user's own metrics at `W`."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method}: objective {self.objective:.6g}, infeasibility {self.infeasibility:.3g} "
+            f"after {self.iterations} iterations ({self.seconds:.2f} s); {self.status}"
+        )

@@ -1,0 +1,78 @@
+"""Drawing rows of a term."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._types import Array, Rows
+from condgrad.backends import ops
+from condgrad.errors import ProblemError
+
+Batch = int | float
+"""Rows per draw: an integer is a count, a float in (0, 1] a fraction of the rows."""
+
+
+def batch_size(batch: Batch, size: int, name: str = "") -> int:
+    """Rows that `batch` means for a term of `size` rows. A term of one row is taken whole.
+
+    Examples
+    --------
+    >>> batch_size(0.05, 6900), batch_size(10, 6900), batch_size(10, 1)
+    (345, 10, 1)
+    """
+    check_batch(batch)
+    if size == 1:
+        return 1
+    if isinstance(batch, (int, np.integer)):
+        if batch > size:
+            raise ProblemError(
+                f"batch is {batch}, but term {name!r} has only {size} rows: use at most {size}, or a "
+                "fraction between 0 and 1"
+            )
+        return int(batch)
+    return max(1, round(batch * size))
+
+
+def check_batch(batch: Batch) -> None:
+    """Refuse what is neither a count nor a fraction."""
+    whole = isinstance(batch, (int, np.integer)) and not isinstance(batch, bool)
+    part = isinstance(batch, (float, np.floating)) and 0 < batch <= 1
+    if not ((whole and batch >= 1) or part):
+        raise ProblemError(
+            f"batch is {batch!r}: it must be a count of at least 1, or a fraction in (0, 1]"
+        )
+
+
+class Sampler:
+    """Uniform rows of a term, with or without replacement.
+
+    Without replacement ids are drawn one after the other and those already drawn are thrown back,
+    marked in a bit per row; a full batch is the slice of all rows.
+
+    Parameters
+    ----------
+    size : int
+        Rows of the term.
+    replace : bool
+        With replacement.
+    """
+
+    def __init__(self, size: int, replace: bool) -> None:
+        self.size, self.replace = size, replace
+        self._seen: Array | None = None
+
+    def draw(self, batch: int, rng: np.random.Generator) -> Rows:
+        """`batch` rows as integer ids, or a slice where that is all of them."""
+        if self.replace or batch == 1:
+            return rng.integers(0, self.size, batch)
+        if batch == self.size:
+            return slice(0, self.size)
+        if self._seen is None:
+            self._seen = np.zeros(self.size // 64 + 1, np.uint64)
+        out, count = np.empty(batch, np.int64), 0
+        while count < batch:
+            more = batch - count
+            ids = rng.integers(0, self.size, more + more * batch // self.size + 8)
+            count = ops.fresh(ids, self._seen, out, count)
+        ops.forget(out, self._seen)
+        return out

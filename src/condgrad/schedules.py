@@ -1,0 +1,93 @@
+"""The scalar sequences of a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from condgrad._types import Params
+from condgrad.errors import ProblemError
+
+Sequence = Callable[[int], float]
+"""k ↦ a number, k = 1, 2, …"""
+
+
+@dataclass(frozen=True)
+class Power:
+    """k ↦ c/(k + shift)^exponent.
+
+    Examples
+    --------
+    >>> Power(2, 1, 1)(3)
+    0.5
+    """
+
+    c: float
+    shift: float
+    exponent: float
+
+    def __call__(self, k: int) -> float:
+        return float(self.c / (k + self.shift) ** self.exponent)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """k ↦ c."""
+
+    c: float
+
+    def __call__(self, k: int) -> float:
+        return self.c
+
+
+LANCZOS_EFFORT = Power(1.0, 0.0, -0.25)
+"""k^(1/4) · ln n Lanczos steps: few early, where the theory allows a coarse oracle [1]_.
+
+.. [1] A. Yurtsever, J. Tropp, O. Fercoq, M. Udell, V. Cevher, "Scalable semidefinite programming",
+   SIAM J. Math. Data Sci. 3(1), 2021.
+"""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The sequences η (step), β (smoothing), ρ (momentum) and the effort of the oracle."""
+
+    eta: Sequence
+    beta: Sequence
+    rho: Sequence = Constant(0.0)
+    effort: Sequence = LANCZOS_EFFORT
+
+    def __call__(self, k: int) -> Params:
+        before = max(k - 1, 1)
+        return Params(
+            k,
+            self.eta(k),
+            self.beta(k),
+            self.rho(k),
+            self.effort(k),
+            self.eta(before),
+            self.beta(before),
+        )
+
+
+def smoothing(beta0: float, shift: float, exponent: float) -> Power:
+    """β_k = β0/(k + shift)^exponent, with β0 checked."""
+    try:
+        value = float(beta0)
+    except (TypeError, ValueError):
+        raise ProblemError(f"beta0 is {beta0!r}: it must be a positive number") from None
+    if not (np.isfinite(value) and value > 0):
+        raise ProblemError(f"beta0 is {beta0!r}: it must be positive and finite")
+    return Power(value, shift, exponent)
+
+
+def power_of_two(k: int) -> bool:
+    """Whether k is 1, 2, 4, 8, …: where SPIDER's doubling epochs begin."""
+    return k & (k - 1) == 0
+
+
+def epoch_length(k: int) -> int:
+    """Length of the doubling epoch that iteration k lies in: the largest power of two ≤ k."""
+    return 1 << (k.bit_length() - 1)

@@ -1,0 +1,119 @@
+"""Tables of slopes, one entry per row of a term."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import numpy as np
+
+from condgrad._types import Array, Rows
+from condgrad.backends import ops
+from condgrad.errors import ProblemError
+from condgrad.maps._base import ids_of
+
+Kind = Literal["auto", "dense", "sparse"]
+
+
+class DenseTable:
+    """One number per row, in float64 or float32.
+
+    Parameters
+    ----------
+    size : int
+        Rows of the term.
+    dtype : float64 or float32
+        Storage type.
+    """
+
+    def __init__(self, size: int, dtype: Any = np.float64) -> None:
+        self.size = size
+        self.values = np.zeros(size, dtype)
+
+    def swap(self, at: Rows, new: Array) -> Array:
+        """Store `new` in the rows `at` and return by how much each changed; repeats are safe."""
+        if isinstance(at, slice):
+            old = self.values[at].astype(new.dtype)
+            self.values[at] = new
+            return self.values[at].astype(new.dtype) - old
+        delta: Array = ops.table_swap(self.values, at, new)
+        return delta
+
+    def dense(self) -> Array:
+        """All entries."""
+        return self.values
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table."""
+        return self.values.nbytes
+
+
+class SparseTable:
+    """Only the rows that were touched and are not 0, in a hash table that grows as needed.
+
+    Parameters
+    ----------
+    size : int
+        Rows of the term.
+    dtype : float64 or float32
+        Storage type.
+    """
+
+    def __init__(self, size: int, dtype: Any = np.float64) -> None:
+        self.size = size
+        self.count = 0
+        self._keys = np.full(1024, -1, np.int64)
+        self._values = np.zeros(1024, dtype)
+
+    def swap(self, at: Rows, new: Array) -> Array:
+        """Store `new` in the rows `at` and return by how much each changed; repeats are safe."""
+        capacity = self._keys.size
+        while 2 * (self.count + min(new.size, int(np.count_nonzero(new)))) > capacity:
+            capacity *= 2
+        if capacity > self._keys.size:
+            self._keys, self._values = ops.hash_grow(self._keys, self._values, capacity)
+        delta: Array
+        delta, inserted = ops.hash_swap(self._keys, self._values, ids_of(at, self.size), new)
+        self.count += int(inserted)
+        return delta
+
+    def dense(self) -> Array:
+        """All entries."""
+        out, used = np.zeros(self.size, self._values.dtype), self._keys >= 0
+        out[self._keys[used]] = self._values[used]
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table."""
+        return self._keys.nbytes + self._values.nbytes
+
+
+Table = DenseTable | SparseTable
+
+
+def make_table(size: int, kind: Kind = "auto", dtype: Any = np.float64) -> Table:
+    """A table for `size` rows; ``"auto"`` is dense where that takes at most half the free memory."""
+    check_table(kind, dtype)
+    if kind == "auto":
+        kind = "dense" if size * np.dtype(dtype).itemsize <= 0.5 * free_memory() else "sparse"
+    return DenseTable(size, dtype) if kind == "dense" else SparseTable(size, dtype)
+
+
+def check_table(kind: str, dtype: Any) -> None:
+    """Refuse an unknown kind or a type that would truncate slopes."""
+    if kind not in ("auto", "dense", "sparse"):
+        raise ProblemError(f"table is {kind!r}: use 'auto', 'dense' or 'sparse'")
+    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ProblemError(
+            f"table_dtype is {np.dtype(dtype)}: use float64 or float32 (an integer type would truncate)"
+        )
+
+
+def free_memory() -> float:
+    """Bytes of memory free now, infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
