@@ -2,8 +2,9 @@
 
     min over W in a compact set of  Σ_t ω_t h_t(A_t W)
 
-with stochastic conditional gradient methods: losses, regularisers and constraints are terms, a method is a
-choice of estimators and sequences, and one loop runs them all. Start with `Problem`, `Term` and `solve`.
+with stochastic conditional gradient methods: losses, regularisers and constraints are terms, a
+method is a choice of estimators and sequences, and one loop runs them all. Start with `Problem`,
+`Term` and `solve`.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The two errors condgrad raises on purpose, both `ValueError` and both one sentence with a remedy."""
+"""The two errors condgrad raises on purpose: each a `ValueError`, each a sentence with a remedy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Estimators of a term's gradient: the parts that methods are composed of.
 
-Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l), and its
-gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It does not care
-whether the term is a loss or a constraint.
+Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l), and
+its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It does
+not care whether the term is a loss or a constraint.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Estimator(ABC):
         """A sentence that says why this estimator cannot serve the term, or None."""
         if self.samples and not term.function.separable:
             return (
-                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is not "
-                f"separable: take the term in full with method.override({{{term.name!r}: Full()}})"
+                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
+                f"not separable: take the term in full with method.override({{{term.name!r}: Full()}})"
             )
         if self.samples and hasattr(self, "batch"):
             try:
@@ -110,7 +110,8 @@ class SAG(Estimator):
 
     References
     ----------
-    .. [1] G. Négiar et al., "Stochastic Frank-Wolfe for constrained finite-sum minimization", ICML 2020.
+    .. [1] G. Négiar et al., "Stochastic Frank-Wolfe for constrained finite-sum minimization",
+       ICML 2020.
     .. [2] G. Dresdner et al., AISTATS 2022, Algorithm 1 and Variant 2.
     """
 
@@ -200,7 +201,8 @@ class Momentum(Recursive):
 
     References
     ----------
-    .. [1] A. Mokhtari, H. Hassani, A. Karbasi, "Stochastic conditional gradient methods", JMLR 21, 2020.
+    .. [1] A. Mokhtari, H. Hassani, A. Karbasi, "Stochastic conditional gradient methods",
+       JMLR 21, 2020.
     """
 
     batch: Batch = 1
@@ -228,7 +230,8 @@ class Storm(Recursive):
 
     References
     ----------
-    .. [1] A. Cutkosky, F. Orabona, "Momentum-based variance reduction in non-convex SGD", NeurIPS 2019.
+    .. [1] A. Cutkosky, F. Orabona, "Momentum-based variance reduction in non-convex SGD",
+       NeurIPS 2019.
     """
 
     needs_previous: ClassVar[bool] = True
@@ -260,8 +263,8 @@ class Spider(Recursive):
 
     References
     ----------
-    .. [1] C. Fang et al., "SPIDER: near-optimal non-convex optimization via stochastic path-integrated
-       differential estimator", NeurIPS 2018.
+    .. [1] C. Fang et al., "SPIDER: near-optimal non-convex optimization via stochastic
+       path-integrated differential estimator", NeurIPS 2018.
     """
 
     needs_previous: ClassVar[bool] = True
@@ -283,11 +286,12 @@ class Spider(Recursive):
 class Augmented(Estimator):
     r"""The exact gradient of the augmented Lagrangian, with CGAL's multipliers y.
 
-    .. math:: γ = h'_{β_k}(z + β_k y), \qquad y ← y + σ r, \quad r = z - \mathrm{prox}_{β_k h}(z + β_k y)
+    .. math:: γ = h'_{β_k}(z + β_k y), \qquad y ← y + σ r,
+              \qquad r = z - \mathrm{prox}_{β_k h}(z + β_k y)
 
     The dual step of iteration k − 1 is taken at the start of iteration k, where z = A W_k is known,
-    with σ = min(step, 4 η_{k−1}² D_W² ‖A‖² / (β_k ‖r‖²)); it is skipped where ‖y‖ would pass `bound`.
-    Each family has its own σ.
+    with σ = min(step, 4 η_{k−1}² D_W² ‖A‖² / (β_k ‖r‖²)); it is skipped where ‖y‖ would pass
+    `bound`. Each family has its own σ.
 
     Parameters
     ----------

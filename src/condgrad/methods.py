@@ -15,7 +15,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Augmented, Estimator, Full, Momentum, Spider, Storm
 from condgrad.problem import Problem, Term
 from condgrad.sampling import Batch
-from condgrad.schedules import Constant, Power, Schedule, Sequence, smoothing
+from condgrad.schedules import ZERO, Constant, Power, Schedule, Sequence, smoothing
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Callable[..., Metho
     return enter
 
 
-def homotopy(beta0: float, rho: Sequence = Constant(0.0)) -> Schedule:
+def homotopy(beta0: float, rho: Sequence = ZERO) -> Schedule:
     """η_k = 2/(k + 1), β_k = β0/√(k + 1)."""
     return Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 2), rho)
 

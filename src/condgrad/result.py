@@ -35,8 +35,8 @@ class Status(Enum):
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
-    Columns: ``k`` (0 is the start), ``seconds`` (of the method alone: the clock stands while metrics are
-    evaluated), ``epochs`` and ``epochs.NAME`` per term, ``lmo_calls``, ``matvecs``, ``rows``,
+    Columns: ``k`` (0 is the start), ``seconds`` (of the method alone: the clock stands while metrics
+    are evaluated), ``epochs`` and ``epochs.NAME`` per term, ``lmo_calls``, ``matvecs``, ``rows``,
     ``objective``, ``infeasibility``, ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``,
     ``beta``, and the user's own metrics.
 
@@ -93,7 +93,8 @@ class Trace:
             case ".json":
                 path.write_text(json.dumps(self._columns))
             case ".npz":
-                np.savez_compressed(path, **{n: self[n] for n in names})
+                columns: dict[str, Any] = {n: self[n] for n in names}
+                np.savez_compressed(path, **columns)
             case other:
                 raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
 
@@ -105,9 +106,9 @@ class Trace:
             case ".csv":
                 with path.open(newline="") as file:
                     names, *rows = csv.reader(file)
-                columns = zip(*rows, strict=True) if rows else [() for _ in names]
+                by_column = zip(*rows, strict=True) if rows else [() for _ in names]
                 trace._columns = {
-                    n: [float(v) for v in c] for n, c in zip(names, columns, strict=True)
+                    n: [float(v) for v in c] for n, c in zip(names, by_column, strict=True)
                 }
             case ".json":
                 trace._columns = json.loads(path.read_text())
@@ -123,8 +124,8 @@ class Trace:
 class Result:
     """The best point of a run and how it went.
 
-    *Best* is judged at recorded iterations by objective + Σ ω_t dist_t²/(2β) with the β of the moment,
-    the function the methods descend on; the last iterate always takes part.
+    *Best* is judged at recorded iterations by objective + Σ ω_t dist_t²/(2β) with the β of the
+    moment, the function the methods descend on; the last iterate always takes part.
     """
 
     W: Array
@@ -140,7 +141,7 @@ class Result:
     best_iteration: int
     """Iteration that produced `W`; 0 is the start."""
     epochs: float
-    """Rows of composite terms evaluated per composite row (of smooth terms where there are none)."""
+    """Rows of composite terms evaluated per composite row (smooth ones where there are none)."""
     seconds: float
     lmo_calls: int
     matvecs: int
@@ -155,6 +156,6 @@ class Result:
 
     def __str__(self) -> str:
         return (
-            f"{self.method}: objective {self.objective:.6g}, infeasibility {self.infeasibility:.3g} "
-            f"after {self.iterations} iterations ({self.seconds:.2f} s); {self.status}"
+            f"{self.method}: objective {self.objective:.6g}, infeasibility "
+            f"{self.infeasibility:.3g} after {self.iterations} iterations ({self.seconds:.2f} s); {self.status}"
         )

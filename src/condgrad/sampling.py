@@ -26,8 +26,8 @@ def batch_size(batch: Batch, size: int, name: str = "") -> int:
     if isinstance(batch, (int, np.integer)):
         if batch > size:
             raise ProblemError(
-                f"batch is {batch}, but term {name!r} has only {size} rows: use at most {size}, or a "
-                "fraction between 0 and 1"
+                f"batch is {batch}, but term {name!r} has only {size} rows: use at most {size}, or "
+                "a fraction between 0 and 1"
             )
         return int(batch)
     return max(1, round(batch * size))
@@ -59,6 +59,7 @@ class Sampler:
 
     def __init__(self, size: int, replace: bool) -> None:
         self.size, self.replace = size, replace
+        self._narrow = np.int32 if size < 2**31 else np.int64  # half the cost to draw
         self._seen: Array | None = None
 
     def draw(self, batch: int, rng: np.random.Generator) -> Rows:
@@ -72,7 +73,7 @@ class Sampler:
         out, count = np.empty(batch, np.int64), 0
         while count < batch:
             more = batch - count
-            ids = rng.integers(0, self.size, more + more * batch // self.size + 8)
+            ids = rng.integers(0, self.size, more + more * batch // self.size + 8, self._narrow)
             count = ops.fresh(ids, self._seen, out, count)
         ops.forget(out, self._seen)
         return out

@@ -42,6 +42,8 @@ class Constant:
         return self.c
 
 
+ZERO = Constant(0.0)
+
 LANCZOS_EFFORT = Power(1.0, 0.0, -0.25)
 """k^(1/4) · ln n Lanczos steps: few early, where the theory allows a coarse oracle [1]_.
 
@@ -56,7 +58,7 @@ class Schedule:
 
     eta: Sequence
     beta: Sequence
-    rho: Sequence = Constant(0.0)
+    rho: Sequence = ZERO
     effort: Sequence = LANCZOS_EFFORT
 
     def __call__(self, k: int) -> Params:

@@ -44,8 +44,8 @@ def solve(
     start : array, optional
         W_1, a point of the domain; default: the domain's centre.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
-        Limits on iterations, on epochs (passes over the composite rows), on the method's own time and
-        on oracle calls. The first one reached ends the run; without any, 1000 iterations do.
+        Limits on iterations, on epochs (passes over the composite rows), on the method's own time
+        and on oracle calls. The first one reached ends the run; without any, 1000 iterations do.
     record : int, default 30
         Rows of the trace per decade of iterations; the first and the last are always recorded.
     metrics : mapping of str to callable, optional
@@ -92,7 +92,7 @@ def solve(
 
 
 def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:
-    """v = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
+    """V = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
     out.fill(0)
     for t, s in zip(terms, states, strict=True):
         t.map.add_to(s.G, t.weight * s.gain, out)
@@ -124,7 +124,7 @@ def _start(problem: Problem, start: Array | None) -> Array:
         raise ProblemError("start contains NaN or infinity: replace those entries")
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
-            f"start lies outside the {type(problem.domain).__name__}: scale or project it, or leave "
-            "it out to start from the domain's centre"
+            f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
+            "leave it out to start from the domain's centre"
         )
     return array.astype(problem.dtype)

@@ -94,7 +94,7 @@ Table = DenseTable | SparseTable
 
 
 def make_table(size: int, kind: Kind = "auto", dtype: Any = np.float64) -> Table:
-    """A table for `size` rows; ``"auto"`` is dense where that takes at most half the free memory."""
+    """A table for `size` rows; ``"auto"`` is dense where it takes at most half the free memory."""
     check_table(kind, dtype)
     if kind == "auto":
         kind = "dense" if size * np.dtype(dtype).itemsize <= 0.5 * free_memory() else "sparse"
@@ -107,7 +107,8 @@ def check_table(kind: str, dtype: Any) -> None:
         raise ProblemError(f"table is {kind!r}: use 'auto', 'dense' or 'sparse'")
     if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ProblemError(
-            f"table_dtype is {np.dtype(dtype)}: use float64 or float32 (an integer type would truncate)"
+            f"table_dtype is {np.dtype(dtype)}: use float64 or float32 (an integer type would "
+            "truncate)"
         )
 
 

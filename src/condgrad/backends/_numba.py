@@ -116,13 +116,25 @@ def _fold(n: int) -> tuple[int, int, int]:
 
 
 @njit(cache=True, inline="always")
-def _divide(a: int, b: int, inverse: float) -> int:
+def _divide(a: int, b: int, inverse: float) -> tuple[int, int]:
+    # The product is off by one at most, either way; mended without branches.
     q = np.int64(a * inverse)
-    if q * b > a:
-        q -= 1
-    elif (q + 1) * b <= a:
-        q += 1
-    return q
+    rest = a - q * b
+    up, down = np.int64(rest >= b), np.int64(rest < 0)
+    return q + up - down, rest + b * (down - up)
+
+
+@njit(cache=True, inline="always")
+def _triple(
+    i: int, n: int, pairs: int, width: int, mirror: int, by_pairs: float, by_width: float
+) -> tuple[int, int, int]:
+    q, rest = _divide(i, pairs, by_pairs)
+    row, c = _divide(rest, width, by_width)
+    r = c + row + 1
+    over = np.int64(r > n - 2)
+    p = row + over * (mirror - 2 * row)
+    r += over * (p - (n - 2))
+    return p + np.int64(p >= q), q, r + np.int64(r >= q)
 
 
 @njit(cache=True)
@@ -130,17 +142,20 @@ def triangle_gather(W: Array, ids: Array) -> Array:
     n = W.shape[0]
     pairs, width, mirror = _fold(n)
     by_pairs, by_width = 1.0 / pairs, 1.0 / width
+    w = W.reshape(-1)
     out = np.empty(ids.size, W.dtype)
-    for i in range(ids.size):
-        q = _divide(ids[i], pairs, by_pairs)
-        rest = ids[i] - q * pairs
-        p = _divide(rest, width, by_width)
-        r = rest - p * width + p + 1
-        if r > n - 2:
-            r, p = r - (n - 2) + mirror - p, mirror - p
-        p += p >= q
-        r += r >= q
-        out[i] = W[q, p] + W[q, r] - W[p, r] - W[q, q]
+    # Addresses first, a chunk at a time: that loop vectorises, the one that loads does not.
+    # They are unsigned, which spares a test for negative indices.
+    chunk = 256
+    qp, qr = np.empty(chunk, np.uint64), np.empty(chunk, np.uint64)
+    pr, qq = np.empty(chunk, np.uint64), np.empty(chunk, np.uint64)
+    for start in range(0, ids.size, chunk):
+        length = min(chunk, ids.size - start)
+        for j in range(length):
+            p, q, r = _triple(ids[start + j], n, pairs, width, mirror, by_pairs, by_width)
+            qp[j], qr[j], pr[j], qq[j] = q * n + p, q * n + r, p * n + r, q * n + q
+        for j in range(length):
+            out[start + j] = w[qp[j]] + w[qr[j]] - w[pr[j]] - w[qq[j]]
     return out
 
 
@@ -149,21 +164,16 @@ def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
     n = G.shape[0]
     pairs, width, mirror = _fold(n)
     by_pairs, by_width = 1.0 / pairs, 1.0 / width
+    g = G.reshape(-1)
     for i in range(ids.size):
-        if y[i] == 0:
-            continue
-        q = _divide(ids[i], pairs, by_pairs)
-        rest = ids[i] - q * pairs
-        p = _divide(rest, width, by_width)
-        r = rest - p * width + p + 1
-        if r > n - 2:
-            r, p = r - (n - 2) + mirror - p, mirror - p
-        p += p >= q
-        r += r >= q
-        G[q, p] += y[i]
-        G[q, r] += y[i]
-        G[p, r] -= y[i]
-        G[q, q] -= y[i]
+        v = y[i]
+        if v != 0:
+            p, q, r = _triple(ids[i], n, pairs, width, mirror, by_pairs, by_width)
+            row = np.uint64(q * n)
+            g[row + np.uint64(p)] += v
+            g[row + np.uint64(r)] += v
+            g[np.uint64(p * n + r)] -= v
+            g[row + np.uint64(q)] -= v
 
 
 @njit(cache=True)

@@ -13,7 +13,7 @@ from condgrad._types import Array
 def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
     """Append to `out` the ids whose bit in `seen` is not set yet, setting it; stop when full."""
     _, first = np.unique(ids, return_index=True)
-    ids = ids[np.sort(first)]
+    ids = ids[np.sort(first)].astype(np.int64)
     bit = np.uint64(1) << (ids & 63).astype(np.uint64)
     ids = ids[(seen[ids >> 6] & bit) == 0][: out.size - count]
     np.bitwise_or.at(seen, ids >> 6, np.uint64(1) << (ids & 63).astype(np.uint64))
@@ -37,7 +37,7 @@ def add_at(x: Array, index: Array, y: Array) -> None:
 
 
 def table_swap(table: Array, ids: Array, new: Array) -> Array:
-    """Write ``table[ids[i]] = new[i]`` one after the other; return by how much each write changed it."""
+    """Write ``table[ids[i]] = new[i]`` one after the other; return what each write changed."""
     delta = np.empty_like(new)
     for i, row in enumerate(ids):
         old = table[row]

@@ -38,9 +38,10 @@ def lowest_eigpair(
     """Smallest eigenvalue of a symmetric V with its unit eigenvector.
 
     Up to side 40 LAPACK answers. Above, Lanczos with ⌈effort · ln n⌉ steps starts from
-    W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of earlier
-    answers. While the residual exceeds a tenth of the eigenvalue it is restarted, up to four times.
-    Without `effort` it goes on until the residual is negligible, and LAPACK answers if it never is.
+    W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
+    earlier answers. While the residual exceeds a tenth of the eigenvalue it is restarted, up to four
+    times. Without `effort` it goes on until the residual is negligible, and LAPACK answers if it
+    never is.
     """
     if V.shape[0] <= SMALL:
         values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
@@ -83,7 +84,7 @@ def top_singular_pair(
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
 
-def _first_axis(n: int, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _first_axis(n: int, dtype: np.dtype) -> Array:
     axis = np.zeros(n, dtype)
     axis[0] = 1
     return axis
@@ -91,7 +92,7 @@ def _first_axis(n: int, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
 
 def _start(
     n: int,
-    dtype: np.dtype,  # type: ignore[type-arg]
+    dtype: np.dtype,
     rng: np.random.Generator,
     chain: tuple[Array, ...] | None,
 ) -> Array:
@@ -103,7 +104,8 @@ def _start(
     length = np.linalg.norm(x)
     if chain is None or not (length > 0 and np.isfinite(length)):
         return g
-    return x / length + 0.1 * g / np.linalg.norm(g)
+    start: Array = x / length + 0.1 * g / np.linalg.norm(g)
+    return start
 
 
 def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair | None:

@@ -134,7 +134,7 @@ class Box(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
-        return bool(np.all(W >= self.lower - slack) and np.all(W <= self.upper + slack))
+        return bool(np.all(self.lower - slack <= W) and np.all(self.upper + slack >= W))
 
     def center(self) -> Array:
         return 0.5 * (self.lower + self.upper)

@@ -132,7 +132,7 @@ class Proximable(Function):
         return penalty if self.indicator else self.value(u, at) + penalty
 
     def residual(self, z: Array, at: Rows = ALL) -> Array:
-        """z − proj(z): how each image misses the set. Meaningful for indicators only."""
+        """Z − proj(z): how each image misses the set. Meaningful for indicators only."""
         return z - self.prox(z, 1.0, at)
 
     def distance(self, z: Array, at: Rows = ALL) -> float:

@@ -38,7 +38,7 @@ class LinearMap(ABC):
 
     @abstractmethod
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        """out += weight · A*y, in place, `out` a dense array shaped as W."""
+        """Out += weight · A*y, in place, `out` a dense array shaped as W."""
 
     def zeros(self, dtype: Any = np.float64) -> Array:
         """The cotangent of y = 0."""

@@ -138,7 +138,7 @@ def _flatten(matrices: list[Any]) -> tuple[Any, int]:
             raise ProblemError(f"matrices[{l}] has shape {A.shape}: it must be square")
         if side not in (-1, A.shape[0]):
             raise ProblemError(
-                f"matrices[{l}] has side {A.shape[0]} and matrices[0] has side {side}: all must agree"
+                f"matrices[{l}] has side {A.shape[0]}, matrices[0] has {side}: all must agree"
             )
         side = int(A.shape[0])
         flat.append(A.reshape((1, side * side)).tocsr())

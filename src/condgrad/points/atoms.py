@@ -1,4 +1,4 @@
-"""Extreme points, kept in the structure the oracle gives them so that a step costs what it should."""
+"""Extreme points, in the structure the oracle gives them, so that a step costs what it should."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Atom(ABC):
 
     def dense(self, dtype: type = np.float64) -> Array:
         """The atom as an array."""
-        W = np.zeros(self.shape, dtype)
+        W: Array = np.zeros(self.shape, dtype)
         self.blend(W, 1.0)
         return W
 
