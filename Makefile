@@ -26,7 +26,7 @@ types: .venv/dev.stamp
 	$(BIN)/mypy
 
 bench-kernels: .venv/dev.stamp
-	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-columns=median,iqr,rounds
+	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-columns=median -p no:xdist
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "condgrad needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 from condgrad._types import Array, Params
+from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation, Problem
 from condgrad.result import Status, Trace
 
@@ -57,6 +59,10 @@ class StopWhen:
     """
 
     def __init__(self, test: Callable[[Info], bool], every: int = 1) -> None:
+        if not callable(test):
+            raise ProblemError("test is not callable: pass a function of Info")
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ProblemError(f"every is {every!r}: it must be an integer of at least 1")
         self.test, self.every = test, every
 
     def __call__(self, info: Info) -> Status | None:
@@ -64,28 +70,27 @@ class StopWhen:
 
 
 class Progress:
-    """A live line of progress on the terminal, drawn by rich. Use it as a context manager.
+    """A live line of progress on standard error, drawn by rich. Use it as a context manager.
 
     Parameters
     ----------
-    total : float
-        Where the run is meant to end, in the unit of `measure`.
-    measure : callable
-        How far the run is; default: iterations.
+    max_iter, max_epochs, max_seconds : number, optional
+        The limits of the run; the bar shows the one that is nearest.
     console : rich Console, optional
-        Where to draw; default: standard error.
+        Where to draw instead.
     """
 
     def __init__(
         self,
-        total: float,
-        measure: Callable[[Info], float] = lambda info: info.k,
+        max_iter: float | None = None,
+        max_epochs: float | None = None,
+        max_seconds: float | None = None,
         console: Any = None,
     ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._measure = measure
+        self._limits = (max_iter, max_epochs, max_seconds)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -94,8 +99,8 @@ class Progress:
             console=console or Console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task("starting", total=total)
-        self._rows = -1
+        self._task = self._bar.add_task("starting", total=1.0)
+        self._shown = 0.0
 
     def __enter__(self) -> Progress:
         self._bar.start()
@@ -105,11 +110,14 @@ class Progress:
         self._bar.stop()
 
     def __call__(self, info: Info) -> None:
-        if len(info.trace) != self._rows:
-            self._rows, last = len(info.trace), info.trace.last
-            text = f"k {info.k}  objective {last['objective']:.6g}"
-            self._bar.update(
-                self._task, description=f"{text}  infeasibility {last['infeasibility']:.3g}"
-            )
-        if info.k % 16 == 0:
-            self._bar.update(self._task, completed=self._measure(info))
+        now = time.monotonic()
+        if now - self._shown < 0.1:
+            return
+        self._shown, last = now, info.trace.last
+        done = zip((info.k, info.epochs, info.seconds), self._limits, strict=True)
+        self._bar.update(
+            self._task,
+            completed=max((a / b for a, b in done if b), default=0.0),
+            description=f"k {info.k}  objective {last['objective']:.6g}  "
+            f"infeasibility {last['infeasibility']:.3g}",
+        )

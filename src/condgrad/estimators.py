@@ -1,7 +1,7 @@
 """Estimators of a term's gradient: the parts that methods are composed of.
 
-Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l), and
-its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It does
+Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l),
+and its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It does
 not care whether the term is a loss or a constraint.
 """
 
@@ -64,7 +64,8 @@ class Estimator(ABC):
         if self.samples and not term.function.separable:
             return (
                 f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
-                f"not separable: take the term in full with method.override({{{term.name!r}: Full()}})"
+                "not separable: take the term in full with "
+                f"method.override({{{term.name!r}: Full()}})"
             )
         if self.samples and hasattr(self, "batch"):
             try:
@@ -136,8 +137,11 @@ class SAG(Estimator):
         assert s.sampler is not None
         assert s.table is not None
         size = term.map.size
-        batch = size if self.warm_start and p.k == 1 else batch_size(self.batch, size)
-        for at in blocks(s.sampler.draw(batch, rng), term):
+        if self.warm_start and p.k == 1:
+            drawn: Rows = slice(0, size)
+        else:
+            drawn = s.sampler.draw(batch_size(self.batch, size), rng)
+        for at in blocks(drawn, term):
             y = term.function.slope(W.rows(term.map, at), p.beta, at)
             if self.rescale and not term.function.smooth:
                 y *= p.beta
@@ -308,6 +312,12 @@ class Augmented(Estimator):
 
     step: float
     bound: float = float("inf")
+
+    def __post_init__(self) -> None:
+        for name, value in (("step", self.step), ("bound", self.bound)):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not (number and value >= 0):
+                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
 
     def init(self, term: Term, problem: Problem) -> State:
         s = super().init(term, problem)

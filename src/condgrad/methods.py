@@ -42,6 +42,14 @@ class Method:
     slug: str = "custom"
     name: str = "custom"
 
+    def __post_init__(self) -> None:
+        own = {f"estimators[{name!r}]": e for name, e in self.estimators.items()}
+        for name, e in {"smooth": self.smooth, "composite": self.composite, **own}.items():
+            if not isinstance(e, Estimator):
+                raise ProblemError(
+                    f"{name} is {e!r}: pass an instance of one of condgrad.estimators, like Full()"
+                )
+
     def estimator(self, term: Term) -> Estimator:
         """The estimator that serves a term."""
         default = self.smooth if term.function.smooth else self.composite
@@ -83,6 +91,11 @@ class Entry:
     def batched(self) -> bool:
         """Whether the method has a batch size to choose."""
         return "batch" in inspect.signature(self.build).parameters
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether the method has a β0 to choose."""
+        return "beta0" in inspect.signature(self.build).parameters
 
 
 METHODS: dict[str, Entry] = {}
@@ -281,8 +294,10 @@ def check(problem: Problem, method: Method) -> None:
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem is a {type(problem).__name__}: pass a condgrad.Problem")
     if not isinstance(method, Method):
-        hint = f", for example METHODS[{method!r}](beta0=1.0)" if method in list(METHODS) else ""
-        raise ProblemError(f"method is {method!r}: pass a condgrad.Method{hint}")
+        name = method.slug if isinstance(method, Entry) else method
+        known = isinstance(name, str) and name in METHODS
+        hint = f", for example METHODS[{name!r}]()" if known else ", for example condgrad.hcgm()"
+        raise ProblemError(f"method is {name!r}: pass a condgrad.Method{hint}")
     unknown = set(method.estimators) - {t.name for t in problem.terms}
     if unknown:
         raise ProblemError(

@@ -36,9 +36,8 @@ class Limits:
             "max_lmo": max_lmo,
         }
         for name, value in given.items():
-            if value is not None and (
-                isinstance(value, (bool, str)) or not np.isreal(value) or not value >= 0
-            ):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if value is not None and not (number and np.isreal(value) and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
         if all(value is None for value in given.values()):
             max_iter = 1000
@@ -92,6 +91,11 @@ class Monitor:
     ) -> None:
         if isinstance(record, bool) or not isinstance(record, (int, np.integer)) or record < 1:
             raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
+        for name, metric in metrics.items():
+            if not callable(metric):
+                raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
+        if callable(callbacks) or not all(callable(c) for c in callbacks):
+            raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
         self._problem, self._W, self._states = problem, W, states
         self._limits, self._per_decade = limits, record
         self._metrics, self._callbacks = metrics, callbacks
@@ -176,7 +180,8 @@ class Monitor:
         for answer in answers:
             if isinstance(answer, Status):
                 return answer
-        return Status.STOPPED if any(answer is True for answer in answers) else None
+        yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
+        return Status.STOPPED if yes else None
 
     def _judge(self) -> None:
         """Record the iterate, and keep it where it is the best so far."""
@@ -210,6 +215,9 @@ class Monitor:
         row.update({f"epochs.{t.name}": s.rows / t.map.size for t, s in pairs})
         for name, violation in evaluation.families.items():
             row[f"{name}.l2"], row[f"{name}.max"] = violation
+        clash = sorted(set(row) & set(metrics))
+        if clash:
+            raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
         self.trace.append({**row, **metrics})
         self._recorded = self.k
         return evaluation, metrics

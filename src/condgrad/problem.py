@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ class Term:
                 f"function is a {type(self.function).__name__}: pass one of condgrad.functions"
             )
         try:
-            weight = float(self.weight)
+            weight = float("nan" if isinstance(self.weight, (bool, str)) else self.weight)
         except (TypeError, ValueError):
             raise ProblemError(f"weight is {self.weight!r}: it must be a number") from None
         if not (np.isfinite(weight) and weight > 0):
@@ -56,6 +56,8 @@ class Term:
                 f"weight is {self.weight!r}: it must be positive and finite (leave the term out "
                 "instead of giving it weight 0)"
             )
+        if not isinstance(self.name, str):
+            raise ProblemError(f"name is {self.name!r}: it must be a string")
         object.__setattr__(self, "weight", weight)
         if self.function.size not in (None, self.map.size):
             raise ProblemError(
@@ -155,7 +157,7 @@ class Problem:
                 f"domain is a {type(domain).__name__}: pass one of condgrad.domains "
                 "(Oracle takes any function)"
             )
-        terms = (terms,) if isinstance(terms, Term) else tuple(terms)
+        terms = tuple(terms) if isinstance(terms, Iterable) else (terms,)
         if not terms:
             raise ProblemError("terms is empty: a problem needs at least one Term")
         for i, t in enumerate(terms):
@@ -166,7 +168,10 @@ class Problem:
                     f"term {t.name or i!r} reads W of shape {t.map.shape}, but the points of the "
                     f"domain have shape {domain.shape}: they must agree"
                 )
-        self.dtype = np.dtype(dtype)
+        try:
+            self.dtype = np.dtype(dtype)
+        except TypeError:
+            raise ProblemError(f"dtype is {dtype!r}: use float64 or float32") from None
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProblemError(
                 f"dtype is {self.dtype}: use float64 or float32 (an integer type would truncate)"
@@ -177,6 +182,12 @@ class Problem:
             if names.count(name) > 1:
                 raise ProblemError(f"two terms are named {name!r}: give each its own name")
         self.infeasibility_weights = dict(infeasibility_weights or {})
+        for name, c in self.infeasibility_weights.items():
+            if not (isinstance(c, (int, float, np.number)) and np.isfinite(c) and c >= 0):
+                raise ProblemError(
+                    f"infeasibility_weights[{name!r}] is {c!r}: it must be a finite number of at "
+                    "least 0"
+                )
         constraints = {t.name for t in self.terms if t.function.indicator}
         if self.infeasibility_weights and set(self.infeasibility_weights) != constraints:
             raise ProblemError(

@@ -35,7 +35,7 @@ class Status(Enum):
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
-    Columns: ``k`` (0 is the start), ``seconds`` (of the method alone: the clock stands while metrics
+    Columns: ``k`` (0 is the start), ``seconds`` (of the method: the clock stands while metrics
     are evaluated), ``epochs`` and ``epochs.NAME`` per term, ``lmo_calls``, ``matvecs``, ``rows``,
     ``objective``, ``infeasibility``, ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``,
     ``beta``, and the user's own metrics.
@@ -86,12 +86,12 @@ class Trace:
         path, names = Path(path), self.columns
         match path.suffix:
             case ".csv":
-                with path.open("w", newline="") as file:
+                with path.open("w", newline="", encoding="utf-8") as file:
                     writer = csv.writer(file)
                     writer.writerow(names)
                     writer.writerows(zip(*(self._columns[n] for n in names), strict=True))
             case ".json":
-                path.write_text(json.dumps(self._columns))
+                path.write_text(json.dumps(self._columns), encoding="utf-8")
             case ".npz":
                 columns: dict[str, Any] = {n: self[n] for n in names}
                 np.savez_compressed(path, **columns)
@@ -104,14 +104,14 @@ class Trace:
         path, trace = Path(path), cls()
         match path.suffix:
             case ".csv":
-                with path.open(newline="") as file:
+                with path.open(newline="", encoding="utf-8") as file:
                     names, *rows = csv.reader(file)
                 by_column = zip(*rows, strict=True) if rows else [() for _ in names]
                 trace._columns = {
                     n: [float(v) for v in c] for n, c in zip(names, by_column, strict=True)
                 }
             case ".json":
-                trace._columns = json.loads(path.read_text())
+                trace._columns = json.loads(path.read_text(encoding="utf-8"))
             case ".npz":
                 with np.load(path) as data:
                     trace._columns = {n: data[n].tolist() for n in data.files}
@@ -157,5 +157,6 @@ class Result:
     def __str__(self) -> str:
         return (
             f"{self.method}: objective {self.objective:.6g}, infeasibility "
-            f"{self.infeasibility:.3g} after {self.iterations} iterations ({self.seconds:.2f} s); {self.status}"
+            f"{self.infeasibility:.3g} after {self.iterations} iterations "
+            f"({self.seconds:.2f} s); {self.status}"
         )

@@ -77,7 +77,7 @@ class Schedule:
 def smoothing(beta0: float, shift: float, exponent: float) -> Power:
     """β_k = β0/(k + shift)^exponent, with β0 checked."""
     try:
-        value = float(beta0)
+        value = float("nan" if isinstance(beta0, (bool, str)) else beta0)
     except (TypeError, ValueError):
         raise ProblemError(f"beta0 is {beta0!r}: it must be a positive number") from None
     if not (np.isfinite(value) and value > 0):

@@ -67,6 +67,8 @@ def solve(
     """
     check(problem, method)
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**63))
     rng = _generator(seed)
     estimators = [method.estimator(t) for t in problem.terms]
     W = Dense(_start(problem, start), any(e.needs_previous for e in estimators))
@@ -118,7 +120,8 @@ def _start(problem: Problem, start: Array | None) -> Array:
         )
     if array.shape != problem.domain.shape:
         raise ProblemError(
-            f"start has shape {array.shape}, but points of the domain have {problem.domain.shape}"
+            f"start has shape {array.shape}, but points of the domain have {problem.domain.shape}: "
+            "reshape it, or leave it out to start from the domain's centre"
         )
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")

@@ -12,6 +12,9 @@ from numba.core import event
 
 from condgrad._types import Array
 
+REORDER = {"reassoc", "contract"}
+"""Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""
+
 _compiling = event.TimingListener()
 event.register("numba:compile", _compiling)
 
@@ -252,7 +255,7 @@ def csr_scatter(G: Array, indptr: Array, indices: Array, data: Array, ids: Array
                 G[indices[j]] += data[j] * y[i]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=REORDER)
 def dense_gather(X: Array, x: Array, ids: Array) -> Array:
     out = np.empty(ids.size, x.dtype)
     for i in range(ids.size):
@@ -272,7 +275,7 @@ def dense_scatter(G: Array, X: Array, ids: Array, y: Array) -> None:
             G[j] += row[j] * y[i]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=REORDER)
 def row_gather(W: Array, ids: Array) -> Array:
     out = np.empty(ids.size, W.dtype)
     for i in range(ids.size):

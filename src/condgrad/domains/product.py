@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -24,9 +24,12 @@ class Product(Domain):
     """
 
     def __init__(self, domains: Sequence[Domain]) -> None:
-        self.domains = tuple(domains)
+        self.domains = tuple(domains) if isinstance(domains, Iterable) else (domains,)
         if not self.domains:
             raise ProblemError("domains is empty: a product needs at least one factor")
+        for i, d in enumerate(self.domains):
+            if not isinstance(d, Domain):
+                raise ProblemError(f"domains[{i}] is a {type(d).__name__}: it must be a Domain")
         lengths = [int(np.prod(d.shape)) for d in self.domains]
         self._start = np.concatenate([[0], np.cumsum(lengths)])
         self.shape = (int(self._start[-1]),)

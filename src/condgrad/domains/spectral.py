@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,8 @@ class BlockSpectrahedron(Domain):
     symmetric: ClassVar[bool] = True
 
     def __init__(self, blocks: Sequence[int], trace: float, equality: bool = False) -> None:
-        self.blocks = tuple(dimension("blocks", b) for b in blocks)
+        given = blocks if isinstance(blocks, Iterable) else (blocks,)
+        self.blocks = tuple(dimension("blocks", b) for b in given)
         if not self.blocks:
             raise ProblemError("blocks is empty: name the side of at least one block")
         side = sum(self.blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -110,9 +110,7 @@ class Box(Domain):
     """
 
     def __init__(self, lower: Any, upper: Any, shape: Any = None) -> None:
-        low, high = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
-        row_data("lower", low.reshape(-1))
-        row_data("upper", high.reshape(-1))
+        low, high = _bounds("lower", lower), _bounds("upper", upper)
         if shape is None and low.ndim == high.ndim == 0:
             raise ProblemError("shape is missing: give it where both bounds are numbers")
         try:
@@ -130,7 +128,8 @@ class Box(Domain):
         self.diameter = float(np.linalg.norm(self.upper - self.lower))
 
     def lmo(self, v: Array, **_: Any) -> Atom:
-        return Full(np.where(v > 0, self.lower, self.upper).astype(v.dtype, copy=False))
+        s = np.where(v > 0, self.lower, self.upper)
+        return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
@@ -186,16 +185,20 @@ class Oracle(Domain):
     ) -> None:
         if not callable(lmo):
             raise ProblemError("lmo is not callable: pass a function that maps v to a minimiser")
+        if contains is not None and not callable(contains):
+            raise ProblemError(
+                "contains is not callable: pass a function of (W, tol), or leave it out"
+            )
         self._lmo, self._contains = lmo, contains
         self.shape, self.diameter = any_shape(shape), radius_of("diameter", diameter)
-        self._answer(np.ones(self.shape))
+        if not np.isfinite(self._answer(np.ones(self.shape))).all():
+            raise ProblemError("lmo returned NaN or infinity: it must return a finite array")
 
     def _answer(self, v: Array) -> Array:
-        s = np.asarray(self._lmo(v), dtype=v.dtype)
-        if s.shape != self.shape or not np.isfinite(s).all():
+        s = np.asarray(self._lmo(v), dtype=v.dtype if v.dtype.kind == "f" else np.float64)
+        if s.shape != self.shape:
             raise ProblemError(
-                f"lmo returned shape {s.shape} or a value that is not finite: it must return a "
-                f"finite array of shape {self.shape}"
+                f"lmo returned shape {s.shape}: it must return an array of shape {self.shape}"
             )
         return s
 
@@ -213,5 +216,17 @@ class Oracle(Domain):
 
 def any_shape(shape: Any) -> tuple[int, ...]:
     """Check a shape; an integer is the length of a vector."""
-    sides = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    sides = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    if not sides:
+        raise ProblemError("shape is empty: name at least one side")
     return tuple(dimension("shape", s) for s in sides)
+
+
+def _bounds(name: str, value: Any) -> Array:
+    """Check the bounds of a box, an array of any shape."""
+    try:
+        data = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ProblemError(f"{name} is not numeric: pass a number or one per entry") from None
+    row_data(name, data.reshape(-1))
+    return data

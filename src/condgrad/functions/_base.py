@@ -17,7 +17,10 @@ ROUNDING = 1e-9
 def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
     """Check one piece of per-row data: a number for all rows, or one number a row."""
     try:
-        data = np.asarray(value, dtype=np.float64)
+        data = np.asarray(value)
+        if data.dtype.kind in "cSU":
+            raise TypeError
+        data = data.astype(np.float64)
     except (TypeError, ValueError):
         raise ProblemError(f"{name} is not numeric: pass a number or one number per row") from None
     if data.ndim > 1:
@@ -147,5 +150,6 @@ class Indicator(Proximable):
 
     def value(self, z: Array, at: Rows = ALL) -> float:
         """0 where z lies in the set up to rounding, infinite elsewhere."""
-        inside = self.distance(z, at) <= ROUNDING * (1 + float(np.linalg.norm(z)))
+        slack = max(ROUNDING, 10 * float(np.finfo(z.dtype).eps))
+        inside = self.distance(z, at) <= slack * (1 + float(np.linalg.norm(z)))
         return 0.0 if inside else np.inf

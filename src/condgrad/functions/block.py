@@ -119,7 +119,8 @@ def project_simplex(z: Array, total: float) -> Array:
     """Euclidean projection onto {u ≥ 0, Σ u = total}."""
     if z.size == 0:
         raise ProblemError("an empty vector has no projection onto the simplex")
-    s = np.sort(z.astype(np.float64))[::-1]
+    shifted = z.astype(np.float64) - np.max(z)  # else `total` is lost beside large entries
+    s = np.sort(shifted)[::-1]
     excess = np.cumsum(s) - total
-    count = int(np.nonzero(s * np.arange(1, z.size + 1) > excess)[0][-1]) + 1
-    return np.maximum(z - excess[count - 1] / count, 0.0).astype(z.dtype, copy=False)
+    count = max(1, int(np.count_nonzero(s * np.arange(1, z.size + 1) > excess)))
+    return np.maximum(shifted - excess[count - 1] / count, 0.0).astype(z.dtype, copy=False)

@@ -39,7 +39,7 @@ class Linear(Smooth):
         return np.full_like(z, pick(self.c, at))
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
-        return z - beta * pick(self.c, at)
+        return (z - beta * pick(self.c, at)).astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         c = pick(self.c, at)
@@ -68,7 +68,8 @@ class Squared(Smooth):
         return (z - pick(self.target, at)).astype(z.dtype, copy=False)
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
-        return (z + beta * pick(self.target, at)) / (1 + beta)
+        u = (z + beta * pick(self.target, at)) / (1 + beta)
+        return u.astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
@@ -107,7 +108,7 @@ class Logistic(Smooth):
             low, high = np.where(excess < 0, u, low), np.where(excess < 0, high, u)
             newton = u - excess / (1 + beta * s * (1 - s))
             u = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-        return u
+        return u.astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = -pick(self.labels, at) * y
@@ -145,7 +146,8 @@ class Huber(Smooth):
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         r = z - pick(self.target, at)
-        return z - beta * np.clip(r / (1 + beta), -self.delta, self.delta)
+        u = z - beta * np.clip(r / (1 + beta), -self.delta, self.delta)
+        return u.astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         if np.any(np.abs(y) > self.delta * (1 + ROUNDING)):

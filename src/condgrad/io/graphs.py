@@ -212,7 +212,7 @@ def _matrix_market(path: str | Path, text: str) -> sp.csr_array:
 
 
 def _dense(path: str | Path, lines: Lines, n: int, top: int, symmetry: str) -> Lines:
-    # Not scipy's mmread: it crashes the interpreter on some files with too many numbers.
+    # Not scipy's mmread: on some malformed arrays it crashes the interpreter.
     lower = symmetry == "symmetric"
     at = ((i, j) for j in range(1, n + 1) for i in range(j if lower else 1, n + 1))
     for line, content in lines:

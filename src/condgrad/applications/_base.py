@@ -1,0 +1,131 @@
+"""What the applications share: a problem together with the settings of its experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.methods import METHODS, Method
+from condgrad.problem import Problem
+from condgrad.result import Result
+from condgrad.sampling import Batch
+from condgrad.solve import solve
+
+PRESETS = ("paper", "published")
+"""`paper`: the settings in the text of the H-SAG-CGM paper, every row with weight 1. `published`:
+the weights and the oracle effort with which its published baseline curves were made."""
+
+PUBLISHED_EFFORT = 2 * np.sqrt(10)
+"""⌈2√10 ln n⌉ Lanczos steps."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run of an application, with the settings that were used."""
+
+    application: str
+    preset: str
+    slug: str
+    beta0: float | None
+    batch: Batch | None
+    result: Result
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain numbers, ready for `json.dump`."""
+        r = self.result
+        families = {name: {"l2": v.l2, "max": v.max} for name, v in r.families.items()}
+        return {
+            "application": self.application,
+            "method": self.slug,
+            "preset": self.preset,
+            "beta0": self.beta0,
+            "batch": self.batch,
+            "seed": r.seed,
+            "status": r.status.name.lower(),
+            "message": str(r.status),
+            "iterations": r.iterations,
+            "best_iteration": r.best_iteration,
+            "epochs": r.epochs,
+            "seconds": r.seconds,
+            "lmo_calls": r.lmo_calls,
+            "matvecs": r.matvecs,
+            "rows": sum(r.rows.values()),
+            "objective": r.objective,
+            "infeasibility": {"total": r.infeasibility, "families": families},
+            **r.metrics,
+        }
+
+
+@dataclass(frozen=True)
+class Application:
+    """A problem with the settings of its experiment.
+
+    Parameters
+    ----------
+    name : str
+        Name on the command line.
+    preset : str
+        Whose settings these are, one of `PRESETS`.
+    problem : Problem
+        The problem.
+    start : array
+        W_1.
+    beta0 : mapping
+        β0 by method; the key ``""`` serves the methods that are not named.
+    batch : int or float
+        Rows per iteration.
+    effort : float, optional
+        Krylov steps per ln n of the oracle; default: the method's own schedule.
+    metrics : mapping
+        Functions of W that belong to the application, such as errors on test data.
+    """
+
+    name: str
+    preset: str
+    problem: Problem
+    start: Array
+    beta0: Mapping[str, float]
+    batch: Batch
+    effort: float | None = None
+    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
+
+    def method(
+        self, slug: str, beta0: float | None = None, batch: Batch | None = None
+    ) -> tuple[Method, float | None, Batch | None]:
+        """The method of that name with this application's settings, and the β0 and batch in use."""
+        if slug not in METHODS:
+            raise ProblemError(f"method is {slug!r}: choose one of {', '.join(METHODS)}")
+        entry, options = METHODS[slug], {}
+        if entry.smoothed:
+            options["beta0"] = self.beta0.get(slug, self.beta0[""]) if beta0 is None else beta0
+        if entry.batched:
+            options["batch"] = self.batch if batch is None else batch
+        method = entry(**options)
+        if self.effort is not None:
+            method = method.with_effort(self.effort)
+        return method, options.get("beta0"), options.get("batch")
+
+    def run(
+        self, slug: str, beta0: float | None = None, batch: Batch | None = None, **limits: Any
+    ) -> Run:
+        """Solve with the method of that name; `limits` go to `condgrad.solve`."""
+        method, used_beta0, used_batch = self.method(slug, beta0, batch)
+        result = solve(self.problem, method, start=self.start, metrics=self.metrics, **limits)
+        return Run(self.name, self.preset, slug, used_beta0, used_batch, result)
+
+
+def check_preset(preset: str) -> None:
+    """Refuse an unknown preset."""
+    if preset not in PRESETS:
+        raise ProblemError(f"preset is {preset!r}: choose one of {', '.join(PRESETS)}")
+
+
+def top_rank_one(C: Array, trace: float) -> Array:
+    """Trace · v vᵀ with v the leading eigenvector of C, the experiments' starting point."""
+    v = np.linalg.eigh(C)[1][:, -1]
+    return trace * np.outer(v, v)

@@ -1,0 +1,71 @@
+"""k-means clustering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad.applications._base import (
+    PUBLISHED_EFFORT,
+    Application,
+    check_preset,
+    top_rank_one,
+)
+from condgrad.domains import Spectrahedron
+from condgrad.errors import ProblemError
+from condgrad.functions import AtLeast, Equal, Linear
+from condgrad.maps import AllEntries, Inner, RowSums
+from condgrad.problem import Problem, Term
+
+
+def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
+    r"""The semidefinite relaxation of k-means.
+
+    .. math:: \min ⟨C, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W = k,\; W1 = 1,\; W ≥ 0
+
+    Total infeasibility is ‖W1 − 1‖₂/√n + ‖min(W, 0)‖_F.
+
+    Parameters
+    ----------
+    distances : array
+        C, the n × n squared Euclidean distances.
+    k : int
+        Number of clusters, 1 ≤ k ≤ n.
+    preset : {"paper", "published"}
+        Weight 1 on every row, or n on the non-negativity and a fixed oracle effort.
+
+    References
+    ----------
+    .. [1] J. Peng, Y. Wei, "Approximating k-means-type clustering via semidefinite programming",
+       SIAM J. Optim. 18(1), 2007.
+    .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
+    """
+    check_preset(preset)
+    C = Inner(np.asarray(distances), symmetric=True)
+    n = C.shape[0]
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
+        raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
+    problem = Problem(
+        Spectrahedron(n, trace=k, equality=True),
+        [
+            Term(C, Linear(), name="cost"),
+            Term(RowSums(n), Equal(1.0), name="row sums"),
+            Term(
+                AllEntries(n),
+                AtLeast(0.0),
+                weight=n if preset == "published" else 1.0,
+                name="non-negativity",
+            ),
+        ],
+        infeasibility_weights={"row sums": 1 / np.sqrt(n), "non-negativity": 1.0},
+    )
+    return Application(
+        name="kmeans",
+        preset=preset,
+        problem=problem,
+        start=top_rank_one(np.asarray(distances, dtype=np.float64), k),
+        beta0={"": 10.0, "h-sag-v2": 7.0, "h-1sfw": 0.05, "h-spider-fw": 6.0, "most-fw-plus": 6.0},
+        batch=0.05,
+        effort=PUBLISHED_EFFORT if preset == "published" else None,
+    )

@@ -1,0 +1,92 @@
+"""Convergence plots, from a trace alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.result import Trace
+
+LABELS = {"epochs": "epochs", "seconds": "seconds", "k": "iterations"}
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot with a backend that needs no screen, or a sentence how to get it."""
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        mpl.rcParams["svg.fonttype"] = "none"  # text stays text: small files
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ProblemError("plots need matplotlib: install condgrad[plot]") from None
+    return plt
+
+
+def convergence(
+    traces: Mapping[str, Trace] | Trace,
+    path: str | Path,
+    *,
+    title: str = "",
+    optimum: float | None = None,
+    x: tuple[str, ...] = ("epochs", "seconds"),
+) -> None:
+    """Draw objective and infeasibility of one or several runs to a file.
+
+    Parameters
+    ----------
+    traces : Trace or mapping of label to Trace
+        What to draw.
+    path : str or Path
+        Image file; its ending (.png, .svg, .pdf) decides the format.
+    title : str, optional
+        Title of the figure.
+    optimum : float, optional
+        Known optimal value; then relative suboptimality is drawn instead of the objective.
+    x : tuple of str
+        One column of panels for each of ``"epochs"``, ``"seconds"``, ``"k"``.
+    """
+    plt = pyplot()
+    runs = {"": traces} if isinstance(traces, Trace) else dict(traces)
+    constrained = any(np.any(t["infeasibility"] > 0) for t in runs.values())
+    names = ["objective", "infeasibility"] if constrained else ["objective"]
+    fig, axes = plt.subplots(
+        len(names), len(x), figsize=(4.4 * len(x), 2.8 * len(names)), squeeze=False, sharey="row"
+    )
+    for i, name in enumerate(names):
+        for j, column in enumerate(x):
+            ax = axes[i, j]
+            for label, trace in runs.items():
+                y = trace[name]
+                if name == "objective" and optimum is not None:
+                    y = np.abs(y - optimum) / max(abs(optimum), 1e-300)
+                _line(ax, trace[column], y, label)
+            ax.set_xlabel(LABELS.get(column, column))
+            ax.grid(True, which="both", alpha=0.25)
+        relative = name == "objective" and optimum is not None
+        axes[i, 0].set_ylabel("relative suboptimality" if relative else name)
+    if any(runs):
+        axes[0, 0].legend()
+    if title:
+        fig.suptitle(title)
+    fig.tight_layout()
+    try:
+        fig.savefig(path, dpi=120)
+    except ValueError as error:
+        raise ProblemError(f"path is {str(path)!r}: {error}") from None
+    finally:
+        plt.close(fig)
+
+
+def _line(ax: Any, x: Array, y: Array, label: str) -> None:
+    """One curve; a logarithmic axis where all values allow it."""
+    seen = (x > 0) & np.isfinite(y)
+    ax.plot(x[seen], y[seen], label=label or None)
+    ax.set_xscale("log")
+    if seen.any() and (y[seen] > 0).all():
+        ax.set_yscale("log")

@@ -1,0 +1,31 @@
+"""One thread, one hypothesis profile, and the data where there is some."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+settings.register_profile(
+    "condgrad",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("condgrad")
+
+
+@pytest.fixture(scope="session")
+def data():
+    """Folder of the data sets, named by the environment variable CONDGRAD_DATA."""
+    folder = os.environ.get("CONDGRAD_DATA")
+    if not folder:
+        pytest.skip("CONDGRAD_DATA is not set: it names the folder of the data sets")
+    if not Path(folder).is_dir():
+        pytest.skip("CONDGRAD_DATA does not name a folder")
+    return Path(folder)
