@@ -72,6 +72,8 @@ class StopWhen:
 class Progress:
     """A live line of progress on standard error, drawn by rich. Use it as a context manager.
 
+    Where standard error is not a terminal nothing is drawn.
+
     Parameters
     ----------
     max_iter, max_epochs, max_seconds : number, optional
@@ -103,11 +105,13 @@ class Progress:
         self._shown = 0.0
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        if self._bar.console.is_terminal:
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar.console.is_terminal:
+            self._bar.stop()
 
     def __call__(self, info: Info) -> None:
         now = time.monotonic()

@@ -189,10 +189,27 @@ class Monitor:
         if not evaluation.finite:
             self.status = Status.NONFINITE
             return
-        beta = self._params.beta if self._params else 1.0
-        if evaluation.merit(beta) <= self._best_evaluation.merit(beta):
+        if self._merit(self._W.array, evaluation) <= self._merit(self._best, self._best_evaluation):
             self._best[...] = self._W.array
             self._best_k, self._best_evaluation, self._best_metrics = self.k, evaluation, metrics
+
+    def _merit(self, W: Array, evaluation: Evaluation) -> float:
+        """What the method descends on at this β and, where it has them, these multipliers.
+
+        Objective + Σ ω_t dist_t²/(2β) over the constraint families; the augmented Lagrangian
+        dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
+        """
+        beta, total = self._params.beta if self._params else 1.0, evaluation.objective
+        for t, s in zip(self._problem.terms, self._states, strict=True):
+            if not t.function.indicator:
+                continue
+            if s.y is None:
+                total += t.weight * evaluation.families[t.name].l2 ** 2 / (2 * beta)
+            else:
+                shifted = t.map.rows(W) + beta * s.y
+                slack = beta * float(np.vdot(s.y, s.y)) / 2
+                total += t.weight * (t.function.smoothed(shifted, beta) - slack)
+        return total
 
     def _record(self) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""

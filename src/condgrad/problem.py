@@ -105,12 +105,6 @@ class Evaluation:
     objective: float
     families: dict[str, Violation]
     infeasibility: float
-    penalty: float
-    """Σ ω_t dist_t², which turns objective into F_β."""
-
-    def merit(self, beta: float) -> float:
-        """Objective + Σ ω_t dist_t²/(2β), by which two points are compared."""
-        return self.objective + self.penalty / (2 * beta)
 
     @property
     def finite(self) -> bool:
@@ -234,9 +228,7 @@ class Problem:
     def evaluate(self, W: Array) -> Evaluation:
         """Objective, violations and total infeasibility in one pass."""
         families = self.violations(W)
-        weights = {t.name: t.weight for t in self.terms}
-        penalty = sum(weights[name] * v.l2**2 for name, v in families.items())
-        return Evaluation(self.objective(W), families, self._total(families), penalty)
+        return Evaluation(self.objective(W), families, self._total(families))
 
     def _total(self, families: Mapping[str, Violation]) -> float:
         if self.infeasibility_weights:

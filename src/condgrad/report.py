@@ -11,7 +11,7 @@ from rich.table import Table
 
 from condgrad.applications import Application, Cut, Run
 from condgrad.callbacks import Progress
-from condgrad.methods import METHODS
+from condgrad.methods import METHODS, check
 
 
 def run_live(
@@ -24,6 +24,7 @@ def run_live(
     **limits: Any,
 ) -> Run:
     """Run an application with a live progress line on standard error."""
+    check(application.problem, application.method(method, beta0, batch)[0])
     if quiet:
         return application.run(method, beta0, batch, **limits)
     with Progress(

@@ -124,8 +124,9 @@ class Trace:
 class Result:
     """The best point of a run and how it went.
 
-    *Best* is judged at recorded iterations by objective + Σ ω_t dist_t²/(2β) with the β of the
-    moment, the function the methods descend on; the last iterate always takes part.
+    *Best* is judged at recorded iterations by the function the method descends on at the β of the
+    moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian where the method keeps
+    multipliers. The last iterate always takes part.
     """
 
     W: Array

@@ -1,9 +1,9 @@
 """What the theory promises: constants of the convergence theorem and guaranteed curves.
 
-All bounds are on the smoothed gap E[F_{β_k}(W_{k+1})] − F*, F_β = Σ_t ω_t h_{t,β}(A_t W), for an exact
-oracle and, where there are constraints, a feasible problem. Every term enters Lemma 4.1 of [1]_ with
-its weight: ω h_β(A W) is convex, ω ‖A‖²/β-smooth, and both smoothing inequalities of the proof scale
-with ω. The paper's averages are ω = 1/n and ω = 1/m.
+All bounds are on the smoothed gap E[F_{β_k}(W_{k+1})] − F*, F_β = Σ_t ω_t h_{t,β}(A_t W), for an
+exact oracle and, where there are constraints, a feasible problem. Every term enters Lemma 4.1 of
+[1]_ with its weight: ω h_β(A W) is convex, ω ‖A‖²/β-smooth, and both smoothing inequalities of the
+proof scale with ω. The paper's averages are ω = 1/n and ω = 1/m.
 
 References
 ----------
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +35,12 @@ ROWS = 2000
 
 
 class Diameters(NamedTuple):
-    """Sizes of the image of a domain, max ‖M(u − v)‖ in three norms."""
+    """Sizes of the image of a domain, max ‖M(u − v)‖ in three norms, and ‖M‖."""
 
     l1: float
     linf: float
     l2: float
+    norm: float
 
 
 def diameters(map: LinearMap, domain: Domain) -> Diameters:
@@ -56,11 +56,10 @@ def diameters(map: LinearMap, domain: Domain) -> Diameters:
     Returns
     -------
     Diameters
-        With the widths w_l = max ⟨a_l, u − v⟩, which are exact for maps of at most 2000 rows and
-        bounded by row_norm · D_W above: ``linf`` = max w_l is exact where the widths are and an upper
-        bound elsewhere. ``l1`` = min(Σ w_l, √m ‖M‖ D_W) and ``l2`` = min(‖M‖ D_W, √(Σ w_l²)) are
-        upper bounds, exact for one row of at most 2000. ‖M‖ is `LinearMap.norm`, a power iteration
-        settled to nine digits.
+        ``linf`` = max w_l, with the widths w_l = max ⟨a_l, u − v⟩; exact for maps of at most 2000
+        rows, the bound row_norm · D_W above. ``l1`` = min(Σ w_l, √m ‖M‖ D_W) and ``l2`` =
+        min(‖M‖ D_W, √(Σ w_l²)) are upper bounds, exact for one row. ‖M‖ is `LinearMap.norm`, a
+        power iteration settled to nine digits.
 
     Examples
     --------
@@ -68,10 +67,7 @@ def diameters(map: LinearMap, domain: Domain) -> Diameters:
     >>> diameters(maps.DataMatrix(np.array([[3.0, 1.0]])), domains.Simplex(2)).linf
     2.0
     """
-    return _diameters(map, domain, map.norm(domain.symmetric))
-
-
-def _diameters(map: LinearMap, domain: Domain, norm: float) -> Diameters:
+    norm = map.norm(domain.symmetric)
     reach = norm * domain.diameter
     if map.size > ROWS:
         widths = np.full(map.size, min(map.row_norm * domain.diameter, reach))
@@ -85,70 +81,40 @@ def _diameters(map: LinearMap, domain: Domain, norm: float) -> Diameters:
     l1, l2 = float(widths.sum()), float(np.linalg.norm(widths))
     if map.size > 1:
         l1, l2 = min(l1, float(np.sqrt(map.size)) * reach), min(l2, reach)
-    return Diameters(l1, float(widths.max()), l2)
+    return Diameters(l1, float(widths.max()), l2, norm)
 
 
-@dataclass(frozen=True)
 class _Facts:
     """What the bounds need to know of one term."""
 
-    term: Term
-    estimator: Estimator
-    norm: float
-    D: Diameters
-    diameter: float
-    """D_W."""
-    z: Array
-    """Images of the starting point."""
-
-    @property
-    def n(self) -> int:
-        return self.term.map.size
-
-    @property
-    def curvature(self) -> float:
-        """L_f of a smooth row; the 1 in 1/β of a composite one."""
-        h = self.term.function
-        return h.smoothness if isinstance(h, Smooth) else 1.0
-
-    @property
-    def lipschitz(self) -> float:
-        h = self.term.function
-        return h.lipschitz if isinstance(h, Proximable) else np.inf
-
-    @property
-    def turnover(self) -> float:
-        """N: a row is drawn once in N iterations on average, size/batch without replacement."""
-        assert isinstance(self.estimator, SAG)
-        b = batch_size(self.estimator.batch, self.n)
-        return 1 / (1 - (1 - 1 / self.n) ** b) if self.estimator.replace else self.n / b
-
-    @property
-    def rescaled(self) -> bool:
-        """Whether a SAG table holds β h'_β."""
-        composite = not self.term.function.smooth
-        return isinstance(self.estimator, SAG) and self.estimator.rescale and composite
+    def __init__(self, term: Term, estimator: Estimator, domain: Domain, W: Array) -> None:
+        h, n, e = term.function, term.map.size, estimator
+        self.term, self.estimator, self.n, self.z = term, e, n, term.map.rows(W)
+        self.D, self.diameter = diameters(term.map, domain), domain.diameter
+        self.curvature = h.smoothness if isinstance(h, Smooth) else 1.0  # times 1/β if composite
+        self.lipschitz = h.lipschitz if isinstance(h, Proximable) else np.inf
+        self.rescaled = isinstance(e, SAG) and e.rescale and not h.smooth
+        y = self.slope(1.0)
+        self.norms = float(np.linalg.norm(y, 1)), float(np.linalg.norm(y))
+        self.turnover = 0.0  # N: a row is drawn once in N iterations on average
+        if isinstance(e, SAG):
+            b = batch_size(e.batch, n)
+            self.turnover = 1 / (1 - (1 - 1 / n) ** b) if e.replace else n / b
 
     def slope(self, beta: float) -> Array:
         """h'_β(A W_1)."""
         return self.term.function.slope(self.z, beta)
 
-    @cached_property
-    def start(self) -> tuple[float, float]:
-        """ℓ1 and ℓ2 norm of h'(A W_1), for smooth terms."""
-        y = self.slope(1.0)
-        return float(np.linalg.norm(y, 1)), float(np.linalg.norm(y))
-
     def first(self, beta: float) -> float:
         """e0 of a SAG table, unweighted: its ℓ1 error before the first draw."""
-        assert isinstance(self.estimator, SAG)
-        return 0.0 if self.estimator.warm_start else float(np.linalg.norm(self.slope(beta), 1))
+        warm = getattr(self.estimator, "warm_start", False)
+        return 0.0 if warm else float(np.linalg.norm(self.slope(beta), 1))
 
     def largest(self, beta: float, p: int) -> float:
         """Y: a bound on ‖h'_β(A W)‖_p over the domain, p = 1 or 2; it does not fall as β does."""
         D = self.D.l1 if p == 1 else self.D.l2
         if self.term.function.smooth:
-            return self.start[p - 1] + self.curvature * D
+            return self.norms[p - 1] + self.curvature * D
         return D / beta if self.term.function.indicator else self.n ** (1 / p) * self.lipschitz
 
     def change(self, p: Params, norm: int) -> float:
@@ -167,12 +133,7 @@ def _facts(problem: Problem, method: Method, W1: Array | None) -> tuple[list[_Fa
     W = problem.domain.center() if W1 is None else np.asarray(W1, dtype=np.float64)
     if W.shape != problem.domain.shape:
         raise ProblemError(f"W1 has shape {W.shape}: points have {problem.domain.shape}")
-    out = []
-    for t in problem.terms:
-        norm = t.map.norm(problem.domain.symmetric)
-        D = _diameters(t.map, problem.domain, norm)
-        out.append(_Facts(t, method.estimator(t), norm, D, problem.domain.diameter, t.map.rows(W)))
-    return out, W
+    return [_Facts(t, method.estimator(t), problem.domain, W) for t in problem.terms], W
 
 
 @dataclass(frozen=True)
@@ -239,17 +200,17 @@ def constants(
 ) -> Constants:
     r"""Constants of Theorem 4.1 for HCGM, H-SAG-CGM/v1 and /v2 and SAG Frank-Wolfe.
 
-    A term of weight ω, with N = size/batch (the reciprocal of the chance of a row to be drawn) and
-    D = D_W, adds
+    A term of weight ω, with N = size/batch (the reciprocal of a row's chance to be drawn), adds
 
-    - smooth: 2 ω L_f ‖X‖² D² to C2; with SAG also 8 ω N L_f D_1 D_∞ to C2 and
+    - smooth: 2 ω L_f ‖X‖² D_W² to C2; with SAG also 8 ω N L_f D_1 D_∞ to C2 and
       2 N² D_∞ (e0 + 32 ω N L_f D_1) to C3;
-    - composite: 2 ω ‖A‖² D²/β0 to C1; with SAG also 20 ω N R D_∞/β0 to C1 and 2 N² D_∞ e0 to C3.
+    - composite: 2 ω ‖A‖² D_W²/β0 to C1; with SAG also 20 ω N R D_∞/β0 to C1, 2 N² D_∞ e0 to C3.
 
     e0 is the ℓ1 norm of the weighted slopes at W_1 (those of β0 for composite terms), 0 with
-    ``warm_start``. R = D_1(A) for indicators. For a Lipschitz term R = D_1(A)/2 + β0 m L_g/10: its
-    slopes obey |h'_β − h'_β'| ≤ (1 − β/β') L_g for β < β'. (The paper argues by a scaling of the prox
-    that holds for positively homogeneous g only, and with ‖A w‖_1 ≤ D_1(A), which needs 0 ∈ W.)
+    ``warm_start``. R = D_1(A) for indicators. For a Lipschitz term R = D_1(A)/2 + β0 m L_g/10, as
+    its slopes obey |h'_β − h'_β'| ≤ (1 − β/β') L_g for β < β'. (The paper argues by a scaling of
+    the prox that holds for positively homogeneous g only, and by ‖A w‖_1 ≤ D_1(A), which needs
+    0 ∈ W.)
 
     Parameters
     ----------
@@ -262,8 +223,8 @@ def constants(
     as_printed : bool, default False
         False: the constants that the appendix proves. True: those printed in the main text, with
         squared operator norms and batch 1: a sampled composite term then adds
-        ω m (2 ‖A‖² D² + 10 D_1(A))/β0 to C1. The print lost the factor 2 D_∞(A) of the proof, so
-        that it is no guarantee where D_∞(A) is large; and it takes ‖A‖² without its 1/m.
+        ω m (2 ‖A‖² D_W² + 10 D_1(A))/β0 to C1. The print lost the factor 2 D_∞(A) of the proof, so
+        it is no guarantee where D_∞(A) is large, and it has ‖A‖² without its 1/m.
 
     Raises
     ------
@@ -272,34 +233,29 @@ def constants(
     """
     facts, _ = _facts(problem, method, W1)
     eta, beta = method.schedule.eta, method.schedule.beta
-    if eta != Power(2, 1, 1) or not (
-        isinstance(beta, Power) and (beta.shift, beta.exponent) == (1, 0.5)
-    ):
+    if eta != Power(2, 1, 1) or not isinstance(beta, Power) or beta != Power(beta.c, 1, 0.5):
         raise ProblemError(
-            f"{method.name} does not use η = 2/(k + 1) and β = β0/√(k + 1), for which the constants "
-            "of Theorem 4.1 are: use guarantee()"
+            f"{method.name} does not use η = 2/(k + 1) and β = β0/√(k + 1), which Theorem 4.1 is "
+            "for: use guarantee()"
         )
     beta0, C1, C2, C3 = beta.c, 0.0, 0.0, 0.0
     for t in facts:
-        w, e, composite = t.term.weight, t.estimator, not t.term.function.smooth
-        sampled = isinstance(e, SAG)
-        if not (isinstance(e, Full) or (sampled and not (composite and e.rescale))):
+        w, e, h = t.term.weight, t.estimator, t.term.function
+        if not isinstance(e, (Full, SAG)) or t.rescaled:
             raise ProblemError(
                 f"{method.name} follows term {t.term.name!r} by {e}, for which Theorem 4.1 has no "
                 "constants: it covers Full and SAG without rescale; use guarantee()"
             )
-        N = (t.n if as_printed else t.turnover) if sampled else 0.0
-        smoothness = 2 * w * t.curvature * (t.norm * t.diameter) ** 2
-        if sampled:
-            C3 += 2 * N**2 * t.D.linf * w * t.first(beta0)
-        if not composite:
+        N = 0.0 if isinstance(e, Full) else t.n if as_printed else t.turnover
+        smoothness = 2 * w * t.curvature * (t.D.norm * t.diameter) ** 2
+        C3 += 2 * N**2 * t.D.linf * w * t.first(beta0)
+        if h.smooth:
             C2 += smoothness + 8 * w * N * t.curvature * t.D.l1 * t.D.linf
             C3 += 64 * w * N**3 * t.curvature * t.D.l1 * t.D.linf
-        elif as_printed and sampled:
+        elif as_printed and N:
             C1 += t.n * (smoothness + 10 * w * t.D.l1) / beta0
         else:
-            indicator = t.term.function.indicator
-            reach = t.D.l1 if indicator or not N else t.D.l1 / 2 + beta0 * t.n * t.lipschitz / 10
+            reach = t.D.l1 if h.indicator else t.D.l1 / 2 + beta0 * t.n * t.lipschitz / 10
             C1 += (smoothness + 20 * w * N * reach * t.D.linf) / beta0
     slack = sum(
         t.term.weight * t.lipschitz**2 * (t.n if t.term.function.separable else 1)
@@ -313,29 +269,29 @@ def constants(
 def guarantee(
     problem: Problem, method: Method, ks: Sequence[int] | Array, W1: Array | None = None
 ) -> Array:
-    r"""Guaranteed bound on E[F_{β_k}(W_{k+1})] − F* at the iterations `ks`, for any method but CGAL.
+    r"""Guaranteed bound on E[F_{β_k}(W_{k+1})] − F* at the iterations `ks`; any method but CGAL.
 
     Lemma 4.1 is unrolled with the method's own sequences,
 
     .. math:: S_k = (1 - η_k) S_{k-1} + η_k \textstyle\sum_t ω_t ε_{t,k}
               + \tfrac{1}{2} η_k^2 \sum_t ω_t L_{t,k} D_2(A_t)^2,
 
-    L = L_f or 1/β_k. S_0 is the Frank-Wolfe gap of F_{β_1} at W_1, which bounds F_{β_1}(W_1) − F*; all
-    methods of the library have η_1 = 1 and forget it. ε bounds E⟨∇_k − d_k, s_k − W*⟩ of a term:
+    L = L_f or 1/β_k. S_0 is the Frank-Wolfe gap of F_{β_1} at W_1, which bounds F_{β_1}(W_1) − F*;
+    all methods of the library have η_1 = 1 and forget it. ε bounds E⟨∇_k − d_k, s_k − W*⟩:
 
     - Full: 0.
-    - SAG: D_∞ u_k, u_k = (1 − 1/N) min(u_{k−1} + δ_k, 2 Y_k) in ℓ1. With ``rescale`` the same for the
-      table of β h'_β, divided by β_k.
+    - SAG: D_∞ u_k, u_k = (1 − 1/N)(u_{k−1} + δ_k) in ℓ1. With ``rescale`` the same for the table
+      of β h'_β, divided by β_k.
     - Momentum: D_W q_k, q_k² = (1 − ρ_k)² (q_{k−1} + ‖A‖ δ_k)² + ρ_k² κ r² Y_k².
     - STORM: D_W q_k, q_k² = (1 − ρ_k)² q_{k−1}² + κ r² ((1 − ρ_k) δ_k + ρ_k Y_k)².
     - SPIDER: STORM with ρ = 0, q_k = 0 at a restart.
 
-    Here r bounds the norm of a row, Y_k bounds the slopes over the domain (‖h'(A W_1)‖ + L_f D;
-    D/β_k for indicators, because some point of the domain is feasible; L_g a row for Lipschitz
-    terms), δ_k = min(η_{k−1} L D + (1 − β_k/β_{k−1}) Y_k, 2 Y_k) bounds their change in one iteration
-    (the second summand for composite terms), in ℓ1 with D = D_1 for SAG and in ℓ2 with D_2 for the
-    others; κ = (n/b) (n − b)/(n − 1), or n/b with replacement, is the variance of a batch, and
-    q_0 = ‖A* h'(A W_1)‖. The expectation is over the draws; the oracle is taken to be exact.
+    r bounds the norm of a row; Y_k bounds the slopes over the domain (‖h'(A W_1)‖ + L_f D; D/β_k
+    for indicators, because some point is feasible; L_g a row for Lipschitz terms);
+    δ_k = min(η_{k−1} L D + (1 − β_k/β_{k−1}) Y_k, 2 Y_k) bounds their change in one iteration (the
+    second summand for composite terms), in ℓ1 with D = D_1 for SAG and in ℓ2 with D_2 for the
+    others; κ = (n/b)(n − b)/(n − 1), or n/b with replacement, is the variance of a batch;
+    q_0 = ‖A* h'(A W_1)‖. The expectation is over the draws.
 
     Parameters
     ----------
@@ -362,16 +318,16 @@ def guarantee(
     wanted = np.asarray(ks)
     if wanted.dtype.kind not in "iu" or wanted.size == 0 or wanted.min() < 1:
         raise ProblemError("ks must hold iterations, integers of at least 1")
-    check(problem, method)
-    for term in problem.terms:
-        if not isinstance(method.estimator(term), (Full, SAG, Momentum, Storm, Spider)):
-            raise ProblemError(
-                f"{method.name} follows term {term.name!r} by {method.estimator(term)}, for which "
-                "no bound on the smoothed gap is known here: use Full, SAG, Momentum, Storm or Spider"
-            )
     facts, W = _facts(problem, method, W1)
+    known = (Full, SAG, Momentum, Storm, Spider)
+    for t in facts:
+        if not isinstance(t.estimator, known):
+            raise ProblemError(
+                f"{method.name} follows term {t.term.name!r} by {t.estimator}, for which no bound "
+                f"on the smoothed gap is known: use {', '.join(c.__name__ for c in known)}"
+            )
     first = method.schedule(1).beta
-    V = sum(t.gradient(W, first) for t in problem.terms)
+    V = np.sum([t.gradient(W, first) for t in problem.terms], axis=0)
     gap = problem.domain.support(-V) + float(np.vdot(V, W))
     errors = [_initial(t, first) for t in facts]
     curve = np.zeros(int(wanted.max()) + 1)
@@ -404,15 +360,14 @@ def _follow(t: _Facts, p: Params, u: float) -> tuple[float, float]:
     """Bring u_{k−1} or q_{k−1} to iteration k and bound the error ε_k that follows from it."""
     e = t.estimator
     if isinstance(e, SAG):
-        fresh = e.warm_start and p.k == 1
-        keep = 0.0 if fresh else 1 - 1 / t.turnover
+        keep = 0.0 if e.warm_start and p.k == 1 else 1 - 1 / t.turnover
         if t.rescaled:
             moved = p.eta_before * t.D.l1 if p.k > 1 else 0.0
             if not t.term.function.indicator:
                 moved += (p.beta_before - p.beta) * t.n * t.lipschitz
             u = keep * (u + moved)
             return u, t.D.linf * u / p.beta
-        u = keep * min(u + t.change(p, 1), 2 * t.largest(p.beta, 1))
+        u = keep * (u + t.change(p, 1))
         return u, t.D.linf * u
     if not isinstance(e, Recursive) or e.restarts(p):
         return 0.0, 0.0
@@ -422,14 +377,14 @@ def _follow(t: _Facts, p: Params, u: float) -> tuple[float, float]:
     rho = 0.0 if isinstance(e, Spider) else p.rho
     kept = abs(1 - rho)
     if isinstance(e, Momentum):
-        q = np.hypot(kept * (u + t.norm * change), rho * noise * t.largest(p.beta, 2))
+        q = np.hypot(kept * (u + t.D.norm * change), rho * noise * t.largest(p.beta, 2))
     else:
         q = np.hypot(kept * u, noise * (kept * change + rho * t.largest(p.beta, 2)))
     return float(q), t.diameter * float(q)
 
 
 def rate(method: Method | str) -> float:
-    """The exponent p of a method of Table 1, by itself or by name: its gap falls at least as k^(−p).
+    """The exponent p of a method or of its name: the gap falls at least as k^(−p).
 
     Examples
     --------

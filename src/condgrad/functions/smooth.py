@@ -98,17 +98,21 @@ class Logistic(Smooth):
         return (-t * expit(-t * z)).astype(z.dtype, copy=False)
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
-        """Bracketed Newton on u − z − β t σ(−tu) = 0; the root lies within β of z, towards t."""
+        """Newton on v − tz − βσ(−v) = 0 for v = tu.
+
+        The left side is convex for v < 0 and concave for v > 0, so from v = 0 the steps approach
+        the root from one side and cannot cycle.
+        """
         t = pick(self.labels, at)
-        low, high = np.minimum(z, z + beta * t), np.maximum(z, z + beta * t)
-        u = 0.5 * (low + high)
-        for _ in range(60):
-            s = expit(-t * u)
-            excess = u - z - beta * t * s
-            low, high = np.where(excess < 0, u, low), np.where(excess < 0, high, u)
-            newton = u - excess / (1 + beta * s * (1 - s))
-            u = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-        return u.astype(z.dtype, copy=False)
+        a = t * z.astype(np.float64)
+        v = np.zeros_like(a)
+        for _ in range(100):
+            s = expit(-v)
+            step = (v - a - beta * s) / (1 + beta * s * (1 - s))
+            v = v - step
+            if np.all(np.abs(step) <= 1e-15 * np.abs(v)):
+                break
+        return (t * v).astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = -pick(self.labels, at) * y

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from condgrad.errors import InputError
-from condgrad.io import data_lines, decode, number, read_bytes, show
+from condgrad.io._text import data_lines, decode, number, read_bytes, show
 
 _MOST_POINTS = 50_000
 

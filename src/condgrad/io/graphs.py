@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.io import mminfo
 
 from condgrad.errors import InputError
-from condgrad.io import data_lines, decode, integer, number, read_bytes, show
+from condgrad.io._text import data_lines, decode, integer, number, read_bytes, show
 
 Edges = dict[tuple[int, int], float]
 Lines = Iterator[tuple[int, str]]

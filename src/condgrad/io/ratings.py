@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import InputError
-from condgrad.io import data_lines, decode, number, read_bytes, show
+from condgrad.io._text import data_lines, decode, number, read_bytes, show
 
 _SEPARATORS = {"\t": "tab", "::": "'::'", ",": "comma"}
 _LONGEST_ID = 256

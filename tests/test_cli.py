@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from condgrad import METHODS, cli
+from files import put
+
+FIELDS = {
+    "application",
+    "method",
+    "preset",
+    "beta0",
+    "batch",
+    "seed",
+    "status",
+    "iterations",
+    "epochs",
+    "seconds",
+    "lmo_calls",
+    "matvecs",
+    "rows",
+    "objective",
+    "infeasibility",
+}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the program in this process; return exit code, standard output and standard error."""
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["condgrad", *map(str, args)])
+        monkeypatch.setenv("COLUMNS", "160")
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    rng = np.random.default_rng(0)
+    full = np.clip(np.rint(3 + np.outer(rng.normal(size=12), rng.normal(size=9))), 1, 5)
+    rows = [(u + 1, i + 1, full[u, i]) for u in range(12) for i in range(9)]
+    chosen = rng.permutation(len(rows))
+    lines = ["\t".join(f"{v:g}" for v in (*rows[c], 0)) for c in chosen]
+    return (
+        put(tmp_path, "train.tsv", "\n".join(lines[:80])),
+        put(tmp_path, "test.tsv", "\n".join([*lines[80:], "99\t1\t3\t0"])),
+    )
+
+
+def test_methods_lists_every_method(run):
+    code, out, _ = run("methods")
+    assert code == 0
+    for slug in METHODS:
+        assert slug in out
+
+
+def test_demo(run, tmp_path):
+    picture = tmp_path / "demo.png"
+    code, out, _ = run("demo", "--epochs", 300, "--plot", picture)
+    assert code == 0
+    assert "Cut found: 5 of 34 vertices" in out  # the best cut of the weighted karate club
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+def test_every_method_on_every_application(run, tmp_path, ratings, slug):
+    points = put(tmp_path, "p.csv", "\n".join(f"{i % 3},{i * 0.01}" for i in range(12)))
+    jobs = {
+        "sparsest-cut": ["petersen"],
+        "kmeans": [points, "-k", 3],
+        "matrix-completion": [ratings[0], "--batch", 0.2],
+    }
+    for name, args in jobs.items():
+        out = tmp_path / f"{name}.json"
+        options = ["--method", slug, "--iterations", 5, "--quiet", "--json", out]
+        code, printed, err = run("solve", name, *args, *options)
+        assert (code, printed, err) == (0, "", "")
+        data = json.loads(out.read_text())
+        assert data.keys() >= FIELDS
+        assert (data["application"], data["method"], data["iterations"]) == (name, slug, 5)
+        assert data["status"] == "max_iter"
+        assert set(data["infeasibility"]) == {"total", "families"}
+        for family in data["infeasibility"]["families"].values():
+            assert set(family) == {"l2", "max"}
+
+
+def test_json_is_what_was_asked_for(run, tmp_path):
+    code, out, _ = run(
+        *("solve", "sparsest-cut", "petersen", "--preset", "published", "--beta0", 3.5),
+        *("--batch", 0.25, "--epochs", 10, "--seed", 7, "--json", "-", "--quiet"),
+    )
+    data = json.loads(out)
+    assert code == 0
+    assert (data["beta0"], data["batch"], data["seed"]) == (3.5, 0.25, 7)
+    assert (data["preset"], data["status"]) == ("published", "max_epochs")
+    assert data["epochs"] == pytest.approx(10, rel=0.05)
+    families = data["infeasibility"]["families"]
+    total = families["spread"]["l2"] + np.sqrt(2) * families["triangles"]["l2"]
+    assert data["infeasibility"]["total"] == pytest.approx(total)
+
+
+def test_kmeans_total_infeasibility(run, tmp_path):
+    points = put(tmp_path, "p.csv", "\n".join(f"{i % 3},{i * 0.01}" for i in range(12)))
+    _, out, _ = run(
+        "solve", "kmeans", points, "-k", 3, "--iterations", 50, "--json", "-", "--quiet"
+    )
+    data = json.loads(out)
+    families = data["infeasibility"]["families"]
+    total = families["row sums"]["l2"] / np.sqrt(12) + families["non-negativity"]["l2"]
+    assert data["infeasibility"]["total"] == pytest.approx(total)
+
+
+def test_matrix_completion_reports_errors_and_dropped_ratings(run, ratings, tmp_path):
+    train, test = ratings
+    out = tmp_path / "run.json"
+    args = ("solve", "matrix-completion", train, "--test", test, "--iterations", 300)
+    code, _, err = run(*args, "--batch", 20, "--radius", 60, "--bounds", 1, 5, "--json", out)
+    assert code == 0
+    assert "1 test ratings dropped" in err
+    data = json.loads(out.read_text())
+    assert 0 < data["train_rmse"] < 1.2
+    assert 0 < data["test_rmse"] < 2
+    assert data["infeasibility"]["total"] == data["infeasibility"]["families"]["box"]["l2"]
+    code, *_ = run(*args, "--l1", 0.1, "--json", out, "--quiet")
+    data = json.loads(out.read_text())
+    assert data["infeasibility"] == {"total": 0.0, "families": {}}
+
+
+def test_same_seed_same_run(run, tmp_path):
+    def once(seed):
+        args = ("solve", "sparsest-cut", "petersen", "--iterations", 40, "--seed", seed)
+        data = json.loads(run(*args, "--json", "-", "--quiet")[1])
+        return {key: value for key, value in data.items() if key != "seconds"}
+
+    assert once(1) == once(1)
+    assert once(1)["objective"] != once(2)["objective"]
+
+
+def test_time_limit_says_so(run):
+    code, out, _ = run("solve", "sparsest-cut", "petersen", "--seconds", 0.05)
+    assert code == 0
+    assert "limit on time" in out
+
+
+def test_plot_of_a_solve(run, tmp_path):
+    picture = tmp_path / "c.svg"
+    args = ("solve", "sparsest-cut", "petersen", "--iterations", 30, "--plot", picture)
+    assert run(*args, "--quiet")[0] == 0
+    assert "<svg" in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["sparsest-cut", "no_such_graph"], ["no_such_graph", "neither a file"]),
+        (["sparsest-cut", "petersen", "--method", "magic"], ["method", "magic", "h-sag-v2"]),
+        (["sparsest-cut", "petersen", "--method", "sag-fw"], ["g = 0"]),
+        (["sparsest-cut", "petersen", "--beta0", "-1"], ["beta0", "positive"]),
+        (["sparsest-cut", "petersen", "--beta0", "nan"], ["beta0"]),
+        (["sparsest-cut", "petersen", "--batch", "1000000"], ["batch", "rows"]),
+        (["sparsest-cut", "petersen", "--batch", "many"], ["batch", "count or a fraction"]),
+        (["sparsest-cut", "petersen", "--batch", "0"], ["batch"]),
+        (["sparsest-cut", "petersen", "--seed", "-1"], ["seed"]),
+        (["sparsest-cut", "petersen", "--seconds", "-1"], ["max_seconds"]),
+        (["sparsest-cut", "petersen", "--json", "no/such/folder/x.json"], ["--json"]),
+        (["sparsest-cut", "petersen", "--plot", "x.doc"], ["--plot", ".png"]),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(run, args, words):
+    code, out, err = run("solve", *args)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_bad_files_name_file_line_and_reason(run, tmp_path):
+    graph = put(tmp_path, "g.edges", "3 2\n1 2 1\n1 x 1\n")
+    points = put(tmp_path, "p.csv", "1,2\n3\n")
+    stars = put(tmp_path, "r.tsv", "1\t1\t5\n1\t2\tbad\n")
+    for args, path, line in (
+        (["sparsest-cut", graph], graph, 3),
+        (["kmeans", points, "-k", 2], points, 2),
+        (["matrix-completion", stars], stars, 2),
+    ):
+        code, out, err = run("solve", *args)
+        assert (code, out) == (2, "")
+        assert f"{path}:{line}: " in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("k", "word"), [(0, "k is 0"), (99, "k is 99")])
+def test_bad_number_of_clusters(run, tmp_path, k, word):
+    points = put(tmp_path, "p.csv", "1,2\n3,4\n5,6\n")
+    code, _, err = run("solve", "kmeans", points, "-k", k)
+    assert code == 2
+    assert word in err
+
+
+def test_impossible_radius(run, ratings):
+    code, _, err = run("solve", "matrix-completion", ratings[0], "--radius", 2, "--bounds", 1, 5)
+    assert code == 2
+    assert "radius" in err
+    assert "raise the radius" in err
+
+
+def test_interrupt_keeps_the_result(run, monkeypatch, tmp_path):
+    from condgrad.estimators import SAG
+
+    update, calls = SAG.update, []
+
+    def interrupted(self, *args):
+        calls.append(1)
+        if len(calls) > 60:
+            raise KeyboardInterrupt
+        update(self, *args)
+
+    monkeypatch.setattr(SAG, "update", interrupted)
+    out = tmp_path / "run.json"
+    code, *_ = run("solve", "sparsest-cut", "petersen", "--json", out, "--quiet")
+    data = json.loads(out.read_text())
+    assert code == 130
+    assert data["status"] == "interrupted"
+    assert np.isfinite(data["objective"])
+
+
+def test_module_runs_as_a_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "condgrad", "solve", "sparsest-cut", "nothing_here"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condgrad.io import (
+    Ratings,
+    index_ratings,
+    read_features,
+    read_ratings,
+)
+from files import (
+    POINTS,
+    SQUARED,
+    npy,
+    npz,
+    put,
+    refused,
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1\t10\t3\t88\n2\t10\t4.5\t89\n",
+        "1\t10\t3\n\n2\t10\t4.5",
+        "userId,movieId,rating,timestamp\n1,10,3.0,88\n2,10,4.5,89\n",
+        "\ufeffuser,item,rating\r\n1, 10 ,3.0\r\n2,10,4.5\r\n",
+        "1,10,3.0\n2,10,4.5\n",
+        "1::10::3::88\n2::10::4.5::89\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["r.data", "r.csv.gz"])
+def test_good_ratings(name, content, tmp_path):
+    ratings = read_ratings(put(tmp_path, name, content))
+    assert ratings.users.tolist() == ["1", "2"]
+    assert ratings.items.tolist() == ["10", "10"]
+    assert ratings.values.tolist() == [3.0, 4.5]
+    assert ratings.values.dtype == np.float64
+    assert ratings.users.dtype.kind == ratings.items.dtype.kind == "U"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "word"),
+    [
+        ("1 2 3\n", 1, "separated by"),
+        ("user,item,rating\n", 1, "no ratings"),
+        ("1\t2\n", 1, "found 2"),
+        ("1\t2\t3\n\n1\t3\n", 3, "found 2"),
+        ("1\t2\t3\n1,3,4\n", 2, "separated by tab, found 1"),
+        ("1\t2\tx\n", 1, "'x' is not a number"),
+        ("1\t2\t3\n1\t3\tx\n", 2, "'x' is not a number"),
+        ("u,i,r\nu,i,r\n", 2, "not a number"),
+        ("1,2,3\n1,3,\n", 2, "not a number"),
+        ("1,2,3\n1,3,1_0\n", 2, "not a number"),
+        ("1,2,3\n1,3,nan\n", 2, "not finite"),
+        ("1,2,3\n1,3,inf\n", 2, "not finite"),
+        (f"1,2,3\n1,3,{'9' * 400}\n", 2, "not finite"),
+        ("1,2,3\n ,3,4\n", 2, "user is empty"),
+        ("1,2,3\n1,,4\n", 2, "item is empty"),
+        (f"1,2,3\n1,{'i' * 300},4\n", 2, "item is longer"),
+        ("u,i,r\n1,2,3\n\n1,2,4\n", 4, "line 2"),
+    ],
+)
+def test_bad_ratings(content, line, word, tmp_path):
+    refused(read_ratings, put(tmp_path, "r.csv", content), line, word)
+
+
+def make(*rows: tuple[str, str, float]) -> Ratings:
+    users, items, values = zip(*rows, strict=True)
+    return Ratings(np.array(users), np.array(items), np.array(values))
+
+
+def test_index_ratings():
+    train = make(("10", "b", 1.0), ("9", "a", 2.0), ("10", "a", 3.0))
+    test = make(("9", "b", 4.0), ("9", "c", 5.0), ("11", "a", 6.0))
+    got = index_ratings(train, test)
+    assert got.shape == (2, 2)
+    assert got.rows.tolist() == [1, 0, 0]
+    assert got.cols.tolist() == [1, 0, 1]  # numeric order: 9 before 10
+    assert got.values.tolist() == [1.0, 2.0, 3.0]
+    assert (got.test_rows.tolist(), got.test_cols.tolist()) == ([1], [0])
+    assert got.test_values.tolist() == [4.0]
+    assert got.dropped == 2
+    alone = index_ratings(train, None)
+    assert alone.test_rows is alone.test_cols is alone.test_values is None
+    assert alone.dropped == 0
+    mixed = index_ratings(make(("10", "1", 1.0), ("9", "1", 1.0), ("x", "1", 1.0)))
+    assert mixed.cols.tolist() == [0, 1, 2]  # lexicographic: "10" before "9"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "has_points"),
+    [
+        ("a.npz", npz(C=SQUARED), False),
+        ("a.npz", npz(C=SQUARED, X=POINTS, labels=np.arange(3)), True),
+        ("a.npz", npz(C=SQUARED, images=POINTS.T.astype(np.uint8)), True),
+        ("a.npz", npz(X=POINTS, images=np.ones((9, 9)), other=np.ones((2, 2))), True),
+        ("a.npz", npz(images=POINTS.T.astype(np.float32), labels=np.arange(3)), True),
+        ("a.npz", npz(anything=POINTS.astype(int), k=np.int64(3)), True),
+        ("a.npz", npz(C=SQUARED + np.diag([0, 1e-12, 0]) + np.diag([1e-13, 0], 1)), False),
+        ("a.npy", npy(POINTS), True),
+        ("a.npy", npy(np.asfortranarray(POINTS)), True),
+        ("a.npy.gz", npy(POINTS), True),
+        ("named-otherwise", npz(X=POINTS), True),
+        ("a.csv", "x,y\n0,0\n3,4\n1,0\n", True),
+        ("a.csv.gz", "0,0\n3,4\n1,0\n", True),
+        ("a.csv", "\ufeffx;y\r\n0;0\r\n\r\n3;4\r\n1;0", True),
+        ("a.tsv", "first one\tsecond\n0\t0\n3\t4\n1\t0\n", True),
+        ("a.txt", "# saved\n0 0\n 3e0   4.0\n1 0\n", True),
+    ],
+)
+def test_good_features(name, content, has_points, tmp_path):
+    features = read_features(put(tmp_path, name, content))
+    assert features.distances.dtype == np.float64
+    np.testing.assert_allclose(features.distances, SQUARED, atol=1e-9)
+    np.testing.assert_array_equal(features.distances, features.distances.T)
+    assert not np.diag(features.distances).any()
+    if has_points:
+        assert features.points.dtype == np.float64
+        np.testing.assert_array_equal(features.points, POINTS)
+    else:
+        assert features.points is None
+
+
+def test_one_column(tmp_path):
+    features = read_features(put(tmp_path, "a.csv", "x\n1\n4\n"))
+    assert features.points.tolist() == [[1.0], [4.0]]
+    assert features.distances.tolist() == [[0.0, 9.0], [9.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "word"),
+    [
+        ("# c\n", None, "no numbers"),
+        ("x,y\n", 1, "no numbers"),
+        ("x,y\n1,2\n", None, "at least 2 points"),
+        ("1,2\n\n3\n", 3, "2 columns expected, found 1"),
+        ("1,2\n3,4,5\n", 2, "2 columns expected, found 3"),
+        ("x,y,z\n1,2\n", 2, "3 columns expected"),
+        ("1,x\n1,2\n", 1, "column 2: 'x' is not a number"),
+        ("x,y\n1,2\n3,\n", 3, "column 2: '' is not a number"),
+        ("1 2\n3 four\n", 2, "column 2: 'four'"),
+        ("1;2\n1_0;3\n", 2, "column 1: '1_0'"),
+        ("1\t2\n3\tnan\n", 2, "column 2: 'nan' is not finite"),
+        ("1,2\n1e999,2\n", 2, "column 1: '1e999' is not finite"),
+        ("1e200,2\n-1e200,2\n", None, "overflow"),
+    ],
+)
+def test_bad_tables(content, line, word, tmp_path):
+    refused(read_features, put(tmp_path, "a.csv", content), line, word)
+
+
+def bent(row: int, column: int, value: float) -> np.ndarray:
+    matrix = SQUARED.copy()
+    matrix[row, column] = value
+    return matrix
+
+
+LIES = npy(POINTS).replace(b"(3, 2), }            ", b"(300000000, 30000), }")
+assert npy(POINTS) != LIES
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("a.npz", npz(), "none"),
+        ("a.npz", npz(a=np.ones(3), b=np.ones((2, 2, 2))), "found: a, b"),
+        ("a.npz", npz(a=np.ones((3, 2)), b=np.ones((3, 2))), "found: a, b"),
+        ("a.npz", npz(a=np.array([["x", "y"]])), "found: a"),
+        ("a.npz", npz(X=np.ones(3)), "X is not a 2-D array"),
+        ("a.npz", npz(X=np.ones((3, 2)) * 1j), "complex"),
+        ("a.npz", npz(X=np.ones((0, 2))), "X is not"),
+        ("a.npz", npz(X=np.ones((1, 2))), "at least 2 points"),
+        ("a.npz", npz(images=np.ones((4, 4, 5))), "images is not a 2-D array"),
+        ("a.npz", npz(X=np.array([[1.0, 2.0], [3.0, np.nan]])), "row 2, column 2"),
+        ("a.npz", npz(X=np.array([[1.0, -np.inf], [3.0, 4.0]])), "row 1, column 2"),
+        ("a.npz", npz(X=np.zeros((50_001, 1), dtype=np.int8)), "too large"),
+        ("a.npz", npz(C=np.ones(4)), "C is not a 2-D array"),
+        ("a.npz", npz(C=np.ones((2, 3))), "not square"),
+        ("a.npz", npz(C=bent(0, 1, 24.0)), "not symmetric"),
+        ("a.npz", npz(C=bent(1, 1, 1.0)), "diagonal"),
+        ("a.npz", npz(C=-SQUARED), "negative"),
+        ("a.npz", npz(C=bent(0, 1, np.nan)), "not finite"),
+        ("a.npz", npz(C=SQUARED, X=np.ones((4, 2))), "4 points"),
+        ("a.npz", npz(X=np.array([[1, "a"], [2, None]], dtype=object)), "numpy file"),
+        ("a.npy", npy(np.array([[1, None]], dtype=object), pickled=True), "numpy file"),
+        ("a.npy", npy(np.ones(5)), "not a 2-D array"),
+        ("a.npy", npy(POINTS)[:-8], "numpy file"),
+        ("a.npy", npy(POINTS)[:20], "numpy file"),
+        ("a.npy", LIES, "numpy file"),
+        ("a.npy", "1,2\n3,4\n", "numpy file"),
+        ("a.npz", npz(X=POINTS)[:-30], "numpy file"),
+        ("a.npz", "garbage", "numpy file"),
+    ],
+)
+def test_bad_numpy_files(name, content, word, tmp_path):
+    refused(read_features, put(tmp_path, name, content), None, word)

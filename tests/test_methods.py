@@ -1,0 +1,332 @@
+"""Every method of METHODS reaches known optima; the sequences are those of the method cards."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import condgrad
+from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
+from condgrad.estimators import SAG, Augmented, Full, Momentum, Spider, Storm
+
+D, ROWS, CUTS, N = 6, 20, 8, 7
+
+
+def slsqp(f, gradient, start, inequality, bounds):
+    """Reference optimum over the simplex."""
+    result = scipy.optimize.minimize(
+        f,
+        start,
+        jac=gradient,
+        method="SLSQP",
+        bounds=bounds,
+        options={"ftol": 1e-14, "maxiter": 500},
+        constraints=[
+            {"type": "eq", "fun": lambda w: w.sum() - 1},
+            {"type": "ineq", "fun": inequality},
+        ],
+    )
+    assert result.success
+    return result
+
+
+@cache
+def least_squares():
+    """Mean squares over the simplex with interval constraints that bind, and the optimum."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ROWS, D))
+    b = X @ rng.standard_normal(D) + 0.1 * rng.standard_normal(ROWS)
+    A, inside = rng.standard_normal((CUTS, D)), rng.dirichlet(np.ones(D))
+    low, high = A @ inside - 0.1, A @ inside + 0.1
+    result = slsqp(
+        lambda w: 0.5 * np.mean((X @ w - b) ** 2),
+        lambda w: X.T @ (X @ w - b) / ROWS,
+        inside,
+        lambda w: np.r_[A @ w - low, high - A @ w],
+        [(0, 1)] * D,
+    )
+    assert np.r_[A @ result.x - low, high - A @ result.x].min() < 1e-9, "nothing binds"
+    fit = Term(maps.DataMatrix(X), functions.Squared(b), 1 / ROWS, "fit")
+    cut = Term(maps.DataMatrix(A), functions.Interval(low, high), name="cut")
+    return Problem(domains.Simplex(D), [fit, cut]), result.fun
+
+
+@cache
+def max_cut():
+    """min <C, W>, diag W = 1: a low-rank solution whose multipliers prove it optimal."""
+    rng = np.random.default_rng(1)
+    C = rng.standard_normal((N, N))
+    C = 0.5 * (C + C.T)
+    np.fill_diagonal(C, 0.0)
+    V = np.linalg.qr(rng.standard_normal((N, N)))[0]
+    for _ in range(3000):
+        for i in range(N):
+            g = C[i] @ V
+            V[i] = -g / np.linalg.norm(g)
+    y = -np.linalg.norm(C @ V, axis=1)
+    optimum = float(np.sum(C * (V @ V.T)))
+    bound = y.sum() + N * min(0.0, np.linalg.eigvalsh(C - np.diag(y))[0])
+    assert optimum == pytest.approx(bound, rel=1e-7), "the dual bound does not meet the primal"
+    terms = [
+        Term(maps.Inner(C, symmetric=True), functions.Linear(), name="cost"),
+        Term(maps.Diagonal(N), functions.Equal(1.0), name="diag"),
+    ]
+    return Problem(domains.Spectrahedron(N, float(N), equality=True), terms), optimum
+
+
+BETA0 = {  # per method, as the cards' exponents ask
+    "hcgm": 0.1,
+    "cgal": 1.0,
+    "shcgm": 0.3,
+    "most-fw": 0.1,
+    "h-sag-v1": 0.1,
+    "h-1sfw": 0.02,
+    "h-spider-fw": 0.1,
+    "most-fw-plus": 0.05,
+    "h-sag-v2": 0.1,
+    "sag-fw": None,
+}
+
+
+def build(slug, batch=4):
+    entry = METHODS[slug]
+    options = {"batch": batch} if entry.batched else {}
+    return entry(**options) if BETA0[slug] is None else entry(BETA0[slug], **options)
+
+
+def test_every_method_has_a_case():
+    assert set(BETA0) == set(METHODS)
+
+
+@pytest.mark.parametrize("slug", METHODS)
+def test_vector_problem_with_known_optimum(slug):
+    problem, optimum = least_squares()
+    if slug == "sag-fw":  # g = 0: the same loss without the constraint
+        problem = Problem(problem.domain, problem.smooth)
+        X, b = problem.terms[0].map._dense, problem.terms[0].function.target
+        optimum = slsqp(
+            lambda w: 0.5 * np.mean((X @ w - b) ** 2),
+            lambda w: X.T @ (X @ w - b) / ROWS,
+            np.full(D, 1 / D),
+            lambda w: w,
+            [(0, 1)] * D,
+        ).fun
+    result = solve(problem, build(slug), max_iter=6000)
+    assert result.status is Status.MAX_ITER
+    assert problem.domain.contains(result.W, 1e-9)
+    assert result.objective == pytest.approx(optimum, rel=0.01)
+    assert result.infeasibility <= 0.015
+
+
+@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+def test_matrix_problem_with_known_optimum(slug):
+    problem, optimum = max_cut()
+    result = solve(problem, build(slug), max_iter=3000)
+    assert problem.domain.contains(result.W, 1e-9)
+    assert result.objective == pytest.approx(optimum, rel=0.03)
+    assert result.infeasibility <= 0.06
+
+
+def test_sag_fw_on_a_matrix_problem():
+    """min ||W - M||² / 2 over {W psd, Tr W = 1}: M = projection target with known projection."""
+    rng = np.random.default_rng(2)
+    Q = np.linalg.qr(rng.standard_normal((N, N)))[0]
+    M = (Q * np.r_[0.9, 0.5, -0.3, -1.0, -1.0, -2.0, 0.0]) @ Q.T
+    best = (Q * np.r_[0.7, 0.3, 0, 0, 0, 0, 0]) @ Q.T  # eigenvalues onto the simplex
+    problem = Problem(
+        domains.Spectrahedron(N, 1.0, equality=True),
+        [Term(maps.AllEntries(N), functions.Squared(M.reshape(-1)), name="fit")],
+    )
+    optimum = 0.5 * np.sum((best - M) ** 2)
+    result = solve(problem, condgrad.sag_fw(batch=10), max_iter=4000)
+    assert result.objective == pytest.approx(optimum, rel=2e-3)
+    np.testing.assert_allclose(result.W, best, atol=0.05)
+
+
+@pytest.mark.parametrize("slug", ["hcgm", "cgal", "h-sag-v1", "h-sag-v2"])
+def test_smaller_steps_of_beta_close_in(slug):
+    """More iterations come nearer: distance to the optimum in objective and constraint."""
+    problem, optimum = max_cut()
+    gaps = []
+    for steps in (100, 4000):
+        result = solve(problem, build(slug), max_iter=steps)
+        gaps.append(abs(result.objective / optimum - 1) + result.infeasibility)
+    assert gaps[1] < 0.5 * gaps[0]
+
+
+@cache
+def mixed_data():
+    """A loss and a few half-spaces that the centre of the simplex meets."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((ROWS, D))
+    b = X @ rng.standard_normal(D)
+    a, inside = rng.standard_normal((5, D)), np.full(D, 1 / D)
+    high = a @ inside + 0.02
+    return X, b, a, high
+
+
+BLOCKS = {  # function of w, its map, and the same constraint for SLSQP
+    "L2Ball": (functions.L2Ball(0.45), np.eye(D), lambda w: 0.45**2 - w @ w),
+    "SecondOrder": (
+        functions.SecondOrder(),
+        np.vstack([np.full(D, 0.45), np.eye(D)]),
+        lambda w: 0.45 * w.sum() - np.sqrt(w @ w + 1e-16),
+    ),
+    "Simplex": (
+        functions.Simplex(0.5),
+        np.eye(3, D),
+        lambda w: np.r_[w[:3].sum() - 0.5, 0.5 - w[:3].sum()],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2-override", "cgal-override"])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_block_terms_are_mixed_with_sampled_ones(name, kind):
+    function, matrix, constraint = BLOCKS[name]
+    X, b, a, high = mixed_data()
+    reference = slsqp(
+        lambda w: 0.5 * np.mean((X @ w - b) ** 2),
+        lambda w: X.T @ (X @ w - b) / ROWS,
+        np.full(D, 1 / D),
+        lambda w: np.r_[constraint(w), high - a @ w],
+        [(0, 1)] * D,
+    )
+    terms = [
+        Term(maps.DataMatrix(X), functions.Squared(b), 1 / ROWS, "fit"),
+        Term(maps.DataMatrix(a), functions.AtMost(high), name="cut"),
+        Term(maps.DataMatrix(matrix), function, name="block"),
+    ]
+    problem = Problem(domains.Simplex(D), terms)
+    method = {
+        "v1": condgrad.h_sag_v1(0.05, batch=4),
+        "v2-override": condgrad.h_sag_v2(0.05, batch=2).override({"block": Full()}),
+        "cgal-override": condgrad.h_sag_v2(0.05, batch=2).override({"block": Augmented(1.0)}),
+    }[kind]
+    result = solve(problem, method, max_iter=6000)
+    assert result.objective == pytest.approx(reference.fun, rel=0.01)
+    assert result.infeasibility <= 0.01
+    assert result.rows["block"] == 6000 * matrix.shape[0]
+    assert result.rows["cut"] == 6000 * (5 if kind == "v1" else 2)
+
+
+@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+def test_lipschitz_g_against_linear_programming(slug):
+    """min <c, w> + ||A w - b||_1 over the simplex, a linear program."""
+    rng = np.random.default_rng(4)
+    c, A, b = rng.standard_normal(D), rng.standard_normal((10, D)), 0.3 * rng.standard_normal(10)
+    program = scipy.optimize.linprog(
+        np.r_[c, np.ones(10)],
+        A_ub=np.block([[A, -np.eye(10)], [-A, -np.eye(10)]]),
+        b_ub=np.r_[b, -b],
+        A_eq=np.r_[np.ones(D), np.zeros(10)][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * (D + 10),
+    )
+    assert program.success
+    terms = [
+        Term(maps.Inner(c), functions.Linear(), name="cost"),
+        Term(maps.DataMatrix(A), functions.Absolute(b), name="deviation"),
+    ]
+    problem = Problem(domains.Simplex(D), terms)
+    result = solve(problem, build(slug), max_iter=4000)
+    assert result.infeasibility == 0.0
+    assert program.fun - 1e-9 <= result.objective <= program.fun + 0.02 * abs(program.fun)
+
+
+def test_l1_regularisation_against_slsqp():
+    """Mean squares + 0.1 ||w||_1 over an l1 ball that does not bind."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((ROWS, D))
+    b = X @ np.array([1.0, -0.5, 0, 0, 0.2, 0]) + 0.01 * rng.standard_normal(ROWS)
+    half = scipy.optimize.minimize(  # w = p - q, p, q >= 0
+        lambda u: 0.5 * np.mean((X @ (u[:D] - u[D:]) - b) ** 2) + 0.1 * u.sum(),
+        np.full(2 * D, 0.1),
+        bounds=[(0, None)] * 2 * D,
+        method="L-BFGS-B",
+        options={"ftol": 1e-14, "gtol": 1e-10},
+    )
+    terms = [
+        Term(maps.DataMatrix(X), functions.Squared(b), 1 / ROWS, "fit"),
+        Term(maps.DataMatrix(np.eye(D)), functions.L1(0.1), name="l1"),
+    ]
+    problem = Problem(domains.L1Ball(D, 3.0), terms)
+    for method in (condgrad.h_sag_v1(1.0, batch=5), condgrad.h_sag_v2(1.0, batch=5)):
+        result = solve(problem, method, max_iter=6000)
+        assert half.fun - 1e-6 <= result.objective <= half.fun * 1.02
+
+
+CARDS = {  # η_k, β_k / β0, ρ_k: the table of the method cards, written out
+    "hcgm": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+    "cgal": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+    "shcgm": (
+        lambda k: 9 / (k + 8),
+        lambda k: (k + 8) ** (-1 / 2),
+        lambda k: 4 / (k + 7) ** (2 / 3),
+    ),
+    "most-fw": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 2 / (k + 1)),
+    "h-sag-v1": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+    "h-1sfw": (
+        lambda k: 2 / (k + 1),
+        lambda k: (k + 1) ** (-1 / 6),
+        lambda k: 3 / (k + 5) ** (2 / 3),
+    ),
+    "h-spider-fw": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+    "most-fw-plus": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 4), lambda k: 2 / (k + 1)),
+    "h-sag-v2": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+}
+ESTIMATORS = {
+    "hcgm": (Full, Full),
+    "cgal": (Full, Augmented),
+    "shcgm": (Momentum, Full),
+    "most-fw": (Storm, Full),
+    "h-sag-v1": (SAG, Full),
+    "h-1sfw": (Momentum, Momentum),
+    "h-spider-fw": (Spider, Spider),
+    "most-fw-plus": (Storm, Storm),
+    "h-sag-v2": (SAG, SAG),
+}
+
+
+@pytest.mark.parametrize("slug", CARDS)
+def test_method_is_its_card(slug):
+    method = METHODS[slug](beta0=3.0)
+    assert (type(method.smooth), type(method.composite)) == ESTIMATORS[slug]
+    eta, beta, rho = CARDS[slug]
+    for k in range(1, 6):
+        p, before = method.schedule(k), max(k - 1, 1)
+        assert p.k == k
+        assert p.eta == pytest.approx(eta(k), rel=1e-15)
+        assert p.beta == pytest.approx(3.0 * beta(k), rel=1e-15)
+        assert p.rho == pytest.approx(rho(k), rel=1e-15)
+        assert p.eta_before == pytest.approx(eta(before), rel=1e-15)
+        assert p.beta_before == pytest.approx(3.0 * beta(before), rel=1e-15)
+    if slug == "cgal":
+        assert method.composite.step == pytest.approx(1 / 3)
+
+
+def test_spider_epochs():
+    spider = condgrad.h_spider_fw(1.0).composite
+    assert [k for k in range(1, 40) if spider.restart(k)] == [1, 2, 4, 8, 16, 32]
+    assert [spider.batch_at(k) for k in range(1, 9)] == [1, 2, 2, 4, 4, 4, 4, 8]
+
+
+@pytest.mark.parametrize("slug", METHODS)
+def test_metadata(slug):
+    entry = METHODS[slug]
+    assert entry.slug == slug
+    assert getattr(condgrad, slug.replace("-", "_")) is entry
+    for text in (entry.name, entry.estimates, entry.needs, entry.iterations, entry.cost):
+        assert text.strip()
+    assert any(f"{year}" in entry.reference for year in range(2015, 2030))
+    assert 0 < entry.exponent <= 1
+    assert inspect.getdoc(entry.build)
+    method = entry()
+    assert (method.slug, method.name) == (slug, entry.name)
+    assert entry.batched == (slug not in ("hcgm", "cgal", "h-spider-fw"))
+    if entry.batched:
+        assert entry(batch=0.5).smooth.batch == 0.5

@@ -1,0 +1,45 @@
+"""Against the paper's data, where it is at hand: optima that are known, end points to be beaten."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from condgrad.applications import kmeans, sparsest_cut
+from condgrad.io import read_features, read_graph
+
+
+@pytest.mark.slow
+def test_sparsest_cut_55_published(data):
+    optimum = json.loads((data / "optima.json").read_text())[
+        "sparsest_cut/insecta-ant-colony1-day37"
+    ]["value"]
+    application = sparsest_cut(
+        read_graph(data / "graphs" / "insecta-ant-colony1-day37.edges"), "published"
+    )
+    result = application.run("h-sag-v2", max_epochs=1000, seed=0).result
+    assert result.objective == pytest.approx(optimum, rel=5e-3)
+    assert result.infeasibility < 1.5  # the paper's own run ended at 9.0
+
+
+def test_known_optimal_points_are_feasible_and_have_their_value(data):
+    optima = json.loads((data / "optima.json").read_text())
+    for name in ("mammalia-primate-association-13", "insecta-ant-colony1-day37"):
+        optimum = optima[f"sparsest_cut/{name}"]
+        application = sparsest_cut(read_graph(data / "graphs" / f"{name}.edges"))
+        stored = np.load(data / optimum["W_file"])
+        W = stored["W"]
+        found = application.problem.evaluate(np.ascontiguousarray(W))
+        assert found.objective == pytest.approx(optimum["value"], rel=1e-9)
+        assert found.infeasibility < 1e-8
+
+
+def test_kmeans_250_makes_the_progress_of_the_card(data):
+    features = read_features(data / "kmeans-mnist" / "reduced_250.npz")
+    application = kmeans(features.distances, 10, "published")
+    result = application.run("h-sag-v2", max_epochs=100, seed=0).result
+    relative = abs(result.objective - 17.0966726) / 17.0966726
+    assert relative < 6  # the card: 3.4 after 100 epochs
+    assert result.infeasibility < 0.4  # the card: 0.19
