@@ -225,9 +225,7 @@ def test_estimators_named_one_by_one_are_the_method():
     named = condgrad.hcgm(0.5).override({t.name: SAG(2) for t in problem.terms})
     np.testing.assert_array_equal(path(problem, v2), path(problem, named))
     v1 = v2.override({"diag": Full(), "triangles": Full()})
-    np.testing.assert_array_equal(
-        path(problem, condgrad.h_sag_v1(0.5, batch=2)), path(problem, v1)
-    )
+    np.testing.assert_array_equal(path(problem, condgrad.h_sag_v1(0.5, batch=2)), path(problem, v1))
 
 
 def test_float32_follows_float64():

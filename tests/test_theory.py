@@ -111,20 +111,20 @@ def test_constants_of_the_paper(as_printed):
     v2 = constants(problem, cg.h_sag_v2(BETA0), W, as_printed=as_printed)
     C1 = (2 * D**2 * A2 + 10 * DA.l1) if as_printed else 2 * D**2 * A2 / m + 20 * DA.l1 * DA.linf
     expected = C1 / BETA0, C2, C3 + 2 * m**2 * DA.linf * e_g
-    assert (v2.C1, v2.C2, v2.C3) == pytest.approx(expected, rel=1e-6)
+    assert pytest.approx(expected, rel=1e-6) == (v2.C1, v2.C2, v2.C3)
 
     whole = paper_problem(functions.AtMost(0.1))  # v1: g itself, weight 1
     v1 = constants(whole, cg.h_sag_v1(BETA0), W, as_printed=as_printed)
-    assert (v1.C1, v1.C2, v1.C3) == pytest.approx((2 * D**2 * A2 / BETA0, C2, C3), rel=1e-6)
+    assert pytest.approx((2 * D**2 * A2 / BETA0, C2, C3), rel=1e-6) == (v1.C1, v1.C2, v1.C3)
     full = constants(whole, cg.hcgm(BETA0), W, as_printed=as_printed)
-    assert (full.C1, full.C2, full.C3) == pytest.approx((v1.C1, 2 / n * X2 * D**2, 0.0), rel=1e-6)
+    assert pytest.approx((v1.C1, 2 / n * X2 * D**2, 0.0), rel=1e-6) == (full.C1, full.C2, full.C3)
 
 
 def test_constants_of_batches_weights_and_warm_starts():
     one = constants(paper_problem(functions.Equal(0.0), 1.0), cg.h_sag_v2(BETA0))
     ten = constants(paper_problem(functions.Equal(0.0), 10.0), cg.h_sag_v2(BETA0))
-    assert ten.C1 == pytest.approx(10 * one.C1)
-    assert ten.C2 == pytest.approx(one.C2)
+    assert pytest.approx(10 * one.C1) == ten.C1
+    assert pytest.approx(one.C2) == ten.C2
     batch = constants(paper_problem(functions.Equal(0.0)), cg.h_sag_v2(BETA0, batch=2))
     again = constants(
         paper_problem(functions.Equal(0.0)), cg.h_sag_v2(BETA0, batch=2, replace=True)
@@ -137,7 +137,7 @@ def test_constants_of_batches_weights_and_warm_starts():
     printed = constants(
         paper_problem(functions.Equal(0.0)), cg.h_sag_v2(BETA0, batch=2), as_printed=True
     )
-    assert printed.C2 == pytest.approx(one.C2)  # the paper's form counts rows
+    assert pytest.approx(one.C2) == printed.C2  # the paper's form counts rows
 
 
 FUNCTIONS = [
@@ -207,7 +207,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("e", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("e", ESTIMATORS, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize(
     "h",
     [functions.Squared(0.4), functions.AtMost(0.2), functions.Absolute(0.15, 2.0)],
@@ -320,7 +320,7 @@ def test_corollary_for_lipschitz_terms():
 OTHERS = {
     "rescaled": cg.h_sag_v2(beta0=0.5, rescale=True),
     "warm": cg.h_sag_v2(beta0=0.5, warm_start=True),
-    "mixed": cg.hcgm(beta0=0.5).override({"bound": Storm(2), "cost": Momentum(1)}),
+    "mixed": cg.most_fw(beta0=0.5).override({"bound": Storm(2), "cost": SAG(1)}),
     "short first step": Method(Full(), Full(), Schedule(Power(2, 2, 1), smoothing(0.5, 1, 0.5))),
 }
 
@@ -336,7 +336,7 @@ def test_guarantee_of_other_compositions(name):
 
 @pytest.mark.parametrize("slug", sorted(set(METHODS) - {"cgal", "sag-fw"}))
 def test_guarantee_falls_at_the_stated_rate(slug):
-    ks = np.array([20_000, 200_000])
+    ks = np.array([4_000, 40_000])
     curve = guarantee(by_hand(), METHODS[slug](beta0=0.5), ks)
     slope = np.log10(curve[1] / curve[0])
     assert slope <= -rate(slug) + 0.03
@@ -356,7 +356,7 @@ def test_rate():
     "slug", ["shcgm", "most-fw", "h-1sfw", "h-spider-fw", "most-fw-plus", "cgal"]
 )
 def test_methods_without_constants(slug):
-    with pytest.raises(cg.ProblemError, match="Theorem 4.1"):
+    with pytest.raises(cg.ProblemError, match=r"Theorem 4\.1"):
         constants(by_hand(), METHODS[slug]())
 
 

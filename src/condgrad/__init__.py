@@ -9,7 +9,7 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 
 from typing import Any
 
-from condgrad import domains, estimators, functions, maps, methods, schedules
+from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.callbacks import Info, StopWhen
 from condgrad.errors import InputError, ProblemError
 from condgrad.methods import METHODS, Method
@@ -39,6 +39,7 @@ __all__ = [
     "methods",
     "schedules",
     "solve",
+    "theory",
 ]
 
 

@@ -1,8 +1,8 @@
 """Estimators of a term's gradient: the parts that methods are composed of.
 
 Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l),
-and its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It does
-not care whether the term is a loss or a constraint.
+and its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It
+does not care whether the term is a loss or a constraint.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Estimator(ABC):
     """Whether it evaluates rows at W_{k−1} too."""
     samples: ClassVar[bool] = False
     """Whether it draws rows, which needs a separable function."""
+    needs_rho: ClassVar[bool] = False
+    """Whether it stands still with a schedule that has ρ = 0."""
 
     def init(self, term: Term, problem: Problem) -> State:
         """State before the first iteration: the estimate is 0."""
@@ -209,6 +211,7 @@ class Momentum(Recursive):
        JMLR 21, 2020.
     """
 
+    needs_rho: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
 
@@ -238,6 +241,7 @@ class Storm(Recursive):
        NeurIPS 2019.
     """
 
+    needs_rho: ClassVar[bool] = True
     needs_previous: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False

@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Augmented, Estimator, Full, Momentum, Spider, Storm
@@ -59,9 +61,17 @@ class Method:
         """The same method with other estimators for the terms named."""
         return replace(self, estimators={**self.estimators, **estimators})
 
-    def with_effort(self, effort: float | Sequence) -> Method:
-        """The same method with another effort of the oracle, in Krylov steps per ln n."""
-        sequence = effort if callable(effort) else Constant(effort)
+    def with_effort(self, effort: float | Sequence | None) -> Method:
+        """The same method with another effort of the oracle, in Krylov steps per ln n.
+
+        None asks the oracle for full accuracy at every iteration.
+        """
+        number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
+        if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
+            raise ProblemError(
+                f"effort is {effort!r}: it must be a positive number, a function of k or None"
+            )
+        sequence = effort if callable(effort) else Constant(cast(float, effort))
         return replace(self, schedule=replace(self.schedule, effort=sequence))
 
 
@@ -297,7 +307,8 @@ def check(problem: Problem, method: Method) -> None:
         name = method.slug if isinstance(method, Entry) else method
         known = isinstance(name, str) and name in METHODS
         hint = f", for example METHODS[{name!r}]()" if known else ", for example condgrad.hcgm()"
-        raise ProblemError(f"method is {name!r}: pass a condgrad.Method{hint}")
+        what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ProblemError(f"method is {what}: pass a condgrad.Method{hint}")
     unknown = set(method.estimators) - {t.name for t in problem.terms}
     if unknown:
         raise ProblemError(
@@ -310,6 +321,12 @@ def check(problem: Problem, method: Method) -> None:
             "h_sag_v1 or h_sag_v2"
         )
     for term in problem.terms:
-        objection = method.estimator(term).objection(term)
+        estimator = method.estimator(term)
+        objection = estimator.objection(term)
+        if estimator.needs_rho and not method.schedule.rho(1) > 0:
+            objection = (
+                f"has no ρ, without which {type(estimator).__name__} on term {term.name!r} stands "
+                "still: start from a method with one, such as shcgm or most_fw"
+            )
         if objection:
             raise ProblemError(f"{method.name} {objection}")

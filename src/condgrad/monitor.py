@@ -138,7 +138,7 @@ class Monitor:
 
     def result(self, method: str, seed: Any) -> Result:
         """The result, with the last iterate judged and recorded."""
-        if self._recorded != self.k and self.status is not Status.NONFINITE:
+        if self._recorded != self.k and self._W.whole and np.isfinite(self._W.array).all():
             self._judge()
         assert self.status is not None
         best = self._best_evaluation
@@ -215,7 +215,9 @@ class Monitor:
         """Add a row to the trace."""
         W, p = self._W.array, self._params
         evaluation = self._problem.evaluate(W)
-        metrics = {name: float(metric(W)) for name, metric in self._metrics.items()}
+        metrics = dict.fromkeys(self._metrics, np.nan)
+        if evaluation.finite:
+            metrics = {name: float(metric(W)) for name, metric in self._metrics.items()}
         pairs = list(zip(self._problem.terms, self._states, strict=True))
         row: dict[str, float] = {
             "k": self.k,

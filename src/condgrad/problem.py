@@ -162,6 +162,8 @@ class Problem:
                     f"term {t.name or i!r} reads W of shape {t.map.shape}, but the points of the "
                     f"domain have shape {domain.shape}: they must agree"
                 )
+            if domain.symmetric:
+                t.map.require_symmetric()
         try:
             self.dtype = np.dtype(dtype)
         except TypeError:
@@ -201,14 +203,17 @@ class Problem:
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""
+        W = self._point(W)
         return sum(t.value(W) for t in self.terms if not t.function.indicator)
 
     def smoothed(self, W: Array, beta: float) -> float:
         """F_β(W) = f + g_β."""
+        W = self._point(W)
         return sum(t.smoothed(W, beta) for t in self.terms)
 
     def violations(self, W: Array) -> dict[str, Violation]:
         """Distance from each constraint family."""
+        W = self._point(W)
         out = {}
         for t in self.terms:
             if t.function.indicator:
@@ -229,6 +234,15 @@ class Problem:
         """Objective, violations and total infeasibility in one pass."""
         families = self.violations(W)
         return Evaluation(self.objective(W), families, self._total(families))
+
+    def _point(self, W: Any) -> Array:
+        """W as an array of floats of the right shape."""
+        array = np.asarray(W)
+        if array.shape != self.domain.shape:
+            raise ProblemError(
+                f"W has shape {array.shape}, but points of the domain have {self.domain.shape}"
+            )
+        return array if array.dtype.kind == "f" else array.astype(np.float64)
 
     def _total(self, families: Mapping[str, Violation]) -> float:
         if self.infeasibility_weights:

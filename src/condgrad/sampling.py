@@ -47,7 +47,8 @@ class Sampler:
     """Uniform rows of a term, with or without replacement.
 
     Without replacement ids are drawn one after the other and those already drawn are thrown back,
-    marked in a bit per row; a full batch is the slice of all rows.
+    marked in a bit per row; more than half of the rows come from a partial shuffle, and a full
+    batch is the slice of all rows.
 
     Parameters
     ----------
@@ -68,6 +69,8 @@ class Sampler:
             return rng.integers(0, self.size, batch)
         if batch == self.size:
             return slice(0, self.size)
+        if 2 * batch > self.size:  # most draws would be thrown back
+            return rng.choice(self.size, batch, replace=False, shuffle=False)
         if self._seen is None:
             self._seen = np.zeros(self.size // 64 + 1, np.uint64)
         out, count = np.empty(batch, np.int64), 0

@@ -80,9 +80,11 @@ def solve(
             p = method.schedule(k)
             for e, s, t in zip(estimators, states, problem.terms, strict=True):
                 e.update(s, t, W, p, rng)
-            atom = problem.domain.lmo(
-                direction(problem.terms, states, v), effort=p.effort, hint=W.array, rng=rng
-            )
+            direction(problem.terms, states, v)
+            if not np.isfinite(np.vdot(v, v)):  # some oracles would hide it
+                monitor.status = Status.NONFINITE
+                break
+            atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
             W.step(p.eta, atom)
             if monitor.after(k, p, atom):
                 break

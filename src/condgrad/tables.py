@@ -50,7 +50,7 @@ class DenseTable:
 
 
 class SparseTable:
-    """Only the rows that were touched and are not 0, in a hash table that grows as needed.
+    """Only the rows that ever had a slope other than 0, in a hash table that grows as needed.
 
     Parameters
     ----------
@@ -105,10 +105,13 @@ def check_table(kind: str, dtype: Any) -> None:
     """Refuse an unknown kind or a type that would truncate slopes."""
     if kind not in ("auto", "dense", "sparse"):
         raise ProblemError(f"table is {kind!r}: use 'auto', 'dense' or 'sparse'")
-    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
+    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ProblemError(
-            f"table_dtype is {np.dtype(dtype)}: use float64 or float32 (an integer type would "
-            "truncate)"
+            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
         )
 
 

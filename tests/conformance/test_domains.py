@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def sym(v):
 def spectra(v, blocks):
     """Smallest eigenvalue of every diagonal block of the symmetric part."""
     edges = np.cumsum([0, *blocks])
-    return [np.linalg.eigvalsh(sym(v[a:b, a:b]))[0] for a, b in zip(edges, edges[1:], strict=False)]
+    return [np.linalg.eigvalsh(sym(v[a:b, a:b]))[0] for a, b in pairwise(edges)]
 
 
 def least_spectra(domain, v):

@@ -339,7 +339,7 @@ def test_no_objection_where_there_is_none():
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, "1", None, True])
 def test_augmented_refuses_bad_numbers(bad):
-    with pytest.raises(ProblemError, match="^step is .*: it must be"):
+    with pytest.raises(ProblemError, match=r"^step is .*: it must be"):
         Augmented(bad)
-    with pytest.raises(ProblemError, match="^bound is .*: it must be"):
+    with pytest.raises(ProblemError, match=r"^bound is .*: it must be"):
         Augmented(1.0, bad)

@@ -42,7 +42,7 @@ def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
     """
     check_preset(preset)
-    C = Inner(np.asarray(distances), symmetric=True)
+    C = Inner(distances)
     n = C.shape[0]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")

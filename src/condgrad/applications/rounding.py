@@ -28,7 +28,7 @@ def cut_value(adjacency: Any, side: Array) -> float:
     """
     x, n = side.astype(np.float64), side.size
     weight = float(x @ (laplacian(adjacency) @ x))
-    return n * n * weight / (2 * side.sum() * (n - side.sum()))
+    return float(n * n * weight / (2 * side.sum() * (n - side.sum())))
 
 
 def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:

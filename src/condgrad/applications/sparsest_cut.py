@@ -17,7 +17,7 @@ from condgrad.domains import Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import AtMost, Equal, Linear
 from condgrad.maps import Inner, Triangles
-from condgrad.maps.inner import require_symmetric
+from condgrad.maps.inner import asymmetry
 from condgrad.problem import Problem, Term
 
 
@@ -49,7 +49,7 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
     problem = Problem(
         Spectrahedron(n, trace=n),
         [
-            Term(Inner(L, symmetric=True), Linear(), name="cost"),
+            Term(Inner(L), Linear(), name="cost"),
             Term(
                 Inner(spread),
                 Equal(n * n / 2),
@@ -80,6 +80,7 @@ def laplacian(adjacency: Any) -> Any:
         )
     if not np.isfinite(A.data).all() or (A.data < 0).any():
         raise ProblemError("adjacency has a negative or infinite weight: weights must be >= 0")
-    require_symmetric("adjacency", A)
+    if objection := asymmetry("adjacency", A):
+        raise ProblemError(objection)
     A = sp.csr_array(A - sp.diags_array(A.diagonal()))
     return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)

@@ -16,7 +16,7 @@ REORDER = {"reassoc", "contract"}
 """Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""
 
 _compiling = event.TimingListener()
-event.register("numba:compile", _compiling)
+event.register("numba:compiler_lock", _compiling)  # held to compile and to load from the cache
 
 
 def compile_seconds() -> float:

@@ -181,7 +181,7 @@ def lanczos(
     def product(x: Array) -> Array:
         return -(V.T @ (V @ x)) if gram else V @ x
 
-    Q = [start / np.linalg.norm(start)]
+    Q = [(start / np.linalg.norm(start)).astype(V.dtype)]
     diagonal: list[float] = []
     off: list[float] = []
     scale = 0.0

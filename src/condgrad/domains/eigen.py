@@ -40,8 +40,8 @@ def lowest_eigpair(
     Up to side 40 LAPACK answers. Above, Lanczos with ⌈effort · ln n⌉ steps starts from
     W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
     earlier answers. While the residual exceeds a tenth of the eigenvalue it is restarted, up to
-    four times. Without `effort` it goes on until the residual is negligible, and LAPACK answers if it
-    never is.
+    four times. Without `effort` it goes on until the residual is negligible, and LAPACK answers if
+    it never is.
     """
     if V.shape[0] <= SMALL:
         values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)

@@ -108,7 +108,7 @@ class Spectrahedron(BlockSpectrahedron):
 
     Examples
     --------
-    >>> Spectrahedron(3, trace=2.0).lmo(np.diag([1.0, -3.0, 0.0])).dense()[1, 1]
+    >>> float(Spectrahedron(3, trace=2.0).lmo(np.diag([1.0, -3.0, 0.0])).dense()[1, 1])
     2.0
     """
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.errors import ProblemError
@@ -39,6 +41,13 @@ class LinearMap(ABC):
     @abstractmethod
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         """Out += weight · A*y, in place, `out` a dense array shaped as W."""
+
+    def require_symmetric(self) -> None:
+        """Refuse rows that are no symmetric matrices; asked for where the domain is symmetric.
+
+        Only maps that are given a matrix by the user have anything to refuse.
+        """
+        return None
 
     def zeros(self, dtype: Any = np.float64) -> Array:
         """The cotangent of y = 0."""
@@ -88,7 +97,9 @@ def dimension(name: str, value: Any, least: int = 1) -> int:
 
 def sides(name: str, shape: Any) -> tuple[int, int]:
     """Check a matrix shape; one integer stands for a square."""
-    pair = (shape, shape) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape, shape)
+    pair = tuple(shape) if isinstance(shape, Iterable) else ()
     if len(pair) != 2:
         raise ProblemError(
             f"{name} is {shape!r}: it must be (rows, columns) or the side of a square"
@@ -98,10 +109,30 @@ def sides(name: str, shape: Any) -> tuple[int, int]:
 
 def real_matrix(name: str, value: Any) -> Array:
     """Check a dense real matrix and return it as contiguous float64."""
-    data = np.asarray(value)
+    data = numbers(name, value)
     if data.ndim != 2 or 0 in data.shape:
         raise ProblemError(f"{name} has shape {data.shape}: it must be a non-empty matrix")
-    return np.ascontiguousarray(real_numbers(name, data))
+    return np.ascontiguousarray(data)
+
+
+def canonical(name: str, value: Any) -> Any:
+    """Check a sparse matrix; return it in CSR with repeated entries summed, the input untouched."""
+    csr = sp.csr_array(value)
+    if csr.ndim != 2 or 0 in csr.shape:
+        raise ProblemError(f"{name} has shape {csr.shape}: it must be a non-empty matrix")
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def numbers(name: str, value: Any) -> Array:
+    """Check dense data of any shape and return it as float64."""
+    try:
+        data = np.asarray(value)
+    except ValueError:
+        raise ProblemError(f"{name} has rows of different lengths: it must be an array") from None
+    return real_numbers(name, data)
 
 
 def real_numbers(name: str, data: Array) -> Array:

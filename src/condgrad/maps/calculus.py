@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Rows, pick, span
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap
+from condgrad.maps._base import LinearMap, dimension, numbers
 
 if TYPE_CHECKING:
     from condgrad.domains.product import Product
@@ -25,9 +25,13 @@ class Stack(LinearMap):
     """
 
     def __init__(self, maps: Sequence[LinearMap]) -> None:
+        if isinstance(maps, LinearMap):
+            raise ProblemError(f"maps is one {type(maps).__name__}: pass a list of maps")
         self.maps = tuple(maps)
         if not self.maps:
             raise ProblemError("maps is empty: a stack needs at least one map")
+        for i, m in enumerate(self.maps):
+            _require_map(f"maps[{i}]", m)
         shapes = {m.shape for m in self.maps}
         if len(shapes) > 1:
             raise ProblemError(
@@ -38,6 +42,10 @@ class Stack(LinearMap):
         self._place = np.concatenate([[0], np.cumsum([m.storage for m in self.maps])])
         self.size, self.storage = int(self._first[-1]), int(self._place[-1])
         self.row_norm = max(m.row_norm for m in self.maps)
+
+    def require_symmetric(self) -> None:
+        for m in self.maps:
+            m.require_symmetric()
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         if isinstance(at, slice):
@@ -83,17 +91,19 @@ class Scaled(LinearMap):
     """
 
     def __init__(self, map: LinearMap, factor: Any) -> None:
-        data = np.asarray(factor, dtype=np.float64)
+        _require_map("map", map)
+        data = numbers("factor", factor)
         if data.shape not in ((), (map.size,)):
             raise ProblemError(
                 f"factor has shape {data.shape}: pass a number or one number for each of the "
                 f"{map.size} rows"
             )
-        if not np.isfinite(data).all():
-            raise ProblemError("factor contains NaN or infinity: remove or replace those entries")
         self.map, self.factor = map, data.copy() if data.ndim else float(data)
         self.size, self.storage, self.shape = map.size, map.storage, map.shape
         self.row_norm = float(np.abs(data).max()) * map.row_norm
+
+    def require_symmetric(self) -> None:
+        self.map.require_symmetric()
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         return (pick(self.factor, at) * self.map.rows(W, at)).astype(W.dtype, copy=False)
@@ -119,13 +129,20 @@ class Restricted(LinearMap):
     """
 
     def __init__(self, map: LinearMap, product: Product, block: int) -> None:
-        if not 0 <= block < len(product.domains):
+        _require_map("map", map)
+        if not hasattr(product, "domains"):
+            raise ProblemError(
+                f"product is a {type(product).__name__}: pass a condgrad.domains.Product"
+            )
+        if dimension("block", block, least=0) >= len(product.domains):
             raise ProblemError(f"block is {block}: the product has {len(product.domains)} blocks")
         if product.domains[block].shape != map.shape:
             raise ProblemError(
                 f"map acts on shape {map.shape}, but block {block} has shape "
                 f"{product.domains[block].shape}: they must agree"
             )
+        if product.domains[block].symmetric:
+            map.require_symmetric()
         self.map, self._product, self._block = map, product, block
         self.size, self.storage, self.shape = map.size, map.storage, product.shape
         self.row_norm = map.row_norm
@@ -138,3 +155,11 @@ class Restricted(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, self._product.block(out, self._block))
+
+    def norm(self, symmetric: bool = False) -> float:
+        return self.map.norm(symmetric)
+
+
+def _require_map(name: str, value: Any) -> None:
+    if not isinstance(value, LinearMap):
+        raise ProblemError(f"{name} is a {type(value).__name__}: pass one of condgrad.maps")

@@ -112,9 +112,13 @@ class Entries(LinearMap):
             ops.add_at(G, at, y)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        ops.add_at(out.reshape(-1), self._flat, (weight * G).astype(out.dtype, copy=False))
+        add_entries(out, self._flat, weight * G)
 
     def norm(self, symmetric: bool = False) -> float:
+        if symmetric and self.shape[0] == self.shape[1]:
+            i, j = np.divmod(self._flat, self.shape[1])
+            if not np.isin(j * self.shape[1] + i, self._flat).any():
+                return float(np.sqrt(0.5))  # W_ij = W_ji share the length of W
         return 1.0
 
 
@@ -148,3 +152,11 @@ class Diagonal(LinearMap):
 
     def norm(self, symmetric: bool = False) -> float:
         return 1.0
+
+
+def add_entries(out: Array, index: Array, y: Array) -> None:
+    """Add y to the entries of `out` at flat positions without repeats, in place."""
+    if out.flags.c_contiguous:
+        ops.add_at(out.reshape(-1), index, y.astype(out.dtype, copy=False))
+    else:  # a reshaped copy would swallow the sum
+        out.flat[index] += y

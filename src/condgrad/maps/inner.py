@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, real_numbers, sides
+from condgrad.maps._base import LinearMap, canonical, dimension, numbers, real_numbers, sides
+from condgrad.maps.entries import add_entries
 
 
 class Inner(LinearMap):
@@ -19,33 +20,33 @@ class Inner(LinearMap):
     Parameters
     ----------
     C : array or SciPy sparse matrix
-        Matrix (or vector, for vector problems) of the shape of W.
-    symmetric : bool, default False
-        Refuse a square C that is not symmetric. A spectrahedron reads only the symmetric part, so
-        an asymmetric C is more often a slip than a wish.
+        Matrix (or vector, for vector problems) of the shape of W. On a domain of symmetric matrices
+        a C that is not symmetric is refused: it is more often a slip than a wish.
     """
 
     size = storage = 1
 
-    def __init__(self, C: Any, symmetric: bool = False) -> None:
+    def __init__(self, C: Any) -> None:
         if sp.issparse(C):
-            csr = sp.csr_array(C)
-            csr.sum_duplicates()
+            C = csr = canonical("C", C)
             data = real_numbers("C", csr.data)
             rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
             self._flat: Array | None = rows.astype(np.int64) * csr.shape[1] + csr.indices
             self.shape = (int(csr.shape[0]), int(csr.shape[1]))
         else:
-            dense = np.asarray(C)
-            data = np.ascontiguousarray(real_numbers("C", dense)).reshape(-1)
+            C = numbers("C", C)
+            data = np.ascontiguousarray(C).reshape(-1)
             self._flat = None
-            self.shape = tuple(int(s) for s in dense.shape)
+            self.shape = tuple(int(s) for s in C.shape)
         if 0 in self.shape or not self.shape:
             raise ProblemError(f"C has shape {self.shape}: it must not be empty")
         self._data = data.copy()
-        if symmetric:
-            require_symmetric("C", C)
+        self._objection = asymmetry("C", C)
         self.row_norm = float(np.linalg.norm(self._data))
+
+    def require_symmetric(self) -> None:
+        if self._objection:
+            raise ProblemError(self._objection)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)
@@ -61,10 +62,14 @@ class Inner(LinearMap):
         if self._flat is None:
             out += c * self._data.reshape(self.shape)
         else:
-            ops.add_at(out.reshape(-1), self._flat, (c * self._data).astype(out.dtype, copy=False))
+            add_entries(out, self._flat, c * self._data)
 
     def norm(self, symmetric: bool = False) -> float:
-        return self.row_norm
+        if not symmetric or len(self.shape) != 2 or self.shape[0] != self.shape[1]:
+            return self.row_norm
+        flat = np.arange(self._data.size) if self._flat is None else self._flat
+        C = sp.csr_array((self._data, np.divmod(flat, self.shape[1])), shape=self.shape)
+        return float(np.linalg.norm(0.5 * (C + C.T).data))
 
 
 class Trace(LinearMap):
@@ -129,13 +134,14 @@ class RowSums(LinearMap):
         return self.row_norm
 
 
-def require_symmetric(name: str, C: Any) -> None:
-    """Refuse a matrix that is not symmetric up to rounding."""
+def asymmetry(name: str, C: Any) -> str | None:
+    """A sentence that says why a matrix is not symmetric up to rounding, or None."""
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise ProblemError(f"{name} has shape {C.shape}: it must be square and symmetric")
+        return f"{name} has shape {C.shape}: it must be square and symmetric"
     gap, size = abs(C - C.T).max(), abs(C).max()
-    if gap > 1e-10 * size:
-        raise ProblemError(
-            f"{name} is not symmetric (it differs from its transpose by {gap:.3g}): pass ({name} + "
-            f"{name}.T)/2 if its symmetric part is meant"
-        )
+    if gap <= 1e-10 * size:
+        return None
+    return (
+        f"{name} is not symmetric (it differs from its transpose by {gap:.3g}): pass ({name} + "
+        f"{name}.T)/2 if its symmetric part is meant"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,14 @@ import scipy.sparse as sp
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, ids_of, real_matrix, real_numbers
+from condgrad.maps._base import (
+    LinearMap,
+    canonical,
+    dimension,
+    ids_of,
+    real_matrix,
+    real_numbers,
+)
 
 
 class SparseStack(LinearMap):
@@ -35,16 +42,15 @@ class SparseStack(LinearMap):
         if sp.issparse(matrices):
             if n is None:
                 raise ProblemError("n is missing: the side of W is needed with one m × n² matrix")
-            side, stack = dimension("n", n), sp.csr_array(matrices)
+            side, stack = dimension("n", n), canonical("matrices", matrices)
             if stack.shape[1] != side * side:
                 raise ProblemError(
                     f"matrices has {stack.shape[1]} columns: with n = {side} it needs {side * side}"
                 )
-        else:
+        elif isinstance(matrices, Iterable):
             stack, side = _flatten(list(matrices))
-        if stack.shape[0] == 0:
-            raise ProblemError("matrices is empty: a term needs at least one row")
-        stack.sum_duplicates()
+        else:
+            raise ProblemError(f"matrices is {matrices!r}: pass a list of symmetric matrices")
         _require_symmetric_rows(stack, side)
         self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
         self._csr = _Csr("matrices", stack)
@@ -71,10 +77,7 @@ class DataMatrix(LinearMap):
 
     def __init__(self, X: Any) -> None:
         if sp.issparse(X):
-            csr = sp.csr_array(X)
-            if 0 in csr.shape:
-                raise ProblemError(f"X has shape {csr.shape}: it must not be empty")
-            csr.sum_duplicates()
+            csr = canonical("X", X)
             self._csr: _Csr | None = _Csr("X", csr)
             self._dense = np.empty((0, 0))
             self.row_norm = self._csr.row_norm
@@ -142,7 +145,7 @@ def _flatten(matrices: list[Any]) -> tuple[Any, int]:
             )
         side = int(A.shape[0])
         flat.append(A.reshape((1, side * side)).tocsr())
-    return sp.csr_array(sp.vstack(flat)), side
+    return canonical("matrices", sp.vstack(flat)), side
 
 
 def _require_symmetric_rows(stack: Any, side: int) -> None:

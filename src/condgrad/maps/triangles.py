@@ -50,6 +50,7 @@ class Triangles(LinearMap):
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         z: Array
+        W = np.ascontiguousarray(W)
         if isinstance(at, slice):
             z = ops.triangle_sweep(W, *span(at, self.size))
         else:

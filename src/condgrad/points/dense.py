@@ -24,6 +24,8 @@ class Dense:
     def __init__(self, array: Array, keep_previous: bool = False) -> None:
         self.array = array.copy(order="C")
         self.previous: Dense | None = Dense(array) if keep_previous else None
+        self.whole = True
+        """False within a step, which an interruption can leave half made."""
 
     def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
         """Images z = A W of the rows `at`."""
@@ -33,4 +35,6 @@ class Dense:
         """W ← (1 − η) W + η·atom."""
         if self.previous is not None:
             self.previous.array[...] = self.array
+        self.whole = False
         atom.blend(self.array, eta)
+        self.whole = True

@@ -1,0 +1,228 @@
+"""Tables of slopes and the drawing of rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from condgrad import tables
+from condgrad.errors import ProblemError
+from condgrad.sampling import Sampler, batch_size, check_batch
+from condgrad.tables import DenseTable, SparseTable, make_table
+
+REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+STORED = pytest.mark.parametrize("stored", [np.float64, np.float32])
+
+
+def swaps(rng, size, dtype):
+    """Rows and new values: ids with repeats, slices, none at all; many zeros."""
+    for _ in range(12):
+        low, high = np.sort(rng.integers(0, size + 1, 2))
+        ids = rng.integers(0, size, rng.integers(0, 40))
+        at = [ids, slice(int(low), int(high)), slice(None), slice(0, 0)][
+            rng.choice(4, p=[0.6, 0.3, 0.05, 0.05])
+        ]
+        count = np.arange(size)[at].size
+        yield at, (rng.standard_normal(count) * (rng.random(count) < 0.7)).astype(dtype)
+
+
+@REAL
+@STORED
+@settings(max_examples=15)
+@given(size=st.integers(1, 3000), seed=st.integers(0, 10**6))
+def test_dense_and_sparse_tables_agree(dtype, stored, size, seed):
+    rng = np.random.default_rng(seed)
+    both = DenseTable(size, stored), SparseTable(size, stored)
+    plain, total = np.zeros(size, stored), np.zeros(size)
+    for at, new in swaps(rng, size, dtype):
+        ids, kept = np.arange(size)[at], new.copy()
+        dense, sparse = (t.swap(at, new) for t in both)
+        assert dense.dtype == sparse.dtype == dtype
+        assert np.array_equal(dense, sparse)
+        assert np.array_equal(new, kept)
+        for i, v in zip(ids, new, strict=True):
+            plain[i] = v
+        np.add.at(total, ids, dense.astype(float))
+        assert all(np.array_equal(t.dense(), plain) for t in both)
+        assert total == pytest.approx(plain, abs=1e-12 if dtype == np.float64 else 1e-5)
+    assert all(t.dense().dtype == stored for t in both)
+    assert np.count_nonzero(plain) <= both[1].count <= size
+
+
+def test_single_precision_changes_are_of_what_is_stored():
+    # A cotangent that follows the differences must not drift from the rounded table.
+    for table in (DenseTable(1, np.float32), SparseTable(1, np.float32)):
+        changes = [
+            table.swap(at, np.array([v]))[0]
+            for v in (0.1, 1 / 3)
+            for at in (np.array([0]), slice(0, 1))
+        ]
+        assert sum(changes) == float(np.float32(1 / 3))
+
+
+@REAL
+def test_sparse_table_grows_only_with_what_is_not_zero(dtype):
+    table = SparseTable(10**12, dtype)
+    empty, rng = table.nbytes, np.random.default_rng(0)
+    assert not table.swap(np.arange(50_000), np.zeros(50_000, dtype)).any()
+    assert (table.nbytes, table.count) == (empty, 0)
+    ids = np.unique(rng.integers(0, 10**12, 20_000))
+    new = rng.standard_normal(ids.size).astype(dtype)
+    for part in np.array_split(np.arange(ids.size), 7):
+        assert np.array_equal(table.swap(ids[part], new[part]), new[part])
+    assert table.count == ids.size
+    assert empty < table.nbytes < 16 * 8 * ids.size
+    again = table.swap(ids[::-1].copy(), np.zeros(ids.size, dtype))
+    assert np.array_equal(again, -new[::-1])
+    assert not table.swap(ids, np.zeros(ids.size, dtype)).any()
+
+
+def test_bytes_of_a_dense_table():
+    assert DenseTable(1000, np.float32).nbytes == 4000
+    assert DenseTable(1000).nbytes == 8000
+
+
+def test_auto_is_sparse_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(tables, "free_memory", lambda: 16_000.0)
+    assert isinstance(make_table(1000), DenseTable)
+    assert isinstance(make_table(1001), SparseTable)
+    assert isinstance(make_table(2000, dtype=np.float32), DenseTable)
+    assert isinstance(make_table(2001, dtype=np.float32), SparseTable)
+    assert isinstance(make_table(5000, "dense"), DenseTable)
+    assert isinstance(make_table(5, "sparse"), SparseTable)
+
+
+def test_free_memory_is_a_number_everywhere(monkeypatch):
+    assert tables.free_memory() > 0
+    monkeypatch.delattr(tables.os, "sysconf")
+    assert tables.free_memory() == np.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"kind": "hash"}, "table"),
+        ({"kind": None}, "table"),
+        ({"dtype": np.int64}, "table_dtype"),
+        ({"dtype": np.float16}, "table_dtype"),
+        ({"dtype": "fancy"}, "table_dtype"),
+        ({"dtype": complex}, "table_dtype"),
+    ],
+)
+def test_bad_tables_are_refused(options, name):
+    with pytest.raises(ProblemError, match=rf"^{name} "):
+        make_table(10, **options)
+
+
+@given(size=st.integers(2, 3000), part=st.floats(0.001, 1), seed=st.integers(0, 10**6))
+def test_draws_without_replacement_are_distinct(size, part, seed):
+    sampler, rng = Sampler(size, replace=False), np.random.default_rng(seed)
+    batch = batch_size(part, size)
+    for _ in range(3):
+        at = sampler.draw(batch, rng)
+        if batch == size:
+            assert at == slice(0, size)
+            continue
+        assert at.dtype == np.int64
+        assert at.size == batch == np.unique(at).size
+        assert at.min() >= 0
+        assert at.max() < size
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 13, 39])
+@pytest.mark.parametrize("replace", [True, False])
+def test_every_row_is_equally_likely(batch, replace):
+    sampler, rng, size = Sampler(40, replace), np.random.default_rng(11), 40
+    counts, repeats = np.zeros(size), 0
+    for _ in range(8000 // batch + 200):
+        at = sampler.draw(batch, rng)
+        counts += np.bincount(at, minlength=size)
+        repeats += at.size - np.unique(at).size
+    assert (repeats > 0) == (replace and batch > 1)
+    # Drawn without replacement counts vary less, so that the test can only be too kind there.
+    spread = 1.0 if replace else 1 - batch / size
+    statistic = chisquare(counts).statistic / spread
+    assert statistic < 75  # 39 degrees of freedom: one run in 2000
+    assert statistic > 13  # nor is it too even to be drawn
+
+
+@pytest.mark.parametrize("batch", [2, 5, 39])
+def test_pairs_are_equally_likely(batch):
+    sampler, rng = Sampler(40, replace=False), np.random.default_rng(5)
+    together = np.zeros((40, 40))
+    for _ in range(4000):
+        at = sampler.draw(batch, rng)
+        together[np.ix_(at, at)] += 1
+    pairs = together[np.triu_indices(40, 1)]
+    expected = 4000 * batch * (batch - 1) / (40 * 39)
+    assert np.abs(pairs - expected).max() < 6 * np.sqrt(expected) + 1
+
+
+def test_all_but_one_row_is_quick():
+    size = 200_000
+    rng, sampler = np.random.default_rng(0), Sampler(size, replace=False)
+    at = sampler.draw(size - 1, rng)
+    assert np.unique(at).size == at.size == size - 1
+    calls = []
+
+    class Counting:
+        def __getattr__(self, name):
+            calls.append(name)
+            return getattr(rng, name)
+
+    sampler.draw(size - 1, Counting())
+    assert len(calls) < 100
+
+
+def test_full_batch():
+    rng = np.random.default_rng(0)
+    assert Sampler(7, replace=False).draw(7, rng) == slice(0, 7)
+    assert Sampler(7, replace=True).draw(7, rng).shape == (7,)
+    one = Sampler(1, replace=False).draw(1, rng)
+    assert np.arange(1)[one].tolist() == [0]
+
+
+def test_draws_repeat_with_the_seed():
+    for replace in (True, False):
+        first, second = (Sampler(500, replace).draw(30, np.random.default_rng(9)) for _ in range(2))
+        assert np.array_equal(first, second)
+
+
+def test_ids_beyond_32_bits():
+    at = Sampler(2**33, replace=True).draw(1000, np.random.default_rng(0))
+    assert at.max() > 2**32
+    assert at.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "rows"),
+    [
+        (1, 10, 1),
+        (10, 10, 10),
+        (np.int32(4), 10, 4),
+        (1.0, 10, 10),
+        (0.25, 10, 2),
+        (0.001, 10, 1),
+        (np.float32(0.5), 10, 5),
+        (99, 1, 1),
+        (0.2, 1, 1),
+    ],
+)
+def test_batch_size(batch, size, rows):
+    assert batch_size(batch, size) == rows
+
+
+@pytest.mark.parametrize(
+    "batch", [0, -1, 0.0, -0.5, 1.5, np.nan, np.inf, True, "5", None, 2.0, [3]]
+)
+def test_bad_batches_are_refused(batch):
+    with pytest.raises(ProblemError, match=r"^batch is "):
+        check_batch(batch)
+    with pytest.raises(ProblemError, match=r"^batch is "):
+        batch_size(batch, 1)
+
+
+def test_a_batch_beyond_the_rows_names_the_term():
+    with pytest.raises(ProblemError, match=r"^batch is 11, but term 'cuts' has only 10 rows"):
+        batch_size(11, 10, "cuts")

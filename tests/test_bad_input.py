@@ -1,0 +1,210 @@
+"""Bad input is refused at the door by a ProblemError that names the argument and a remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import condgrad
+from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
+from condgrad.estimators import SAG, Augmented, Full
+
+X, B = np.arange(12.0).reshape(4, 3), np.ones(4)
+ASYMMETRIC = np.array([[0.0, 1.0], [0.0, 0.0]])
+NAN = np.array([[1.0, np.nan], [0.0, 1.0]])
+
+
+def sdp(C):
+    return Problem(domains.Spectrahedron(2), [Term(maps.Inner(C), functions.Linear())])
+
+
+def term(name="fit", function=None, **options):
+    return Term(maps.DataMatrix(X), function or functions.Squared(B), name=name, **options)
+
+
+def cut(name="cut"):
+    return term(name, functions.AtMost(B))
+
+
+def problem(*terms, **options):
+    return Problem(domains.Simplex(3), list(terms) or [term(), cut()], **options)
+
+
+def run(method=None, p=None, **options):
+    return solve(
+        p or problem(),
+        condgrad.hcgm(1.0) if method is None else method,
+        **{"max_iter": 2, **options},
+    )
+
+
+def test_the_good_case_runs():
+    assert run().iterations == 2
+    assert issubclass(ProblemError, ValueError)
+
+
+SHAPES = [
+    (lambda: Problem(domains.Simplex(4), [term()]), "term 'fit' reads W of shape (3,)", "agree"),
+    (lambda: Problem(domains.Spectrahedron(3), [term()]), "domain have shape (3, 3)", "agree"),
+    (lambda: term(function=functions.Squared(np.ones(5))), "data for 5 rows", "one entry per row"),
+    (lambda: functions.Squared(np.ones((2, 2))), "target has shape", "one entry per row"),
+    (lambda: functions.Interval(np.zeros(2), np.ones(3)), "different lengths", "per row"),
+    (lambda: run(start=np.ones(4) / 4), "start has shape (4,)", "reshape"),
+    (lambda: run(start=np.ones((1, 3)) / 3), "start has shape (1, 3)", "reshape"),
+    (lambda: maps.DataMatrix(np.ones(3)), "X has shape (3,)", "non-empty matrix"),
+    (lambda: maps.DataMatrix(np.ones((0, 3))), "X has shape (0, 3)", "non-empty"),
+    (lambda: maps.SparseStack([np.eye(2), np.eye(3)]), "matrices[1] has side 3", "agree"),
+    (lambda: maps.SparseStack([]), "matrices is empty", "at least one"),
+    (lambda: maps.Stack([]), "maps is empty", "at least one"),
+    (lambda: maps.Stack([maps.Trace(2), maps.Trace(3)]), "different shapes", "agree"),
+    (lambda: maps.Entries([0, 0], [1, 1], (2, 2)), "name an entry twice", "merge"),
+    (lambda: maps.Entries([0], [2], (2, 2)), "rows or cols leave the matrix", "counted from 0"),
+    (lambda: maps.Entries([], [], (2, 2)), "rows is empty", "at least one"),
+]
+NUMBERS = [
+    (lambda: maps.DataMatrix(NAN), "X contains NaN or infinity", "replace"),
+    (lambda: maps.DataMatrix(sp.csr_array(NAN)), "X contains NaN or infinity", "replace"),
+    (lambda: maps.DataMatrix(X * 1j), "X has dtype complex128", "real numbers"),
+    (lambda: maps.Inner(NAN), "C contains NaN or infinity", "replace"),
+    (lambda: maps.Inner([[np.inf]]), "C contains NaN or infinity", "replace"),
+    (lambda: maps.SparseStack([NAN]), "matrices[0] contains NaN", "replace"),
+    (lambda: functions.Squared([1.0, np.nan]), "target contains NaN or infinity", "replace"),
+    (lambda: functions.Equal(np.inf), "value contains NaN or infinity", "replace"),
+    (lambda: functions.Interval(np.nan, 1.0), "lower contains NaN", "replace"),
+    (lambda: functions.Interval(2.0, 1.0), "lower exceeds upper", "swap"),
+    (lambda: functions.Logistic([0, 1]), "labels must be -1 or 1", "recode"),
+    (lambda: functions.L1(-1.0), "scale is -1.0", "must be one positive number"),
+    (lambda: functions.L2Ball(0.0), "radius is 0.0", "must be one positive number"),
+    (lambda: functions.Squared("b"), "target is not numeric", "pass a number"),
+    (lambda: domains.Spectrahedron(2, trace=-1), "trace is -1", "must be a positive"),
+    (lambda: domains.NuclearBall((2, 2), -1), "radius is -1", "must be a positive"),
+    (lambda: sdp(ASYMMETRIC), "C is not symmetric", "(C + C.T)/2"),
+    (lambda: sdp(sp.csr_array(ASYMMETRIC)), "C is not symmetric", "(C + C.T)/2"),
+    (lambda: maps.SparseStack([np.eye(2), ASYMMETRIC]), "matrices[1] is not", "(A + A.T)/2"),
+    (
+        lambda: maps.SparseStack(sp.csr_array(ASYMMETRIC.reshape(1, 4)), n=2),
+        "matrices[0] is not symmetric",
+        "(A + A.T)/2",
+    ),
+]
+PROBLEMS = [
+    (lambda: Problem(domains.Simplex(3), []), "terms is empty", "at least one Term"),
+    (lambda: Problem(domains.Simplex(3), [3]), "terms[0] is a int", "must be a Term"),
+    (lambda: Problem(domains.Simplex(3), 3), "terms[0] is a int", "must be a Term"),
+    (lambda: Problem("simplex", [term()]), "domain is a str", "condgrad.domains"),
+    (lambda: problem(term("a"), cut("a")), "two terms are named 'a'", "its own name"),
+    (lambda: problem(dtype=int), "dtype is int64", "float64 or float32"),
+    (lambda: problem(dtype="nonsense"), "dtype is 'nonsense'", "float64 or float32"),
+    (lambda: problem(dtype=complex), "dtype is complex128", "float64 or float32"),
+    (lambda: problem(infeasibility_weights={"x": 1.0}), "infeasibility_weights names", "['cut']"),
+    (lambda: problem(infeasibility_weights={"fit": 1.0}), "infeasibility_weights", "['cut']"),
+    (lambda: problem(infeasibility_weights={"cut": -1}), "weights['cut'] is -1", "at least 0"),
+    (lambda: Term(X, functions.Squared(B)), "map is a ndarray", "condgrad.maps"),
+    (lambda: Term(maps.DataMatrix(X), "squared"), "function is a str", "condgrad.functions"),
+    (lambda: term(3), "name is 3", "string"),
+    *(
+        (lambda w=w: term(weight=w), f"weight is {w!r}", "must be")
+        for w in (0, -1.0, np.nan, np.inf, "2", None, True)
+    ),
+]
+METHOD = [
+    (lambda: run("hcgm"), "method is 'hcgm'", "METHODS['hcgm']()"),
+    (lambda: run("nonsense"), "method is 'nonsense'", "pass a condgrad.Method"),
+    (lambda: run(condgrad.hcgm), "method is 'hcgm'", "METHODS['hcgm']()"),
+    (lambda: run(3), "method is a int", "pass a condgrad.Method"),
+    (lambda: run(X), "method is a ndarray", "pass a condgrad.Method"),
+    (lambda: run(p=[term()]), "problem is a list", "pass a condgrad.Problem"),
+    (lambda: run(condgrad.sag_fw()), "term 'cut' is composite", "h_sag_v1 or h_sag_v2"),
+    (lambda: run(condgrad.hcgm(1.0).override({"x": Full()})), "estimators names ['x']", "'cut'"),
+    (lambda: condgrad.hcgm(1.0).override({"cut": "full"}), "estimators['cut'] is 'full'", "Full()"),
+    (lambda: condgrad.hcgm(1.0).override({"cut": Full}), "estimators['cut'] is", "Full()"),
+    (lambda: run(condgrad.hcgm(1.0).override({"fit": Augmented(1.0)})), "'fit'", "use Full()"),
+    (lambda: condgrad.cgal(1.0, bound=np.nan), "bound is nan", "at least 0"),
+    (lambda: condgrad.cgal(1.0, bound=-1.0), "bound is -1.0", "at least 0"),
+    *(
+        (lambda bad=bad: condgrad.hcgm(1.0).with_effort(bad), f"effort is {bad!r}", "positive")
+        for bad in (0, -1.0, np.nan, np.inf, "2", True)
+    ),
+    (lambda: SAG(table="hash"), "table is 'hash'", "'dense'"),
+    (lambda: SAG(table_dtype=int), "table_dtype is int64", "float64 or float32"),
+    (lambda: condgrad.h_sag_v2(1.0, table_dtype=np.int32), "table_dtype is int32", "float64"),
+]
+OPTIONS = [
+    (lambda: run(start=np.array([1, 0, 0])), "start has dtype int64", "astype(float)"),
+    (lambda: run(start=np.array([1.0, 1.0, 1.0])), "start lies outside the Simplex", "project"),
+    (lambda: run(start=np.array([1.0, np.nan, 0.0])), "start contains NaN", "replace"),
+    (lambda: run(start="center"), "start has dtype", "astype(float)"),
+    *(
+        (lambda name=name, bad=bad: run(**{name: bad}), f"{name} is {bad!r}", "at least 0")
+        for name in ("max_iter", "max_epochs", "max_seconds", "max_lmo")
+        for bad in (-1, np.nan, "10", True, [3], 1j)
+    ),
+    *(
+        (lambda bad=bad: run(record=bad), f"record is {bad!r}", "integer of at least 1")
+        for bad in (0, -3, 2.5, "10", True, None)
+    ),
+    *(
+        (lambda bad=bad: run(seed=bad), f"seed is {bad!r}", "non-negative integer")
+        for bad in (-1, 1.5, "seed")
+    ),
+    (lambda: run(callbacks=lambda info: None), "callbacks must be a sequence", "[callback]"),
+    (lambda: run(callbacks=[3]), "callbacks must be a sequence", "[callback]"),
+    (lambda: run(metrics={"m": 3}), "metrics['m'] is not callable", "function of W"),
+    (lambda: run(metrics={"objective": np.sum}), "metrics names ['objective']", "rename"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "remedy"), [*SHAPES, *NUMBERS, *PROBLEMS, *METHOD, *OPTIONS]
+)
+def test_refused(call, what, remedy):
+    with pytest.raises(ProblemError) as caught:
+        call()
+    message = str(caught.value)
+    assert what in message
+    assert remedy in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("bad", [0, -1.0, np.nan, np.inf, "1.0", "x", None, True, [1.0, 2.0]])
+def test_bad_beta0(slug, bad):
+    with pytest.raises(ProblemError, match=r"^beta0 is .*: it must be"):
+        METHODS[slug](beta0=bad)
+
+
+BATCHED = [s for s in METHODS if METHODS[s].batched]
+
+
+@pytest.mark.parametrize("slug", BATCHED)
+@pytest.mark.parametrize("bad", [0, -1, 1.5, 0.0, -0.5, np.nan, True, "all", None])
+def test_bad_batch(slug, bad):
+    with pytest.raises(ProblemError, match=r"^batch is .*: it must be a count"):
+        METHODS[slug](batch=bad)
+
+
+@pytest.mark.parametrize("slug", BATCHED)
+def test_batch_larger_than_the_term(slug):
+    p = problem(term()) if slug == "sag-fw" else problem()
+    with pytest.raises(ProblemError, match="batch is 5, but term 'fit' has only 4 rows: use"):
+        run(METHODS[slug](batch=5), p)
+
+
+BLOCKS = [functions.L2Ball(9.0), functions.SecondOrder(), functions.Simplex(9.0)]
+
+
+@pytest.mark.parametrize("slug", ["h-1sfw", "h-spider-fw", "most-fw-plus", "h-sag-v2"])
+@pytest.mark.parametrize("function", BLOCKS, ids=lambda f: type(f).__name__)
+def test_sampling_a_block_is_refused(slug, function):
+    p = problem(term(), term("cone", function))
+    name = type(function).__name__
+    with pytest.raises(ProblemError, match=f"samples the rows of term 'cone', but {name} is not"):
+        run(METHODS[slug](), p)
+    assert run(METHODS[slug]().override({"cone": Full()}), p).iterations == 2
+
+
+@pytest.mark.parametrize("slug", ["hcgm", "cgal", "shcgm", "most-fw", "h-sag-v1"])
+@pytest.mark.parametrize("function", BLOCKS, ids=lambda f: type(f).__name__)
+def test_block_in_full_is_accepted(slug, function):
+    assert run(METHODS[slug](), problem(term(), term("cone", function))).iterations == 2
