@@ -109,9 +109,8 @@ def solve_sparsest_cut(
     adjacency = read_graph(graph)
     application = sparsest_cut(adjacency, preset.value)
     limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
-    run = report.run_live(
-        application, method, beta0, parse_batch(batch), quiet=quiet, seed=seed, **limits
-    )
+    options = (method, beta0, parse_batch(batch))
+    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
 
     def answer(console: Console) -> None:
         report.print_cut(sweep_cut(adjacency, run.result.W), run.result.objective, console)
@@ -143,9 +142,8 @@ def solve_kmeans(
     check_outputs(json_file, plot)
     application = kmeans(read_features(data).distances, k, preset.value)
     limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
-    run = report.run_live(
-        application, method, beta0, parse_batch(batch), quiet=quiet, seed=seed, **limits
-    )
+    options = (method, beta0, parse_batch(batch))
+    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
     finish(run, json_file, plot, quiet)
 
 
@@ -197,9 +195,8 @@ def solve_matrix_completion(
         note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
         Console(stderr=True).print(note)
     limits = limits_of(epochs, iterations, seconds, max_iter=1000)
-    run = report.run_live(
-        application, method, beta0, parse_batch(batch), quiet=quiet, seed=seed, **limits
-    )
+    options = (method, beta0, parse_batch(batch))
+    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
     finish(run, json_file, plot, quiet)
 
 

@@ -166,9 +166,9 @@ class Recursive(Estimator):
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         """(keep, now, before)."""
 
+    @abstractmethod
     def rows_now(self, p: Params, term: Term) -> int:
         """Rows to draw at this iteration."""
-        return batch_size(getattr(self, "batch", 1), term.map.size)
 
     def restarts(self, p: Params) -> bool:
         """Whether this iteration takes the full gradient instead."""
@@ -187,7 +187,7 @@ class Recursive(Estimator):
         for at in blocks(s.sampler.draw(batch, rng), term):
             y = (now * scale) * term.function.slope(W.rows(term.map, at), p.beta, at)
             s.rows += y.size
-            if before and W.previous is not None:
+            if before and p.k > 1 and W.previous is not None:
                 z = W.previous.rows(term.map, at)
                 y -= (before * scale) * term.function.slope(z, p.beta_before, at)
                 s.rows += y.size
@@ -195,7 +195,22 @@ class Recursive(Estimator):
 
 
 @dataclass(frozen=True)
-class Momentum(Recursive):
+class Batched(Recursive):
+    """A recursion with ρ and a batch that stays the same."""
+
+    needs_rho: ClassVar[bool] = True
+    batch: Batch = 1
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+
+    def rows_now(self, p: Params, term: Term) -> int:
+        return batch_size(self.batch, term.map.size)
+
+
+@dataclass(frozen=True)
+class Momentum(Batched):
     r"""d_k = (1 − ρ_k) d_{k−1} + ρ_k ĝ_k(W_k), d_0 = 0.
 
     Parameters
@@ -211,19 +226,12 @@ class Momentum(Recursive):
        JMLR 21, 2020.
     """
 
-    needs_rho: ClassVar[bool] = True
-    batch: Batch = 1
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        check_batch(self.batch)
-
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1 - p.rho, p.rho, 0.0
 
 
 @dataclass(frozen=True)
-class Storm(Recursive):
+class Storm(Batched):
     r"""d_k = ĝ_k(W_k) + (1 − ρ_k)(d_{k−1} − ĝ_k(W_{k−1})), the same rows at both points.
 
     The earlier point is evaluated with its own β_{k−1}.
@@ -241,13 +249,7 @@ class Storm(Recursive):
        NeurIPS 2019.
     """
 
-    needs_rho: ClassVar[bool] = True
     needs_previous: ClassVar[bool] = True
-    batch: Batch = 1
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        check_batch(self.batch)
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1 - p.rho, 1.0, 1 - p.rho

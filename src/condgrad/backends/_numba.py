@@ -180,28 +180,33 @@ def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
 
 
 @njit(cache=True)
+def _run(i: int, n: int, pairs: int, width: int, mirror: int) -> tuple[int, int, int, int]:
+    # The ids from i on that share p and q: their first r, counted without q, and their number.
+    q = i // pairs
+    row = (i - q * pairs) // width
+    c = i - q * pairs - row * width
+    head = n - 2 - row
+    p = row if c < head else mirror - row
+    r = p + 1 + (c if c < head else c - head)
+    return p + (p >= q), q, r, head - c if c < head else width - c
+
+
+@njit(cache=True)
 def triangle_sweep(W: Array, start: int, stop: int) -> Array:
     n = W.shape[0]
     pairs, width, mirror = _fold(n)
     out = np.empty(stop - start, W.dtype)
     i = start
     while i < stop:
-        q = i // pairs
-        rest = i - q * pairs
-        row = rest // width
-        c = rest - row * width
-        head = n - 2 - row
-        if c < head:
-            p, r, length = row, row + 1 + c, head - c
-        else:
-            p = mirror - row
-            r, length = p + 1 + c - head, width - c
+        p, q, r, length = _run(i, n, pairs, width, mirror)
         length = min(length, stop - i)
-        p += p >= q
-        base = W[q, p] - W[q, q]
-        for t in range(r, r + length):
-            s = t + (t >= q)
-            out[i - start + t - r] = base + W[q, s] - W[p, s]
+        base, row_p, row_q = W[q, p] - W[q, q], W[p], W[q]
+        at = i - start - r
+        split = max(r, min(q, r + length))  # the vertex q is left out: two plain loops vectorise
+        for s in range(r, split):
+            out[at + s] = base + row_q[s] - row_p[s]
+        for s in range(split, r + length):
+            out[at + s] = base + row_q[s + 1] - row_p[s + 1]
         i += length
     return out
 
@@ -212,25 +217,21 @@ def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
     pairs, width, mirror = _fold(n)
     i = start
     while i < stop:
-        q = i // pairs
-        rest = i - q * pairs
-        row = rest // width
-        c = rest - row * width
-        head = n - 2 - row
-        if c < head:
-            p, r, length = row, row + 1 + c, head - c
-        else:
-            p = mirror - row
-            r, length = p + 1 + c - head, width - c
+        p, q, r, length = _run(i, n, pairs, width, mirror)
         length = min(length, stop - i)
-        p += p >= q
-        total = 0.0
-        for t in range(r, r + length):
-            s = t + (t >= q)
-            v = y[i - start + t - r]
+        total, row_p, row_q = 0.0, G[p], G[q]
+        at = i - start - r
+        split = max(r, min(q, r + length))
+        for s in range(r, split):
+            v = y[at + s]
             total += v
-            G[q, s] += v
-            G[p, s] -= v
+            row_q[s] += v
+            row_p[s] -= v
+        for s in range(split, r + length):
+            v = y[at + s]
+            total += v
+            row_q[s + 1] += v
+            row_p[s + 1] -= v
         G[q, p] += total
         G[q, q] -= total
         i += length

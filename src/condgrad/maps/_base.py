@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import ALL, Array, Rows, span
+from condgrad.backends import ops
 from condgrad.errors import ProblemError
 
 
@@ -81,6 +82,16 @@ class LinearMap(ABC):
                 break
             W = self.adjoint(z)
         return value
+
+
+class RowStorage(LinearMap):
+    """A map whose cotangent is y itself, one number per row, until `add_to` spreads it."""
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if isinstance(at, slice):
+            G[at] += y
+        else:
+            ops.add_at(G, at, y)
 
 
 def ids_of(at: Rows, size: int) -> Array:

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, sides
+from condgrad.maps._base import RowStorage, dimension, sides
 
 
-class AllEntries(LinearMap):
+class AllEntries(RowStorage):
     r"""Every entry of W, row by row: z_{(i,j)} = W_ij.
 
     Parameters
@@ -37,12 +37,6 @@ class AllEntries(LinearMap):
         flat = W.reshape(-1)
         return flat[at] if isinstance(at, slice) else ops.take(flat, at)
 
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        if isinstance(at, slice):
-            G[at] += y
-        else:
-            ops.add_at(G, at, y)
-
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)
 
@@ -50,7 +44,7 @@ class AllEntries(LinearMap):
         return 1.0
 
 
-class Entries(LinearMap):
+class Entries(RowStorage):
     r"""Chosen entries of W: z_l = W_{i_l j_l}.
 
     The cotangent is one number per chosen entry, however large W is.
@@ -105,12 +99,6 @@ class Entries(LinearMap):
         z: Array = ops.take(W.reshape(-1), flat)
         return z
 
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        if isinstance(at, slice):
-            G[at] += y
-        else:
-            ops.add_at(G, at, y)
-
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         add_entries(out, self._flat, weight * G)
 
@@ -122,7 +110,7 @@ class Entries(LinearMap):
         return 1.0
 
 
-class Diagonal(LinearMap):
+class Diagonal(RowStorage):
     r"""z_i = W_ii of a square W.
 
     Parameters
@@ -140,12 +128,6 @@ class Diagonal(LinearMap):
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         diagonal = np.einsum("ii->i", W)
         return np.ascontiguousarray(diagonal[at])
-
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        if isinstance(at, slice):
-            G[at] += y
-        else:
-            ops.add_at(G, at, y)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         np.einsum("ii->i", out)[:] += weight * G

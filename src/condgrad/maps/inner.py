@@ -10,7 +10,15 @@ import scipy.sparse as sp
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, canonical, dimension, numbers, real_numbers, sides
+from condgrad.maps._base import (
+    LinearMap,
+    RowStorage,
+    canonical,
+    dimension,
+    numbers,
+    real_numbers,
+    sides,
+)
 from condgrad.maps.entries import add_entries
 
 
@@ -100,7 +108,7 @@ class Trace(LinearMap):
         return self.row_norm
 
 
-class RowSums(LinearMap):
+class RowSums(RowStorage):
     r"""z_i = Σ_j W_ij, that is W1.
 
     Parameters
@@ -120,12 +128,6 @@ class RowSums(LinearMap):
             return np.asarray(W[start:stop].sum(axis=1))
         z: Array = ops.row_gather(W, at)
         return z
-
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        if isinstance(at, slice):
-            G[at] += y
-        else:
-            ops.add_at(G, at, y)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G[:, None]
