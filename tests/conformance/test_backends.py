@@ -326,6 +326,12 @@ def test_lanczos_twins_agree_before_convergence(seed):
         a, b = reference.lanczos(*args), numba_kernels.lanczos(*args)
         assert a[1:] == pytest.approx(b[1:], rel=1e-8)
         assert abs(a[0] @ b[0]) == pytest.approx(1)
+    V = np.diag(np.r_[-50.0, np.linspace(1, 2, 99)])  # found within a few steps
+    args = V, False, np.random.default_rng(seed).standard_normal(100), 100, 2.2e-16, 0.01
+    a, b = reference.lanczos(*args), numba_kernels.lanczos(*args)
+    assert a[4] == b[4] == 9  # eight steps and the Rayleigh quotient
+    assert a[1:4] == pytest.approx(b[1:4], rel=1e-6, abs=1e-9)
+    assert a[2] <= 0.01 * abs(a[1])
     short = symmetric(N, seed).astype(np.float32)  # the matrix decides the precision
     assert reference.lanczos(short, False, start, 5, 1e-7)[0].dtype == np.float32
 

@@ -311,7 +311,7 @@ def symmetrise(V: Array) -> None:
 
 @njit(cache=True)
 def lanczos(
-    V: Array, gram: bool, start: Array, steps: int, eps: float
+    V: Array, gram: bool, start: Array, steps: int, eps: float, enough: float = 0.0
 ) -> tuple[Array, float, float, float, int]:
     n = start.size
     steps = min(steps, n)
@@ -319,7 +319,7 @@ def lanczos(
     T = np.zeros((steps, steps))
     VT = V.T
     q = (start / np.sqrt(np.dot(start, start))).astype(V.dtype)
-    before, scale, m = 0.0, 0.0, steps
+    before, scale, m, look = 0.0, 0.0, steps, 8
     for j in range(steps):
         Q[j] = q
         r = -np.dot(VT, np.dot(V, q)) if gram else np.dot(V, q)
@@ -333,6 +333,12 @@ def lanczos(
         if b <= 10.0 * eps * np.sqrt(n) * scale or j + 1 == steps:
             m = j + 1
             break
+        if enough > 0 and j + 1 == look:
+            ritz, S = np.linalg.eigh(np.ascontiguousarray(T[: j + 1, : j + 1]))
+            if b * abs(S[j, 0]) <= enough * abs(ritz[0]):
+                m = j + 1
+                break
+            look *= 2
         T[j, j + 1] = b
         T[j + 1, j] = b
         before = b

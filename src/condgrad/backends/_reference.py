@@ -169,13 +169,15 @@ def symmetrise(V: Array) -> None:
 
 
 def lanczos(
-    V: Array, gram: bool, start: Array, steps: int, eps: float
+    V: Array, gram: bool, start: Array, steps: int, eps: float, enough: float = 0.0
 ) -> tuple[Array, float, float, float, int]:
     """Lowest Ritz pair of the symmetric V, or of −VᵀV where `gram` is set.
 
     Full re-orthogonalisation, two passes a step; breakdown is judged relative to the size of the
-    matrix seen so far. Returns the unit vector x, its Rayleigh quotient, the residual
-    ‖Mx − ⟨x, Mx⟩x‖, an estimate of ‖M‖ and the number of products with M.
+    matrix seen so far. Where `enough` is positive it looks after 8, 16, 32, … steps whether the
+    residual is at most that part of the eigenvalue, and stops. Returns the unit vector x, its
+    Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖, an estimate of ‖M‖ and the number of products
+    with M.
     """
 
     def product(x: Array) -> Array:
@@ -195,6 +197,11 @@ def lanczos(
         scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
         if b <= 10 * eps * np.sqrt(start.size) * scale or j + 1 == min(steps, start.size):
             break
+        if enough > 0 and j + 1 in (8, 16, 32, 64, 128, 256, 512, 1024):
+            T = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
+            ritz, S = np.linalg.eigh(T)
+            if b * abs(S[-1, 0]) <= enough * abs(ritz[0]):
+                break
         off.append(b)
         Q.append((r / b).astype(V.dtype))
     _, S = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))

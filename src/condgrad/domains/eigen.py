@@ -16,6 +16,8 @@ CYCLES = 4
 """Restarts a scheduled call may add where the residual check fails."""
 LOOSE = 0.1
 """Residual, relative to the eigenvalue, that a scheduled call accepts."""
+ENOUGH = 0.01
+"""Residual, relative to the eigenvalue, at which a scheduled call stops early."""
 TIGHT = 1e-9
 """Residual, relative to the matrix, that a call for full accuracy accepts."""
 
@@ -39,9 +41,9 @@ def lowest_eigpair(
 
     Up to side 40 LAPACK answers. Above, Lanczos with ⌈effort · ln n⌉ steps starts from
     W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
-    earlier answers. While the residual exceeds a tenth of the eigenvalue it is restarted, up to
-    four times. Without `effort` it goes on until the residual is negligible, and LAPACK answers if
-    it never is.
+    earlier answers. It stops early where the residual is a hundredth of the eigenvalue, and while
+    it exceeds a tenth it is restarted, up to four times. Without `effort` it goes on until the
+    residual is negligible, and LAPACK answers if it never is.
     """
     if V.shape[0] <= SMALL:
         values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
@@ -113,8 +115,9 @@ def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair |
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     products = 0
+    enough = 0.0 if effort is None else ENOUGH
     for _ in range(20 if effort is None else CYCLES):
-        x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps)
+        x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps, enough)
         products += spent
         if effort is None:
             done = residual <= max(TIGHT, 50 * eps) * scale
