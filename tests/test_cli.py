@@ -146,6 +146,30 @@ def test_same_seed_same_run(run, tmp_path):
     assert once(1)["objective"] != once(2)["objective"]
 
 
+def test_saved_run_and_cut(run, tmp_path):
+    saved, out = tmp_path / "w.npz", tmp_path / "run.json"
+    options = ("--epochs", 100, "--beta0", 1, "--quiet", "--save", saved, "--json", out)
+    assert run("solve", "sparsest-cut", "karate_club", *options)[0] == 0
+    data = json.loads(out.read_text())
+    with np.load(saved) as arrays:
+        assert arrays["W"].shape == (34, 34)
+        assert arrays["trace.objective"][-1] == pytest.approx(data["objective"], rel=0.05)
+    assert data["cut"]["vertices"] == [5, 6, 7, 11, 17]
+    assert data["cut"]["value"] == pytest.approx(43.8483, abs=1e-3)
+    assert (data["input"], data["settings"]) == ("karate_club", {"vertices": 34})
+
+
+def test_hints_notes_and_version(run, tmp_path):
+    points = put(tmp_path, "p.csv", "\n".join(f"{100 * (i % 3)},{i}" for i in range(12)))
+    args = ("solve", "kmeans", points, "-k", 3, "--iterations", 60)
+    assert "lower --beta0 (now 7)" in run(*args)[1]
+    code, _, err = run(*args, "--method", "hcgm", "--batch", 5)
+    assert code == 0
+    assert "--batch is ignored" in err
+    assert run(*args, "--method", "h_sag_v2", "--quiet")[0] == 0
+    assert run("--version")[1].startswith("condgrad 0.")
+
+
 def test_time_limit_says_so(run):
     code, out, _ = run("solve", "sparsest-cut", "petersen", "--seconds", 0.05)
     assert code == 0
@@ -171,7 +195,8 @@ def test_plot_of_a_solve(run, tmp_path):
         (["sparsest-cut", "petersen", "--batch", "many"], ["batch", "count or a fraction"]),
         (["sparsest-cut", "petersen", "--batch", "0"], ["batch"]),
         (["sparsest-cut", "petersen", "--seed", "-1"], ["seed"]),
-        (["sparsest-cut", "petersen", "--seconds", "-1"], ["max_seconds"]),
+        (["sparsest-cut", "petersen", "--seconds", "-1"], ["--seconds", "at least 0"]),
+        (["sparsest-cut", "petersen", "--save", "w.txt"], ["--save", ".npz"]),
         (["sparsest-cut", "petersen", "--json", "no/such/folder/x.json"], ["--json"]),
         (["sparsest-cut", "petersen", "--plot", "x.doc"], ["--plot", ".png"]),
     ],

@@ -4,22 +4,28 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from condgrad import METHODS
+from condgrad import METHODS, Status
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_readme_example_is_the_example_and_runs(capsys):
-    block = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+def test_readme_examples_run(capsys, monkeypatch, tmp_path):
+    block, more = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     example = (ROOT / "examples" / "template.py").read_text()
     assert block in example
-    runpy.run_path(str(ROOT / "examples" / "template.py"))
+    names = runpy.run_path(str(ROOT / "examples" / "template.py"))
     printed = capsys.readouterr().out
     assert printed.startswith("H-SAG-CGM/v2: objective 0.00")
     assert "limit on epochs" in printed
+    monkeypatch.chdir(tmp_path)
+    exec(more, names)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.png", "run.csv"}
+    assert names["again"].status is Status.STOPPED
+    assert np.all(names["bound"] > names["result"].trace["smoothed"][1:])
 
 
 def test_readme_table_is_the_registry():

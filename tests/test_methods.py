@@ -320,12 +320,14 @@ def test_spider_epochs():
 def test_metadata(slug):
     entry = METHODS[slug]
     assert entry.slug == slug
-    assert getattr(condgrad, slug.replace("-", "_")) is entry
+    assert getattr(condgrad, slug.replace("-", "_")) is entry.build
+    assert repr(entry).startswith(f"<{entry.name}")
     for text in (entry.name, entry.estimates, entry.needs, entry.iterations, entry.cost):
         assert text.strip()
     assert any(f"{year}" in entry.reference for year in range(2015, 2030))
     assert 0 < entry.exponent <= 1
-    assert inspect.getdoc(entry.build)
+    parameters = inspect.signature(entry.build).parameters
+    assert all(name in inspect.getdoc(entry.build) for name in parameters)
     method = entry()
     assert (method.slug, method.name) == (slug, entry.name)
     assert entry.batched == (slug not in ("hcgm", "cgal", "h-spider-fw"))

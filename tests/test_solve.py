@@ -284,7 +284,7 @@ def test_trace_columns():
     trace = result.trace
     named = {"epochs.fit", "epochs.diag", "diag.l2", "diag.max"}
     counts = {"k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"}
-    numbers = {"objective", "infeasibility", "eta", "beta"}
+    numbers = {"objective", "smoothed", "infeasibility", "eta", "beta"}
     assert set(trace) == counts | numbers | named == set(trace.columns)
     assert {len(trace[c]) for c in trace} == {len(trace)}
     for column in ("k", "seconds", "epochs", "rows", "lmo_calls", "matvecs"):

@@ -10,9 +10,9 @@ import pytest
 import condgrad as cg
 from condgrad import domains, functions, maps, theory
 from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
-from condgrad.methods import METHODS, Method
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
+from condgrad.registry import METHODS, Method
 from condgrad.schedules import Power, Schedule, smoothing
 from condgrad.theory import constants, diameters, guarantee, rate
 
@@ -166,7 +166,7 @@ def test_scaling_of_the_prox_needs_homogeneity():
 
 @pytest.mark.parametrize("h", FUNCTIONS, ids=lambda h: type(h).__name__)
 @pytest.mark.parametrize("beta0", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("build", [cg.hcgm, cg.h_sag_v1, cg.h_sag_v2], ids=lambda b: b.slug)
+@pytest.mark.parametrize("build", [cg.hcgm, cg.h_sag_v1, cg.h_sag_v2], ids=lambda b: b.__name__)
 def test_unrolled_recursion_is_below_the_constants(h, beta0, build):
     problem, ks = paper_problem(h, 0.25), np.array([1, 2, 3, 10, 100, 1000])
     curve = guarantee(problem, build(beta0), ks)

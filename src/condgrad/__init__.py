@@ -7,13 +7,14 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 `Term` and `solve`.
 """
 
+import importlib
 from typing import Any
 
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
-from condgrad.callbacks import Info, StopWhen
+from condgrad.callbacks import Info, Progress, StopWhen
 from condgrad.errors import InputError, ProblemError
-from condgrad.methods import METHODS, Method
 from condgrad.problem import Problem, Term, Violation
+from condgrad.registry import METHODS, Method
 from condgrad.result import Result, Status, Trace
 from condgrad.solve import solve
 
@@ -26,6 +27,7 @@ __all__ = [
     "Method",
     "Problem",
     "ProblemError",
+    "Progress",
     "Result",
     "Status",
     "StopWhen",
@@ -44,10 +46,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Methods by their own name: ``condgrad.h_sag_v2(beta0=1.0)``."""
-    slug = name.replace("_", "-")
-    if slug in METHODS:
-        return METHODS[slug]
+    """Methods by their own name, ``condgrad.h_sag_v2(beta0=1.0)``, and modules loaded on demand."""
+    if name.replace("_", "-") in METHODS:
+        return getattr(methods, name)
+    if name in ("applications", "io", "plot"):
+        return importlib.import_module(f"condgrad.{name}")
     raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
 
 

@@ -10,9 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
+from condgrad import __version__
 from condgrad.errors import InputError, ProblemError
 
 app = typer.Typer(
@@ -46,7 +48,27 @@ JsonFile = Annotated[
     str | None, typer.Option("--json", help="Write the run to this file; - is standard output.")
 ]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the convergence to a file.")]
+SaveFile = Annotated[
+    Path | None, typer.Option("--save", help="Write W and the trace to this .npz file.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"condgrad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Projection-free convex optimisation with stochastic conditional gradient methods."""
 
 
 @app.command()
@@ -98,6 +120,7 @@ def solve_sparsest_cut(
     preset: PresetName = Preset.paper,
     json_file: JsonFile = None,
     plot: PlotFile = None,
+    save: SaveFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
@@ -105,17 +128,19 @@ def solve_sparsest_cut(
     from condgrad.applications import sparsest_cut, sweep_cut
     from condgrad.io import read_graph
 
-    check_outputs(json_file, plot)
+    check_outputs(json_file, plot, save)
     adjacency = read_graph(graph)
     application = sparsest_cut(adjacency, preset.value)
     limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
     options = (method, beta0, parse_batch(batch))
     run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
 
-    def answer(console: Console) -> None:
-        report.print_cut(sweep_cut(adjacency, run.result.W), run.result.objective, console)
+    cut = sweep_cut(adjacency, run.result.W)
 
-    finish(run, json_file, plot, quiet, answer)
+    def answer(console: Console) -> None:
+        report.print_cut(cut, run.result.objective, console)
+
+    finish(run, json_file, plot, save, quiet, {"input": graph, "cut": as_json(cut)}, answer)
 
 
 @solve_app.command("kmeans")
@@ -132,6 +157,7 @@ def solve_kmeans(
     preset: PresetName = Preset.paper,
     json_file: JsonFile = None,
     plot: PlotFile = None,
+    save: SaveFile = None,
     quiet: Quiet = False,
 ) -> None:
     """k-means clustering by its semidefinite relaxation."""
@@ -139,12 +165,12 @@ def solve_kmeans(
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    check_outputs(json_file, plot)
+    check_outputs(json_file, plot, save)
     application = kmeans(read_features(data).distances, k, preset.value)
     limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
     options = (method, beta0, parse_batch(batch))
     run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
-    finish(run, json_file, plot, quiet)
+    finish(run, json_file, plot, save, quiet, {"input": str(data)})
 
 
 @solve_app.command("matrix-completion")
@@ -166,6 +192,7 @@ def solve_matrix_completion(
     preset: PresetName = Preset.paper,
     json_file: JsonFile = None,
     plot: PlotFile = None,
+    save: SaveFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Matrix completion from ratings, with box constraints or an l1 term."""
@@ -173,7 +200,7 @@ def solve_matrix_completion(
     from condgrad.applications import matrix_completion
     from condgrad.io import index_ratings, read_ratings
 
-    check_outputs(json_file, plot)
+    check_outputs(json_file, plot, save)
     data = index_ratings(read_ratings(ratings), None if test is None else read_ratings(test))
     held_out = (
         (data.test_rows, data.test_cols, data.test_values)
@@ -197,7 +224,8 @@ def solve_matrix_completion(
     limits = limits_of(epochs, iterations, seconds, max_iter=1000)
     options = (method, beta0, parse_batch(batch))
     run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
-    finish(run, json_file, plot, quiet)
+    more = {"input": str(ratings), "test_dropped": data.dropped}
+    finish(run, json_file, plot, save, quiet, more)
 
 
 def parse_batch(text: str | None) -> int | float | None:
@@ -218,18 +246,24 @@ def limits_of(
     epochs: float | None, iterations: int | None, seconds: float | None, **default: float
 ) -> dict[str, Any]:
     """The limits given, or the default one where none is."""
+    options = {"--epochs": epochs, "--iterations": iterations, "--seconds": seconds}
+    for option, value in options.items():
+        if value is not None and not value >= 0:
+            raise ProblemError(f"{option} is {value:g}: it must be at least 0")
     given = {"max_epochs": epochs, "max_iter": iterations, "max_seconds": seconds}
     return {name: value for name, value in given.items() if value is not None} or default
 
 
-def check_outputs(json_file: str | None, plot: Path | None) -> None:
+def check_outputs(json_file: str | None, plot: Path | None, save: Path | None = None) -> None:
     """Refuse output files that cannot be written before a long run, not after it."""
-    for option, path in (("--json", json_file), ("--plot", plot)):
+    for option, path in (("--json", json_file), ("--plot", plot), ("--save", save)):
         if path is None or str(path) == "-":
             continue
         folder = Path(path).resolve().parent
         if not folder.is_dir() or Path(path).is_dir():
             raise ProblemError(f"{option} is {str(path)!r}: that is no file in an existing folder")
+    if save is not None and save.suffix != ".npz":
+        raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
     if plot is not None:
         from condgrad.plot import pyplot
 
@@ -243,7 +277,9 @@ def finish(
     run: Any,
     json_file: str | None,
     plot: Path | None,
+    save: Path | None,
     quiet: bool,
+    more: dict[str, Any],
     answer: Callable[[Console], None] | None = None,
 ) -> None:
     """Write and print a run; the exit code says whether it ended as planned."""
@@ -251,11 +287,14 @@ def finish(
     from condgrad.result import Status
 
     if json_file is not None:
-        text = json.dumps(finite(run.to_json()), indent=2)
+        text = json.dumps(finite({**run.to_json(), **more, "version": __version__}), indent=2)
         if json_file == "-":
             sys.stdout.write(text + "\n")
         else:
             Path(json_file).write_text(text + "\n")
+    if save is not None:
+        trace = run.result.trace
+        np.savez_compressed(save, W=run.result.W, **{f"trace.{c}": trace[c] for c in trace})
     if plot is not None:
         report.draw(run, plot)
     if not quiet and json_file != "-":
@@ -266,6 +305,11 @@ def finish(
     codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1}
     if run.result.status in codes:
         raise typer.Exit(codes[run.result.status])
+
+
+def as_json(cut: Any) -> dict[str, Any]:
+    """A cut: its value and the vertices of the smaller side, counted from 1."""
+    return {"value": cut.value, "vertices": (np.nonzero(cut.side)[0] + 1).tolist()}
 
 
 def finite(value: Any) -> Any:

@@ -109,7 +109,8 @@ class SAG(Estimator):
         Fill the table by a full pass at the first iteration, instead of starting from 0.
     rescale : bool, default False
         Store β h'_β and divide by the current β, so that old entries follow β. For an indicator
-        this is the plain residual z − proj z.
+        this is the plain residual z − proj z; old slopes of a Lipschitz function can leave their
+        range by the factor β_old/β.
 
     References
     ----------
@@ -301,7 +302,7 @@ class Augmented(Estimator):
 
     The dual step of iteration k − 1 is taken at the start of iteration k, where z = A W_k is known,
     with σ = min(step, 4 η_{k−1}² D_W² ‖A‖² / (β_k ‖r‖²)); it is skipped where ‖y‖ would pass
-    `bound`. Each family has its own σ.
+    `bound`. Each family has its own σ; its multiplier in the problem's Lagrangian is ω y.
 
     Parameters
     ----------

@@ -39,6 +39,8 @@ class Limits:
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and np.isreal(value) and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
+            if name in ("max_iter", "max_lmo") and value not in (None, np.inf) and value % 1:
+                raise ProblemError(f"{name} is {value!r}: it must be a whole number")
         if all(value is None for value in given.values()):
             max_iter = 1000
         self.iterations = np.inf if max_iter is None else max_iter
@@ -91,6 +93,8 @@ class Monitor:
     ) -> None:
         if isinstance(record, bool) or not isinstance(record, (int, np.integer)) or record < 1:
             raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
+        if not isinstance(metrics, Mapping):
+            raise ProblemError("metrics must be a dict from names to functions of W")
         for name, metric in metrics.items():
             if not callable(metric):
                 raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
@@ -211,13 +215,24 @@ class Monitor:
                 total += t.weight * (t.function.smoothed(shifted, beta) - slack)
         return total
 
+    def _smoothed(self, evaluation: Evaluation) -> float:
+        """F_β at the iterate; the constraints' part is known already."""
+        assert self._params is not None
+        W, beta, total = self._W.array, self._params.beta, evaluation.objective
+        for t in self._problem.composite:
+            if t.function.indicator:
+                total += t.weight * evaluation.families[t.name].l2 ** 2 / (2 * beta)
+            else:
+                total += t.smoothed(W, beta) - t.value(W)
+        return total
+
     def _record(self) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
         W, p = self._W.array, self._params
         evaluation = self._problem.evaluate(W)
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
-            metrics = {name: float(metric(W)) for name, metric in self._metrics.items()}
+            metrics = {name: _number(name, metric(W)) for name, metric in self._metrics.items()}
         pairs = list(zip(self._problem.terms, self._states, strict=True))
         row: dict[str, float] = {
             "k": self.k,
@@ -227,6 +242,7 @@ class Monitor:
             "matvecs": self.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
+            "smoothed": self._smoothed(evaluation) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
             "eta": p.eta if p else np.nan,
             "beta": p.beta if p else np.nan,
@@ -240,3 +256,11 @@ class Monitor:
         self.trace.append({**row, **metrics})
         self._recorded = self.k
         return evaluation, metrics
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None

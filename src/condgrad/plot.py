@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.result import Trace
+from condgrad.result import Result, Trace
 
 LABELS = {"epochs": "epochs", "seconds": "seconds", "k": "iterations"}
 
@@ -29,18 +29,18 @@ def pyplot() -> Any:
 
 
 def convergence(
-    traces: Mapping[str, Trace] | Trace,
+    traces: Mapping[str, Trace | Result] | Trace | Result,
     path: str | Path,
     *,
     title: str = "",
     optimum: float | None = None,
-    x: tuple[str, ...] = ("epochs", "seconds"),
+    x: str | tuple[str, ...] = ("epochs", "seconds"),
 ) -> None:
     """Draw objective and infeasibility of one or several runs to a file.
 
     Parameters
     ----------
-    traces : Trace or mapping of label to Trace
+    traces : Trace, Result or mapping of label to either
         What to draw.
     path : str or Path
         Image file; its ending (.png, .svg, .pdf) decides the format.
@@ -48,11 +48,18 @@ def convergence(
         Title of the figure.
     optimum : float, optional
         Known optimal value; then relative suboptimality is drawn instead of the objective.
-    x : tuple of str
+    x : str or tuple of str
         One column of panels for each of ``"epochs"``, ``"seconds"``, ``"k"``.
     """
     plt = pyplot()
-    runs = {"": traces} if isinstance(traces, Trace) else dict(traces)
+    x = (x,) if isinstance(x, str) else x
+    given = {"": traces} if isinstance(traces, (Trace, Result)) else dict(traces)
+    runs = {label: t.trace if isinstance(t, Result) else t for label, t in given.items()}
+    if not runs:
+        raise ProblemError("traces is empty: pass at least one Trace or Result")
+    for column in x:
+        if not all(column in t.columns for t in runs.values()):
+            raise ProblemError(f"x names {column!r}: use columns of the trace, such as 'epochs'")
     constrained = any(np.any(t["infeasibility"] > 0) for t in runs.values())
     names = ["objective", "infeasibility"] if constrained else ["objective"]
     fig, axes = plt.subplots(

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from condgrad.applications import Application, Cut, Run
 from condgrad.callbacks import Progress
-from condgrad.methods import METHODS, check
+from condgrad.registry import METHODS, check
 
 
 def run_live(
@@ -24,7 +24,10 @@ def run_live(
     **limits: Any,
 ) -> Run:
     """Run an application with a live progress line on standard error."""
-    check(application.problem, application.method(method, beta0, batch)[0])
+    built, _, used = application.method(method, beta0, batch)
+    check(application.problem, built)
+    if batch is not None and used is None and not quiet:
+        Console(stderr=True).print(f"{built.name} has no batch size to choose: --batch is ignored")
     if quiet:
         return application.run(method, beta0, batch, **limits)
     with Progress(
@@ -41,7 +44,8 @@ def print_run(run: Run, console: Console) -> None:
     table = Table(title=f"{run.application} · {r.method} · preset {run.preset}", show_header=False)
     table.add_row("status", str(r.status))
     table.add_row("objective", f"{r.objective:.8g}")
-    table.add_row("infeasibility", f"{r.infeasibility:.4g}")
+    meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
+    table.add_row("infeasibility", f"{r.infeasibility:.4g}{meaning}")
     for name, violation in r.families.items():
         table.add_row(f"  {name}", f"l2 {violation.l2:.4g}, max {violation.max:.4g}")
     for name, value in r.metrics.items():
@@ -49,16 +53,23 @@ def print_run(run: Run, console: Console) -> None:
     table.add_row("iterations", f"{r.iterations} (best point from {r.best_iteration})")
     table.add_row("epochs", f"{r.epochs:.5g}")
     table.add_row("seconds", f"{r.seconds:.3g}")
-    table.add_row("oracle calls, products", f"{r.lmo_calls}, {r.matvecs}")
+    table.add_row("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)")
     settings = [f"seed {r.seed}"]
     settings += [f"β0 {run.beta0:g}"] if run.beta0 is not None else []
     settings += [f"batch {run.batch:g}"] if run.batch is not None else []
     table.add_row("settings", ", ".join(settings))
     console.print(table)
+    if (first := float(r.trace["infeasibility"][0])) * 0.1 < r.infeasibility > 1e-6:
+        lower = f"lower --beta0 (now {run.beta0:g}), " if run.beta0 is not None else ""
+        console.print(
+            f"The constraints are far from met (infeasibility {first:.3g} at the start): {lower}"
+            "run longer, or try --method cgal."
+        )
 
 
 def print_cut(cut: Cut, relaxed: float, console: Console) -> None:
     """The partition found."""
+    console = Console(file=console.file, highlight=False, soft_wrap=True)
     members = ", ".join(str(i + 1) for i in np.nonzero(cut.side)[0])
     console.print(
         f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {cut.value:.6g} "
@@ -70,15 +81,17 @@ def print_cut(cut: Cut, relaxed: float, console: Console) -> None:
 def print_methods(console: Console) -> None:
     """The table of methods."""
     table = Table(title="Methods", show_lines=False)
-    for column in ("--method", "name", "follows ∇f, ∇g", "iterations", "total cost", "reference"):
-        table.add_column(column, no_wrap=column == "--method", overflow="fold")
+    for column in ("--method", "name", "follows ∇f, ∇g", "iterations", "total cost"):
+        table.add_column(column, no_wrap=column in ("--method", "name"))
     for e in METHODS.values():
-        table.add_row(e.slug, e.name, e.estimates, e.iterations, e.cost, e.reference)
+        table.add_row(e.slug, e.name, e.estimates, e.iterations, e.cost)
     console.print(table)
+    for e in METHODS.values():
+        console.print(f"  {e.slug}: {e.reference}", soft_wrap=True, highlight=False)
     console.print("d: size of W; n, m: rows of f and of g; ε: accuracy. Needs:")
     for needs in dict.fromkeys(e.needs for e in METHODS.values()):
         slugs = ", ".join(e.slug for e in METHODS.values() if e.needs == needs)
-        console.print(f"  {slugs}: {needs}")
+        console.print(f"  {slugs}: {needs}", soft_wrap=True, highlight=False)
 
 
 def draw(run: Run, path: Path) -> None:

@@ -35,10 +35,11 @@ class Status(Enum):
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
-    Columns: ``k`` (0 is the start), ``seconds`` (of the method: the clock stands while metrics
-    are evaluated), ``epochs`` and ``epochs.NAME`` per term, ``lmo_calls``, ``matvecs``, ``rows``,
-    ``objective``, ``infeasibility``, ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``,
-    ``beta``, and the user's own metrics.
+    Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
+    method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
+    ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
+    ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``, ``beta``, and the user's own
+    metrics.
 
     Examples
     --------
@@ -57,7 +58,12 @@ class Trace:
             self._columns.setdefault(name, []).append(float(value))
 
     def __getitem__(self, column: str) -> Array:
+        if column not in self._columns:
+            raise KeyError(f"no column {column!r}: there are {', '.join(self._columns)}")
         return np.array(self._columns[column])
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self)} rows: {', '.join(self._columns)}>"
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()), []))
@@ -142,7 +148,8 @@ class Result:
     best_iteration: int
     """Iteration that produced `W`; 0 is the start."""
     epochs: float
-    """Rows of composite terms evaluated per composite row (smooth ones where there are none)."""
+    """Rows of composite terms evaluated per composite row (smooth ones where there are none). A row
+    evaluated at two points, as by STORM and SPIDER, counts twice."""
     seconds: float
     lmo_calls: int
     matvecs: int
@@ -159,5 +166,13 @@ class Result:
         return (
             f"{self.method}: objective {self.objective:.6g}, infeasibility "
             f"{self.infeasibility:.3g} after {self.iterations} iterations "
-            f"({self.seconds:.2f} s); {self.status}"
+            f"({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
+
+    def _whence(self) -> str:
+        """Say where the point comes from when it is not the last iterate."""
+        if self.best_iteration == self.iterations:
+            return ""
+        if self.best_iteration == 0:
+            return "; no iterate was better than the start, which is returned"
+        return f"; the best point is that of iteration {self.best_iteration}"

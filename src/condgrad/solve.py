@@ -12,10 +12,10 @@ from condgrad._types import Array
 from condgrad.callbacks import Callback
 from condgrad.errors import ProblemError
 from condgrad.estimators import State
-from condgrad.methods import Method, check
 from condgrad.monitor import Limits, Monitor
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
+from condgrad.registry import Method, check
 from condgrad.result import Result, Status
 
 

@@ -25,8 +25,8 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Estimator, Full, Momentum, Recursive, Spider, Storm
 from condgrad.functions._base import Proximable, Smooth
 from condgrad.maps._base import LinearMap
-from condgrad.methods import METHODS, Method, check
 from condgrad.problem import Problem, Term
+from condgrad.registry import METHODS, Entry, Method, check
 from condgrad.sampling import batch_size
 from condgrad.schedules import Power
 
@@ -59,7 +59,7 @@ def diameters(map: LinearMap, domain: Domain) -> Diameters:
         ``linf`` = max w_l, with the widths w_l = max ⟨a_l, u − v⟩; exact for maps of at most 2000
         rows, the bound row_norm · D_W above. ``l1`` = min(Σ w_l, √m ‖M‖ D_W) and ``l2`` =
         min(‖M‖ D_W, √(Σ w_l²)) are upper bounds, exact for one row. ‖M‖ is `LinearMap.norm`, a
-        power iteration settled to nine digits.
+        the map's own `norm`, to about nine digits.
 
     Examples
     --------
@@ -316,8 +316,9 @@ def guarantee(
         (1 − η_k)(β_{k−1} − β_k) ≤ η_k β_k or let β grow, which the lemma needs.
     """
     wanted = np.asarray(ks)
-    if wanted.dtype.kind not in "iu" or wanted.size == 0 or wanted.min() < 1:
-        raise ProblemError("ks must hold iterations, integers of at least 1")
+    if wanted.dtype.kind not in "iuf" or not wanted.size or np.any((wanted < 1) | (wanted % 1 > 0)):
+        raise ProblemError("ks must hold iterations, whole numbers of at least 1")
+    wanted = wanted.astype(np.int64)
     facts, W = _facts(problem, method, W1)
     known = (Full, SAG, Momentum, Storm, Spider)
     for t in facts:
@@ -383,7 +384,7 @@ def _follow(t: _Facts, p: Params, u: float) -> tuple[float, float]:
     return float(q), t.diameter * float(q)
 
 
-def rate(method: Method | str) -> float:
+def rate(method: Method | Entry | str) -> float:
     """The exponent p of a method or of its name: the gap falls at least as k^(−p).
 
     Examples
@@ -391,7 +392,7 @@ def rate(method: Method | str) -> float:
     >>> rate("h-sag-v2")
     0.5
     """
-    slug = method.slug if isinstance(method, Method) else method
+    slug = method if isinstance(method, str) else method.slug
     if slug not in METHODS:
         raise ProblemError(f"no rate is known for {slug!r}: it is known for {', '.join(METHODS)}")
     return METHODS[slug].exponent

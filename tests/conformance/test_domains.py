@@ -20,7 +20,7 @@ from condgrad.domains import (
     Simplex,
     Spectrahedron,
 )
-from condgrad.domains.eigen import SMALL
+from condgrad.domains.eigen import SMALL, lowest_eigpair
 
 LOWER, UPPER = np.array([-1.0, 0.0, 2.0, -3.0]), np.array([0.5, 0.0, 5.0, -1.0])
 
@@ -312,3 +312,12 @@ def test_bad_sizes_are_refused(make, name, bad):
 def test_bad_input_is_refused(make, words):
     with pytest.raises(ProblemError, match=words):
         make()
+
+
+@pytest.mark.parametrize("big", [1e3, 1e6, 1e10])
+def test_full_accuracy_is_relative_to_the_eigenvalue(big):
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((200, 200)))[0]
+    spectrum = np.r_[np.linspace(-1, 1, 100), big * np.linspace(1, 2, 100)]
+    pair = lowest_eigpair(basis * spectrum @ basis.T, rng=rng)
+    assert pair.value == pytest.approx(-1, abs=max(1e-6, 1e-13 * big))

@@ -14,6 +14,7 @@ from condgrad.maps import (
     Diagonal,
     Entries,
     Inner,
+    LinearMap,
     Restricted,
     RowSums,
     Scaled,
@@ -49,6 +50,7 @@ MAPS = {
     "Diagonal": Diagonal(4),
     "Inner dense": Inner(RNG.standard_normal((3, 4))),
     "Inner square": Inner(RNG.standard_normal((4, 4))),
+    "AllEntries of a vector": AllEntries((5,)),
     "Inner symmetric": Inner(SYMMETRIC[0].toarray()),
     "Inner sparse": Inner(sparse((4, 4))),
     "Inner sparse wide": Inner(sparse((3, 6))),
@@ -295,7 +297,8 @@ EYE, SKEW, NAN = np.eye(3), np.triu(np.ones((3, 3))), np.full((3, 3), np.nan)
 INF = np.diag([1.0, np.inf, 1.0])
 REFUSED = [
     *(("shape", make, bad) for make in (AllEntries, RowSums, lambda s: Entries([0], [0], s))
-      for bad in (0, -1, 2.5, True, None, "ab", (2,), (2, 3, 4), (2, 0), (2, 1.5))),
+      for bad in (0, -1, 2.5, True, None, "ab", (2, 3, 4), (2, 0), (2, 1.5), (0,), ("a",))),
+    ("shape", RowSums, (2,)),
     *(("n", make, bad) for make in (Diagonal, Trace, Triangles)
       for bad in (0, -3, 2.0, True, "3", None, (3, 3))),
     ("n", Triangles, 2),
@@ -334,3 +337,9 @@ REFUSED = [
 def test_bad_data_is_refused_by_name(name, make, bad):
     with pytest.raises(ProblemError, match=rf"\b{name}\b"):
         make(bad)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8])
+def test_norm_of_the_triangles_is_the_closed_form(n):
+    assert Triangles(n).norm(symmetric=True) == pytest.approx(np.sqrt(n * (n - 1) / 2))
+    assert LinearMap.norm(Triangles(n), True) == pytest.approx(np.sqrt(n * (n - 1) / 2))

@@ -68,4 +68,6 @@ def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
         beta0={"": 10.0, "h-sag-v2": 7.0, "h-1sfw": 0.05, "h-spider-fw": 6.0, "most-fw-plus": 6.0},
         batch=0.05,
         effort=PUBLISHED_EFFORT if preset == "published" else None,
+        formula="row sums/√n + non-negativity",
+        settings={"points": n, "clusters": int(k)},
     )

@@ -10,6 +10,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.applications._base import Application, check_preset
 from condgrad.domains import NuclearBall
+from condgrad.domains._base import radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
@@ -59,13 +60,14 @@ def matrix_completion(
     check_preset(preset)
     entries = Entries(rows, cols, shape)
     target = np.asarray(values, dtype=np.float64)
-    if radius is None:
-        radius = default_radius(target, shape)
+    radius = default_radius(target, shape) if radius is None else radius_of("radius", radius)
     if bounds is None and l1 is None:
         bounds = (float(target.min()), float(target.max()))
     terms = [Term(entries, Squared(target), weight=2.0, name="fit")]
     if bounds is not None:
         low, high = bounds
+        if not low <= high:
+            raise ProblemError(f"bounds is {low:g} {high:g}: give the lower one first")
         size = np.sqrt(shape[0] * shape[1])
         nearest = min(abs(low), abs(high)) if low * high > 0 else 0.0
         if nearest * size > radius:
@@ -75,6 +77,7 @@ def matrix_completion(
             )
         terms.append(Term(AllEntries(shape), Interval(low, high), name="box"))
     if l1 is not None:
+        radius_of("l1", l1)
         terms.append(Term(AllEntries(shape), L1(l1), name="l1"))
     metrics = {"train_rmse": _rmse(entries, target)}
     if test is not None:
@@ -88,6 +91,13 @@ def matrix_completion(
         beta0={"": 10.0},
         batch=min(1000, target.size),
         metrics=metrics,
+        formula="box" if bounds is not None else "",
+        settings={
+            "shape": list(shape),
+            "radius": radius,
+            "bounds": None if bounds is None else list(bounds),
+            "l1": l1,
+        },
     )
 
 

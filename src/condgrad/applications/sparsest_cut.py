@@ -68,6 +68,8 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
         beta0={"": 100.0, "h-1sfw": 0.01, "h-spider-fw": 10.0, "most-fw-plus": 10.0},
         batch=0.05,
         effort=PUBLISHED_EFFORT if preset == "published" else None,
+        formula="spread + √2 · triangles",
+        settings={"vertices": n},
     )
 
 

@@ -19,7 +19,7 @@ LOOSE = 0.1
 ENOUGH = 0.01
 """Residual, relative to the eigenvalue, at which a scheduled call stops early."""
 TIGHT = 1e-9
-"""Residual, relative to the matrix, that a call for full accuracy accepts."""
+"""Residual, relative to the eigenvalue, that a call for full accuracy accepts."""
 
 
 class Pair(NamedTuple):
@@ -120,7 +120,7 @@ def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair |
         x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps, enough)
         products += spent
         if effort is None:
-            done = residual <= max(TIGHT, 50 * eps) * scale
+            done = residual <= max(TIGHT * abs(value), 50 * eps * scale)
         else:
             done = residual <= max(LOOSE * abs(value), 50 * eps * scale)
         if done:

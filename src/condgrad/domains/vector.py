@@ -195,7 +195,10 @@ class Oracle(Domain):
             raise ProblemError("lmo returned NaN or infinity: it must return a finite array")
 
     def _answer(self, v: Array) -> Array:
-        s = np.asarray(self._lmo(v), dtype=v.dtype if v.dtype.kind == "f" else np.float64)
+        try:
+            s = np.asarray(self._lmo(v), dtype=v.dtype if v.dtype.kind == "f" else np.float64)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"lmo did not return an array of numbers ({error})") from error
         if s.shape != self.shape:
             raise ProblemError(
                 f"lmo returned shape {s.shape}: it must return an array of shape {self.shape}"

@@ -10,8 +10,10 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
 
-ROUNDING = 1e-9
-"""Relative slack within which a point counts as inside a set and a slope as inside dom h*."""
+
+def rounding(x: Array) -> float:
+    """Relative slack within which x counts as inside a set or a domain: 1e-9, 10 ε in float32."""
+    return max(1e-9, 10 * float(np.finfo(x.dtype).eps))
 
 
 def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
@@ -125,7 +127,7 @@ class Proximable(Function):
     lipschitz: float = np.inf
 
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
-        """(z − prox_{βh}(z))/β; it always lies in dom h*."""
+        """(z − prox_{βh}(z))/β; it lies in dom h* up to rounding."""
         return (z - self.prox(z, beta, at)) / z.dtype.type(beta)
 
     def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
@@ -143,6 +145,18 @@ class Proximable(Function):
         return float(np.linalg.norm(self.residual(z, at)))
 
 
+class Lipschitz(Proximable):
+    """A Lipschitz function, given by its slope: (z − prox)/β would cancel where β is small."""
+
+    @abstractmethod
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """prox_{h*/β}(z/β), the point of dom h* nearest in that sense; at most `lipschitz`."""
+
+    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """The Moreau identity, prox = z − β·slope."""
+        return z - z.dtype.type(beta) * self.slope(z, beta, at)
+
+
 class Indicator(Proximable):
     """0 on a closed convex set, infinite elsewhere."""
 
@@ -150,6 +164,5 @@ class Indicator(Proximable):
 
     def value(self, z: Array, at: Rows = ALL) -> float:
         """0 where z lies in the set up to rounding, infinite elsewhere."""
-        slack = max(ROUNDING, 10 * float(np.finfo(z.dtype).eps))
-        inside = self.distance(z, at) <= slack * (1 + float(np.linalg.norm(z)))
+        inside = self.distance(z, at) <= rounding(z) * (1 + float(np.linalg.norm(z)))
         return 0.0 if inside else np.inf

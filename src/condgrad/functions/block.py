@@ -8,7 +8,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
-from condgrad.functions._base import ROUNDING, Indicator, Proximable, positive, row_data
+from condgrad.functions._base import Indicator, Lipschitz, positive, rounding, row_data
 
 
 class L2Ball(Indicator):
@@ -39,7 +39,7 @@ class L2Ball(Indicator):
         return float(np.sum(self.center * y)) + self.radius * float(np.linalg.norm(y))
 
 
-class L2Norm(Proximable):
+class L2Norm(Lipschitz):
     r"""h(z) = λ ‖z − c‖₂.
 
     Parameters
@@ -60,14 +60,13 @@ class L2Norm(Proximable):
     def value(self, z: Array, at: Rows = ALL) -> float:
         return self.scale * float(np.linalg.norm(z - self.center))
 
-    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         r = z - self.center
         norm = float(np.linalg.norm(r))
-        shrink = max(0.0, 1 - beta * self.scale / norm) if norm > 0 else 0.0
-        return (self.center + shrink * r).astype(z.dtype, copy=False)
+        return (r * (self.scale / max(norm, beta * self.scale))).astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        inside = float(np.linalg.norm(y)) <= self.scale * (1 + ROUNDING)
+        inside = float(np.linalg.norm(y)) <= self.scale * (1 + rounding(y))
         return float(np.sum(self.center * y)) if inside else np.inf
 
 
@@ -90,7 +89,7 @@ class SecondOrder(Indicator):
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """Indicator of the polar cone, ‖u‖ ≤ −s for y = (s, u)."""
         norm = float(np.linalg.norm(y[1:]))
-        return 0.0 if norm <= -float(y[0]) + ROUNDING * (1 + norm) else np.inf
+        return 0.0 if norm <= -float(y[0]) + rounding(y) * (1 + norm) else np.inf
 
 
 class Simplex(Indicator):

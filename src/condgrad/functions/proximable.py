@@ -8,7 +8,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import ROUNDING, Indicator, Proximable, positive, row_data
+from condgrad.functions._base import Indicator, Lipschitz, positive, rounding, row_data
 from condgrad.functions.smooth import signs
 
 
@@ -87,7 +87,7 @@ class AtLeast(Interval):
         super().__init__(row_data("bound", bound), np.inf)
 
 
-class Absolute(Proximable):
+class Absolute(Lipschitz):
     r"""h_l(z) = λ |z − b_l|.
 
     Parameters
@@ -106,12 +106,12 @@ class Absolute(Proximable):
     def value(self, z: Array, at: Rows = ALL) -> float:
         return self.scale * float(np.sum(np.abs(z - pick(self.target, at)), dtype=np.float64))
 
-    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
-        r, t = z - pick(self.target, at), beta * self.scale
-        return (z - np.clip(r, -t, t)).astype(z.dtype, copy=False)
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        r = (z - pick(self.target, at)) / beta
+        return np.clip(r, -self.scale, self.scale).astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        if np.any(np.abs(y) > self.scale * (1 + ROUNDING)):
+        if np.any(np.abs(y) > self.scale * (1 + rounding(y))):
             return np.inf
         return float(np.sum(pick(self.target, at) * y, dtype=np.float64))
 
@@ -129,7 +129,7 @@ class L1(Absolute):
         super().__init__(0.0, scale)
 
 
-class Hinge(Proximable):
+class Hinge(Lipschitz):
     r"""h_l(z) = max(0, 1 − t_l z), t_l ∈ {−1, 1}.
 
     Parameters
@@ -147,12 +147,12 @@ class Hinge(Proximable):
     def value(self, z: Array, at: Rows = ALL) -> float:
         return float(np.sum(np.maximum(0.0, 1 - pick(self.labels, at) * z), dtype=np.float64))
 
-    def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+    def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         t = pick(self.labels, at)
-        return (z + t * np.clip(1 - t * z, 0.0, beta)).astype(z.dtype, copy=False)
+        return (-t * np.clip((1 - t * z) / beta, 0.0, 1.0)).astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = pick(self.labels, at) * y
-        if np.any(p > ROUNDING) or np.any(p < -1 - ROUNDING):
+        if np.any(p > rounding(y)) or np.any(p < -1 - rounding(y)):
             return np.inf
         return float(np.sum(np.clip(p, -1.0, 0.0), dtype=np.float64))

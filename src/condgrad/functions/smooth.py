@@ -9,7 +9,7 @@ from scipy.special import expit, xlogy
 
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import ROUNDING, Smooth, positive, row_data
+from condgrad.functions._base import Smooth, positive, rounding, row_data
 
 
 class Linear(Smooth):
@@ -43,7 +43,7 @@ class Linear(Smooth):
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         c = pick(self.c, at)
-        return 0.0 if np.all(np.abs(y - c) <= ROUNDING * (1 + np.abs(c))) else np.inf
+        return 0.0 if np.all(np.abs(y - c) <= rounding(y) * (1 + np.abs(c))) else np.inf
 
 
 class Squared(Smooth):
@@ -116,7 +116,7 @@ class Logistic(Smooth):
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = -pick(self.labels, at) * y
-        if np.any(p < -ROUNDING) or np.any(p > 1 + ROUNDING):
+        if np.any(p < -rounding(y)) or np.any(p > 1 + rounding(y)):
             return np.inf
         p = np.clip(p, 0.0, 1.0)
         return float(np.sum(xlogy(p, p) + xlogy(1 - p, 1 - p), dtype=np.float64))
@@ -154,7 +154,7 @@ class Huber(Smooth):
         return u.astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        if np.any(np.abs(y) > self.delta * (1 + ROUNDING)):
+        if np.any(np.abs(y) > self.delta * (1 + rounding(y))):
             return np.inf
         return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
 

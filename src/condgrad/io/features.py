@@ -78,7 +78,10 @@ def _load(
     except InputError:
         raise
     except Exception as exc:  # zip, zlib, header and memory errors of many types
-        raise InputError(path, f"not a numpy file that can be read: {exc}") from exc
+        detail = str(exc).partition("allow_pickle")[0].split(". ")[0].rstrip(" :,") or "damaged"
+        if "pickle" in str(exc):
+            detail = "neither .npy nor .npz, or it holds Python objects instead of numbers"
+        raise InputError(path, f"not a numpy file that can be read: {detail}") from exc
 
 
 def _choose(

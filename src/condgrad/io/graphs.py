@@ -105,7 +105,8 @@ def _fault(vertex: object, weight: float, *, loop: bool) -> str | None:
 
 def _check_order(path: str | Path, n: int, line: int | None = None) -> None:
     if n < 3:
-        raise InputError(path, f"a cut needs at least 3 vertices, found {n}", line)
+        found = f"the header 'n m' says {n}" if line else f"found {n}"
+        raise InputError(path, f"a cut needs at least 3 vertices, {found}", line)
     if n > _MOST_VERTICES:
         raise InputError(path, f"too large: more than {_MOST_VERTICES} vertices", line)
 
@@ -183,7 +184,7 @@ def _entries(
             raise InputError(path, f"the edge {u} {v} stood before on line {stood[key]}", line)
         edges[key] = weight
     if m is not None and len(edges) != m:
-        raise InputError(path, f"{show(str(m))} edges expected, found {len(edges)}", top)
+        raise InputError(path, f"{show(str(m))[1:-1]} edges expected, found {len(edges)}", top)
     return edges
 
 

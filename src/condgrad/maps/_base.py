@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
@@ -62,26 +63,28 @@ class LinearMap(ABC):
         return out
 
     def norm(self, symmetric: bool = False) -> float:
-        """Operator norm ‖A‖, over symmetric W only where asked for. Power iteration on A*A.
+        """Operator norm ‖A‖, over symmetric W only where asked for.
 
-        The iteration approaches the norm from below; it ends when the estimate is settled to nine
-        digits, or after 500 products.
+        The largest eigenvalue of A*A by ARPACK, to about nine digits.
         """
-        rng = np.random.default_rng(0)
-        W, value = rng.standard_normal(self.shape), 0.0
-        for _ in range(500):
-            if symmetric and W.ndim == 2 and W.shape[0] == W.shape[1]:
-                W = 0.5 * (W + W.T)
-            length = float(np.linalg.norm(W))
-            if length == 0:
-                return 0.0
-            W = W / length
-            z = self.rows(W)
-            before, value = value, float(np.linalg.norm(z))
-            if abs(value - before) <= 1e-9 * value:
-                break
-            W = self.adjoint(z)
-        return value
+        size = int(np.prod(self.shape))
+        square = symmetric and len(self.shape) == 2 and self.shape[0] == self.shape[1]
+
+        def product(x: Array) -> Array:
+            W = x.reshape(self.shape)
+            W = self.adjoint(self.rows(np.ascontiguousarray(W + W.T) / 2 if square else W))
+            return ((W + W.T) / 2 if square else W).reshape(-1)
+
+        if size < 3:
+            return float(
+                np.sqrt(max(np.linalg.eigvals(np.array([*map(product, np.eye(size))])).real))
+            )
+        start = np.random.default_rng(0).standard_normal(size)
+        if not product(start).any():
+            return 0.0
+        operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        top = eigsh(operator, k=1, which="LA", v0=start, tol=1e-9, return_eigenvectors=False)
+        return float(np.sqrt(max(top[0], 0.0)))
 
 
 class RowStorage(LinearMap):

@@ -14,12 +14,12 @@ from condgrad.maps._base import RowStorage, dimension, sides
 
 
 class AllEntries(RowStorage):
-    r"""Every entry of W, row by row: z_{(i,j)} = W_ij.
+    r"""Every entry of W, row by row: z_{(i,j)} = W_ij, or z_i = w_i for a vector.
 
     Parameters
     ----------
-    shape : (int, int) or int
-        Shape of W; one integer for a square.
+    shape : (int, int), int or (int,)
+        Shape of W; one integer for a square matrix, ``(d,)`` for a vector.
 
     Examples
     --------
@@ -30,8 +30,9 @@ class AllEntries(RowStorage):
     row_norm = 1.0
 
     def __init__(self, shape: Any) -> None:
-        self.shape = sides("shape", shape)
-        self.size = self.storage = self.shape[0] * self.shape[1]
+        vector = isinstance(shape, (tuple, list)) and len(shape) == 1
+        self.shape = (dimension("shape[0]", shape[0]),) if vector else sides("shape", shape)
+        self.size = self.storage = int(np.prod(self.shape))
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)

@@ -64,5 +64,16 @@ class Triangles(LinearMap):
         else:
             ops.triangle_scatter(square, at, y)
 
+    def norm(self, symmetric: bool = False) -> float:
+        r"""√(n(n − 1)/2) over symmetric W.
+
+        A*A commutes with permutations of the vertices, so its eigenspaces are known: matrices
+        aI + b11ᵀ give n(n − 2)/2; W_ii = a u_i, W_ij = b(u_i + u_j) with Σu = 0 have
+        z = (2b − a) u_q and give at most n(n − 1)/2; matrices with zero diagonal and zero row sums
+        give (3n − 4)/2. The second is the largest for every n ≥ 3.
+        """
+        n = self.shape[0]
+        return float(np.sqrt(n * (n - 1) / 2)) if symmetric else super().norm()
+
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)

@@ -1,0 +1,174 @@
+"""What a method is, and the registry of all of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from condgrad.errors import ProblemError
+from condgrad.estimators import Estimator
+from condgrad.problem import Problem, Term
+from condgrad.schedules import Constant, Schedule, Sequence
+
+
+@dataclass(frozen=True)
+class Method:
+    """A composition of estimators and sequences that `solve` can run.
+
+    Parameters
+    ----------
+    smooth, composite : Estimator
+        Estimator for the terms of f and for those of g.
+    schedule : Schedule
+        η, β, ρ and the effort of the oracle.
+    estimators : mapping, optional
+        Another estimator for single terms, by name.
+    smooth_only : bool, default False
+        Whether the method is for g = 0.
+    """
+
+    smooth: Estimator
+    composite: Estimator
+    schedule: Schedule
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    smooth_only: bool = False
+    slug: str = "custom"
+    name: str = "custom"
+
+    def __post_init__(self) -> None:
+        own = {f"estimators[{name!r}]": e for name, e in self.estimators.items()}
+        for name, e in {"smooth": self.smooth, "composite": self.composite, **own}.items():
+            if not isinstance(e, Estimator):
+                raise ProblemError(
+                    f"{name} is {e!r}: pass an instance of one of condgrad.estimators, like Full()"
+                )
+
+    def estimator(self, term: Term) -> Estimator:
+        """The estimator that serves a term."""
+        default = self.smooth if term.function.smooth else self.composite
+        return self.estimators.get(term.name, default)
+
+    def override(self, estimators: Mapping[str, Estimator]) -> Method:
+        """The same method with other estimators for the terms named."""
+        if not isinstance(estimators, Mapping):
+            raise ProblemError(
+                f"estimators is a {type(estimators).__name__}: pass a dict from names of terms to "
+                "estimators"
+            )
+        return replace(self, estimators={**self.estimators, **estimators})
+
+    def with_effort(self, effort: float | Sequence | None) -> Method:
+        """The same method with another effort of the oracle, in Krylov steps per ln n.
+
+        None asks the oracle for full accuracy at every iteration.
+        """
+        number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
+        if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
+            raise ProblemError(
+                f"effort is {effort!r}: it must be a positive number, a function of k or None"
+            )
+        sequence = effort if callable(effort) else Constant(cast(float, effort))
+        return replace(self, schedule=replace(self.schedule, effort=sequence))
+
+
+Builder = Callable[..., Method]
+"""What makes a `Method` from β0, a batch size and options."""
+
+
+@dataclass(frozen=True, repr=False)
+class Entry:
+    """A row of Table 1; call it to get the `Method`."""
+
+    slug: str
+    name: str
+    build: Builder
+    estimates: str
+    """How the gradients of f and of g are followed."""
+    needs: str
+    """Assumptions on f and g."""
+    iterations: str
+    """Iterations to an ε-suboptimal solution."""
+    cost: str
+    """Total cost: rows of f and g times iterations."""
+    exponent: float
+    """The smoothed gap falls at least as k^(−exponent)."""
+    reference: str
+
+    def __call__(self, *args: Any, **options: Any) -> Method:
+        return self.build(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.estimates}; {self.reference}>"
+
+    @property
+    def batched(self) -> bool:
+        """Whether the method has a batch size to choose."""
+        return "batch" in inspect.signature(self.build).parameters
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether the method has a β0 to choose."""
+        return "beta0" in inspect.signature(self.build).parameters
+
+
+METHODS: dict[str, Entry] = {}
+"""Every method by its command-line name."""
+
+
+def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
+    """Enter a method in `METHODS` and give what it builds its name."""
+
+    def enter(build: Builder) -> Builder:
+        @functools.wraps(build)
+        def method(*args: Any, **options: Any) -> Method:
+            try:
+                built = build(*args, **options)
+            except TypeError as error:
+                takes = ", ".join(inspect.signature(build).parameters)
+                raise ProblemError(f"{slug} takes other options, {takes}: {error}") from None
+            return replace(built, slug=slug, name=name)
+
+        METHODS[slug] = Entry(slug, name, method, **about)
+        return method
+
+    return enter
+
+
+def check(problem: Problem, method: Method) -> None:
+    """Refuse a method that cannot run on a problem, with a sentence and a remedy."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem is a {type(problem).__name__}: pass a condgrad.Problem")
+    if not isinstance(method, Method):
+        name = method.slug if isinstance(method, Entry) else method
+        if callable(name):
+            name = getattr(name, "__name__", "").replace("_", "-")
+        known = isinstance(name, str) and name in METHODS
+        hint = f", for example METHODS[{name!r}]()" if known else ", for example condgrad.hcgm()"
+        what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ProblemError(f"method is {what}: pass a condgrad.Method{hint}")
+    unknown = set(method.estimators) - {t.name for t in problem.terms}
+    if unknown:
+        raise ProblemError(
+            f"estimators names {sorted(unknown)}, but the terms are "
+            f"{[t.name for t in problem.terms]}: use those names"
+        )
+    if method.smooth_only and problem.composite:
+        raise ProblemError(
+            f"{method.name} is for g = 0, but term {problem.composite[0].name!r} is composite: use "
+            "h_sag_v1 or h_sag_v2"
+        )
+    for term in problem.terms:
+        estimator = method.estimator(term)
+        objection = estimator.objection(term)
+        if estimator.needs_rho and not method.schedule.rho(1) > 0:
+            objection = (
+                f"has no ρ, without which {type(estimator).__name__} on term {term.name!r} stands "
+                "still: start from a method with one, such as shcgm or most_fw"
+            )
+        if objection:
+            raise ProblemError(f"{method.name} {objection}")
