@@ -19,17 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from scipy.spatial.distance import cdist
-
-from condgrad._types import Array
+from condgrad import _embedded
 from condgrad.errors import InputError
 from condgrad.io import (
-    Features,
     IndexedRatings,
-    Ratings,
-    graph_from_networkx,
     index_ratings,
     read_features,
     read_graph,
@@ -285,53 +278,6 @@ _READERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _karate() -> sp.csr_array:
-    return graph_from_networkx(_networkx("embedded/karate").karate_club_graph())
-
-
-def _miserables() -> sp.csr_array:
-    return graph_from_networkx(_networkx("embedded/les-miserables").les_miserables_graph())
-
-
-def _networkx(name: str) -> Any:
-    try:
-        import networkx
-    except ImportError:
-        raise InputError(name, "this needs networkx: install condgrad[graphs]") from None
-    return networkx
-
-
-def _digits() -> Features:
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        reason = "this needs scikit-learn: install condgrad[data]"
-        raise InputError("embedded/digits-100", reason) from None
-    points = np.ascontiguousarray(load_digits().data[:100], dtype=np.float64) / 16.0
-    return Features(cdist(points, points, "sqeuclidean"), points)
-
-
-def _planted() -> Array:
-    """The 120 × 80 matrix behind `embedded/ratings`: users rate three genres, rank 3."""
-    rng = np.random.default_rng(3)
-    tastes = rng.integers(1, 6, size=(3, 80))
-    return tastes[rng.permutation(np.arange(120) % 3)].astype(np.float64)
-
-
-def _ratings() -> IndexedRatings:
-    truth = _planted()
-    rng = np.random.default_rng(5)
-    noisy = np.clip(truth + 0.1 * rng.standard_normal(truth.shape), 1.0, 5.0)
-    seen = rng.permutation(truth.size)[: round(0.3 * truth.size)]
-    held_out = round(0.1 * seen.size)
-
-    def part(at: Array) -> Ratings:
-        items, users = np.unravel_index(np.sort(at), truth.shape)
-        return Ratings((users + 1).astype(str), (items + 1).astype(str), noisy[items, users])
-
-    return index_ratings(part(seen[held_out:]), part(seen[:held_out]))
-
-
 _GROUPLENS = (
     "GroupLens, MovieLens 100k (research use only, no redistribution, no commercial use; cite "
     "Harper & Konstan 2015)"
@@ -342,7 +288,7 @@ _ASNR = (
 )
 _MIXON = "Mixon, Villar & Ward 2016, repository solevillar/kmeans_sdp, as an .npz file with"
 _KARATE = "Zachary's karate club, weighted: 34 vertices, 78 edges"
-_MISERABLES = "characters of Les Misérables, weighted: 77 vertices, 254 edges"
+_HUGO = "characters of Les Misérables, weighted: 77 vertices, 254 edges"
 _DIGITS = "the first 100 digits of scikit-learn: 8 x 8 pixels in [0, 1]"
 _RATINGS = "synthetic, rank 3 plus noise: 120 items x 80 users, 2592 ratings and 288 for testing"
 _UB_BASE = "237254d253b6ad7de84f919d041055428646254f34ed8f562703c899430cd881"
@@ -411,10 +357,10 @@ _ALL = (
         "660e2d73e24c0d18909d6fc3e5bbbec9be50d18757cdbf00d8a654d7d2764ec0",
         77.19085,
     ),
-    Dataset("embedded/karate", "graph", _KARATE, "networkx", build=_karate),
-    Dataset("embedded/les-miserables", "graph", _MISERABLES, "networkx", build=_miserables),
-    Dataset("embedded/digits-100", "features", _DIGITS, "scikit-learn", build=_digits),
-    Dataset("embedded/ratings", "ratings", _RATINGS, "synthetic", build=_ratings),
+    Dataset("embedded/karate", "graph", _KARATE, "networkx", build=_embedded.karate),
+    Dataset("embedded/les-miserables", "graph", _HUGO, "networkx", build=_embedded.miserables),
+    Dataset("embedded/digits-100", "features", _DIGITS, "scikit-learn", build=_embedded.digits),
+    Dataset("embedded/ratings", "ratings", _RATINGS, "synthetic", build=_embedded.ratings),
 )
 
 DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ALL}
