@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from condgrad import _embedded
 from condgrad.datasets import DATASETS, load, names
