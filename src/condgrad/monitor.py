@@ -15,7 +15,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import State
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
-from condgrad.problem import Evaluation, Problem
+from condgrad.problem import Evaluation, Problem, Term
 from condgrad.result import Result, Status, Trace
 
 
@@ -205,23 +205,20 @@ class Monitor:
         """
         beta, total = self._params.beta if self._params else 1.0, evaluation.objective
         for t, s in zip(self._problem.terms, self._states, strict=True):
-            if not t.function.indicator:
-                continue
-            if s.y is None:
-                total += t.weight * evaluation.families[t.name].l2 ** 2 / (2 * beta)
-            else:
+            if t.function.indicator and s.y is None:
+                total += penalty(t, evaluation, beta)
+            elif t.function.indicator:
                 shifted = t.map.rows(W) + beta * s.y
                 slack = beta * float(np.vdot(s.y, s.y)) / 2
                 total += t.weight * (t.function.smoothed(shifted, beta) - slack)
         return total
 
-    def _smoothed(self, evaluation: Evaluation) -> float:
+    def _smoothed(self, evaluation: Evaluation, beta: float) -> float:
         """F_β at the iterate; the constraints' part is known already."""
-        assert self._params is not None
-        W, beta, total = self._W.array, self._params.beta, evaluation.objective
+        W, total = self._W.array, evaluation.objective
         for t in self._problem.composite:
             if t.function.indicator:
-                total += t.weight * evaluation.families[t.name].l2 ** 2 / (2 * beta)
+                total += penalty(t, evaluation, beta)
             else:
                 total += t.smoothed(W, beta) - t.value(W)
         return total
@@ -242,7 +239,7 @@ class Monitor:
             "matvecs": self.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
-            "smoothed": self._smoothed(evaluation) if p else np.nan,
+            "smoothed": self._smoothed(evaluation, p.beta) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
             "eta": p.eta if p else np.nan,
             "beta": p.beta if p else np.nan,
@@ -256,6 +253,11 @@ class Monitor:
         self.trace.append({**row, **metrics})
         self._recorded = self.k
         return evaluation, metrics
+
+
+def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
+    """ω dist²/(2β) of a constraint family."""
+    return term.weight * evaluation.families[term.name].l2 ** 2 / (2 * beta)
 
 
 def _number(name: str, value: Any) -> float:

@@ -96,7 +96,7 @@ def solve(
 
 
 def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:
-    """V = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
+    """v = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
     out.fill(0)
     for t, s in zip(terms, states, strict=True):
         t.map.add_to(s.G, t.weight * s.gain, out)

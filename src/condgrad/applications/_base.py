@@ -148,6 +148,6 @@ def check_preset(preset: str) -> None:
 
 
 def top_rank_one(C: Array, trace: float) -> Array:
-    """Trace · v vᵀ with v the leading eigenvector of C, the experiments' starting point."""
+    """trace · v vᵀ with v the leading eigenvector of C, the experiments' starting point."""
     v = np.linalg.eigh(C)[1][:, -1]
     return trace * np.outer(v, v)

@@ -53,7 +53,7 @@ class Domain(ABC):
         """A point of the set to start from when the user names none."""
 
     def support(self, v: Array) -> float:
-        """Max ⟨v, s⟩ over the set."""
+        """max ⟨v, s⟩ over the set."""
         v = np.asarray(v, dtype=np.float64)
         return float(np.vdot(v, self.lmo(-v).dense()))
 

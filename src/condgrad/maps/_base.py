@@ -42,7 +42,7 @@ class LinearMap(ABC):
 
     @abstractmethod
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        """Out += weight · A*y, in place, `out` a dense array shaped as W."""
+        """out += weight · A*y, in place, `out` a dense array shaped as W."""
 
     def require_symmetric(self) -> None:
         """Refuse rows that are no symmetric matrices; asked for where the domain is symmetric.
