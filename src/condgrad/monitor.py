@@ -205,9 +205,11 @@ class Monitor:
         """
         beta, total = self._params.beta if self._params else 1.0, evaluation.objective
         for t, s in zip(self._problem.terms, self._states, strict=True):
-            if t.function.indicator and s.y is None:
+            if not t.function.indicator:
+                continue
+            if s.y is None:
                 total += penalty(t, evaluation, beta)
-            elif t.function.indicator:
+            else:
                 shifted = t.map.rows(W) + beta * s.y
                 slack = beta * float(np.vdot(s.y, s.y)) / 2
                 total += t.weight * (t.function.smoothed(shifted, beta) - slack)
