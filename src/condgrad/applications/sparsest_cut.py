@@ -35,7 +35,9 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
     adjacency : array or SciPy sparse matrix
         Symmetric, non-negative weights, at least 3 vertices; the diagonal is ignored.
     preset : {"paper", "published"}
-        Weight 1 on every row, or n on the equality and a fixed oracle effort.
+        ``paper``: weight 1 on every constraint of the text, which states the triangle inequality for
+        all ordered i, j, k and so each of our rows twice: weight 2 on those. ``published``: weight n
+        on the equality, 1 on the triangles, and a fixed oracle effort.
 
     References
     ----------
@@ -56,7 +58,12 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
                 weight=n if preset == "published" else 1.0,
                 name="spread",
             ),
-            Term(Triangles(n), AtMost(0.0), name="triangles"),
+            Term(
+                Triangles(n),
+                AtMost(0.0),
+                weight=1.0 if preset == "published" else 2.0,
+                name="triangles",
+            ),
         ],
         infeasibility_weights={"spread": 1.0, "triangles": np.sqrt(2)},
     )
