@@ -17,8 +17,8 @@ from condgrad.sampling import Batch
 from condgrad.solve import solve
 
 PRESETS = ("paper", "published")
-"""`paper`: the settings in the text of the H-SAG-CGM paper, every constraint of the text with weight
-1. `published`: the weights and the oracle effort of its published baseline curves."""
+"""`paper`: the settings in the text of the H-SAG-CGM paper, each of its constraints with weight 1.
+`published`: the weights and the oracle effort of its published baseline curves."""
 
 PUBLISHED_EFFORT = 2 * np.sqrt(10)
 """⌈2√10 ln n⌉ Lanczos steps. Ours start from the iterate, stop early or go on by their residual and

@@ -35,9 +35,9 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
     adjacency : array or SciPy sparse matrix
         Symmetric, non-negative weights, at least 3 vertices; the diagonal is ignored.
     preset : {"paper", "published"}
-        ``paper``: weight 1 on every constraint of the text, which states the triangle inequality for
-        all ordered i, j, k and so each of our rows twice: weight 2 on those. ``published``: weight n
-        on the equality, 1 on the triangles, and a fixed oracle effort.
+        ``paper``: weight 1 on every constraint of the text, which states the triangle inequality
+        for all ordered i, j, k and so each of our rows twice: weight 2 on those. ``published``:
+        weight n on the equality, 1 on the triangles, and a fixed oracle effort.
 
     References
     ----------
