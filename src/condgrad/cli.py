@@ -228,6 +228,50 @@ def solve_matrix_completion(
     finish(run, json_file, plot, save, quiet, more)
 
 
+@app.command("reproduce")
+def reproduce_figures(
+    figures: Annotated[
+        list[str],
+        typer.Argument(
+            help="fig1, fig1-grid, fig1-radius, fig2, fig3-kmeans, fig3-sparsest-cut, or all."
+        ),
+    ],
+    preset: Annotated[
+        Preset | None, typer.Option(help="Only these settings; default: the figure's.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs per setting; 3, or 1 with --quick.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods by comma, or `all` nine; default: the figure's.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short runs.")] = False,
+    embedded: Annotated[bool, typer.Option("--embedded", help="Data that needs no file.")] = False,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Only what is on disk.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes at a time.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for runs and figures.")] = Path("reproduction"),
+    quiet: Quiet = False,
+) -> None:
+    """The paper's figures from our code: run, keep, summarise, draw; start again to go on."""
+    from condgrad.experiments import FIGURES, command, plan
+    from condgrad.experiments.figures import NINE
+
+    if seeds is not None and seeds < 1:
+        raise ProblemError(f"--seeds is {seeds}: it must be at least 1")
+    chosen = None if methods is None else NINE if methods == "all" else methods.split(",")
+    todo = plan(
+        list(FIGURES) if "all" in figures else figures,
+        presets=None if preset is None else [preset.value],
+        seeds=seeds or (1 if quick else 3),
+        quick=quick,
+        embedded=embedded,
+        methods=chosen,
+    )
+    line = " ".join(["condgrad", *sys.argv[1:]])
+    if command.run(todo, out, jobs, line, redraw=redraw, quiet=quiet):
+        raise typer.Exit(1)
+
+
 def parse_batch(text: str | None) -> int | float | None:
     """A count (``100``) or a fraction (``0.05``)."""
     if text is None:

@@ -1,0 +1,56 @@
+"""`condgrad reproduce`: plan, run with one progress display, summarise, draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from condgrad.errors import ProblemError
+from condgrad.experiments import summary
+from condgrad.experiments._base import Job
+from condgrad.experiments.draw import draw
+from condgrad.experiments.runner import reproduce
+
+
+def run(
+    jobs: Sequence[Job], folder: Path, workers: int, command: str, *, redraw: bool, quiet: bool
+) -> int:
+    """Run what is missing (unless `redraw`), write tables and figures; return how many failed."""
+    if workers < 1:
+        raise ProblemError(f"--jobs is {workers}: it must be at least 1")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(f"--out is {str(folder)!r}: {error.strerror}") from None
+    failed = 0 if redraw else _run(jobs, folder, workers, quiet)
+    summary.write(jobs, folder, command)
+    paths = draw(jobs, folder)
+    if not quiet:
+        console = Console(highlight=False, soft_wrap=True)
+        console.print((folder / "summary.md").read_text(encoding="utf-8"), markup=False)
+        console.print(f"{len(paths)} pictures and summary.csv in {folder}")
+    return failed
+
+
+def _run(jobs: Sequence[Job], folder: Path, workers: int, quiet: bool) -> int:
+    failed, errors = 0, Console(stderr=True, highlight=False, soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        disable=quiet or not errors.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("runs", total=len(jobs))
+        for job, fault in reproduce(jobs, folder, workers):
+            bar.update(task, advance=1, description=f"{job.instance} {job.method}")
+            if fault:
+                failed += 1
+                errors.print(f"failed: {job.key}: {fault}", markup=False)
+    return failed

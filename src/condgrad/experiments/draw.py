@@ -1,0 +1,136 @@
+"""Figures from stored runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.experiments._base import Instance, Job
+from condgrad.experiments.runner import instance_of
+from condgrad.experiments.summary import column, groups
+from condgrad.plot import pyplot
+from condgrad.registry import METHODS
+from condgrad.result import Trace
+
+LABELS = {
+    "suboptimality": "|f − f*| / |f*|",
+    "infeasibility": "infeasibility",
+    "train_rmse": "train RMSE",
+    "test_rmse": "test RMSE",
+    "objective": "objective",
+    "epochs": "constraint epochs",
+    "k": "iterations",
+    "seconds": "seconds",
+}
+OLD_NAMES = {"h-sag-v1": "hsagcgm", "h-sag-v2": "hsagcgm", "h-spider-fw": "hspiderfw"}
+OLD_NAMES |= {"h-1sfw": "h1sfw", "shcgm": "shcgm"}
+
+
+def draw(jobs: Sequence[Job], folder: Path) -> list[Path]:
+    """One PNG and one SVG per figure, instance and preset; the paths written."""
+    found, paths = groups(jobs, folder), []
+    panels = dict.fromkeys(key[:3] for key in found)
+    for panel in panels:
+        runs = {key[3:]: value for key, value in found.items() if key[:3] == panel}
+        paths += _one(panel, runs, folder)
+    return paths
+
+
+def _one(
+    panel: tuple[str, ...], runs: dict[tuple[str, ...], list[tuple[Job, Trace]]], folder: Path
+) -> list[Path]:
+    plt = pyplot()
+    figure, instance = instance_of(next(iter(runs.values()))[0][0])
+    names = [
+        "objective" if name == "suboptimality" and instance.optimum is None else name
+        for name in figure.columns
+    ]
+    axes_x = ("epochs" if figure.unit == "max_epochs" else "k", "seconds")
+    fig, axes = plt.subplots(
+        2, len(names), figsize=(4.2 * len(names) + 2, 6.4), squeeze=False, sharey="col"
+    )
+    colours = {key: f"C{i}" for i, key in enumerate(runs)}
+    for i, x in enumerate(axes_x):
+        for j, name in enumerate(names):
+            ax = axes[i, j]
+            for key, group in runs.items():
+                label = METHODS[key[0]].name + (f", β0 = {key[1]}" if figure.beta0s else "")
+                _band(ax, group, x, name, instance, colours[key], label)
+                if i == 0 and not figure.beta0s:
+                    _published(ax, instance, key[0], name, colours[key])
+            ax.set_xscale("log")
+            if name != "objective":
+                ax.set_yscale("log")
+            ax.set_xlabel(LABELS[x])
+            ax.set_ylabel(LABELS[name])
+            ax.grid(True, which="major", alpha=0.25)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="center right", fontsize=8)
+    dotted = " (dotted: published)" if instance.curves and not figure.beta0s else ""
+    fig.suptitle(f"{figure.title}, {panel[1]}, preset {panel[2]}{dotted}")
+    fig.tight_layout(rect=(0, 0, 1 - 1.7 / (4.2 * len(names) + 2), 1))
+    base = folder / "-".join(panel)
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
+    for path in paths:
+        fig.savefig(path, dpi=110)
+    plt.close(fig)
+    return paths
+
+
+def _band(
+    ax: Any,
+    group: list[tuple[Job, Trace]],
+    x: str,
+    name: str,
+    instance: Instance,
+    colour: str,
+    label: str,
+) -> None:
+    """Mean over seeds with a band from the smallest to the largest, on a common grid of x."""
+    curves = [(t[x][1:], column(t, name, instance.optimum)[1:]) for _, t in group]
+    curves = [(a[b > 0], b[b > 0]) if name != "objective" else (a, b) for a, b in curves]
+    curves = [(a, b) for a, b in curves if a.size > 1]
+    if not curves:
+        return
+    low = max(max(a[0], 1e-9) for a, _ in curves)
+    high = min(a[-1] for a, _ in curves)
+    if not high > low:
+        return
+    grid = np.geomspace(low, high, 120)
+    values = np.array([_at(grid, a, b, name) for a, b in curves])
+    ax.plot(grid, values.mean(axis=0), color=colour, label=label, lw=1.3)
+    if len(curves) > 1:
+        ax.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, lw=0)
+
+
+def _at(grid: Array, x: Array, y: Array, name: str) -> Array:
+    if name == "objective":
+        return np.interp(np.log(grid), np.log(np.maximum(x, 1e-12)), y)
+    return np.exp(np.interp(np.log(grid), np.log(np.maximum(x, 1e-12)), np.log(y)))
+
+
+def _published(ax: Any, instance: Instance, method: str, name: str, colour: str) -> None:
+    """The published curve, dotted, where the data folder has it."""
+    root = os.environ.get("CONDGRAD_DATA")
+    old = OLD_NAMES.get(method)
+    if not (root and old and instance.curves):
+        return
+    path = Path(root) / "paper-curves" / instance.curves
+    if not path.exists():
+        return
+    with np.load(path) as data:
+        source = "objective" if name == "suboptimality" else name
+        if f"{old}_{source}" not in data.files:
+            return
+        y = np.atleast_2d(data[f"{old}_{source}"]).mean(axis=0)
+        x = data["iteration"] if "iteration" in data.files else data[f"{old}_epoch"]
+    if name == "suboptimality" and instance.optimum is not None:
+        y = np.abs(y - instance.optimum) / abs(instance.optimum)
+    step = max(1, x.size // 200)
+    seen = (y > 0) & ((np.arange(x.size) % step == 0) | (np.arange(x.size) < 30))
+    ax.plot(x[seen], y[seen], color=colour, ls=":", lw=1)

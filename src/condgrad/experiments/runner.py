@@ -1,0 +1,152 @@
+"""Run the jobs of figures in parallel, keep every finished one, go on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad.errors import ProblemError
+from condgrad.experiments._base import Figure, Instance, Job
+from condgrad.experiments.figures import FIGURES
+from condgrad.registry import METHODS
+from condgrad.result import Trace
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def plan(
+    figures: Sequence[str],
+    *,
+    presets: Sequence[str] | None = None,
+    seeds: int = 3,
+    quick: bool = False,
+    embedded: bool = False,
+    methods: Sequence[str] | None = None,
+) -> list[Job]:
+    """The jobs of the figures named, the short ones of each figure first.
+
+    Parameters
+    ----------
+    figures : sequence of str
+        Names in `FIGURES`.
+    presets : sequence of str, optional
+        Default: those of each figure.
+    seeds : int, default 3
+        Runs per setting, seeds 0, 1, ….
+    quick : bool
+        Short runs.
+    embedded : bool
+        Stand-ins that need no data file.
+    methods : sequence of str, optional
+        Default: those of each figure.
+    """
+    jobs = []
+    for name in figures:
+        if name not in FIGURES:
+            raise ProblemError(f"figure is {name!r}: choose one of {', '.join(FIGURES)} or all")
+        figure = FIGURES[name]
+        for slug in methods or ():
+            if slug not in METHODS:
+                raise ProblemError(f"method is {slug!r}: choose one of {', '.join(METHODS)}")
+        for instance in figure.embedded if embedded else figure.instances:
+            for preset in [p for p in figure.presets if p in (presets or figure.presets)]:
+                for method in methods or figure.methods:
+                    for beta0 in figure.beta0s or (None,):
+                        jobs += [
+                            Job(
+                                name,
+                                instance.name,
+                                embedded,
+                                preset,
+                                method,
+                                beta0,
+                                seed,
+                                figure.unit,
+                                figure.quick if quick else figure.length,
+                            )
+                            for seed in range(seeds)
+                        ]
+    return jobs
+
+
+def instance_of(job: Job) -> tuple[Figure, Instance]:
+    """The figure and instance that a job belongs to."""
+    figure = FIGURES[job.figure]
+    pool = figure.embedded if job.embedded else figure.instances
+    return figure, next(i for i in pool if i.name == job.instance)
+
+
+def run_job(job: Job, folder: Path) -> None:
+    """Run one job and store it; a half-written file never bears the final name."""
+    _, instance = instance_of(job)
+    application = instance.build(job.preset)
+    run = application.run(job.method, job.beta0, **{job.unit: job.length}, seed=job.seed)
+    trace = run.result.trace
+    about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}
+    target = folder / f"{job.key}.npz"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, Any] = {"about": json.dumps(about), **{c: trace[c] for c in trace}}
+    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".part", delete=False) as file:
+        np.savez_compressed(file, **arrays)
+    os.replace(file.name, target)
+
+
+def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
+    """What `run_job` stored, or None where it has not run."""
+    path = folder / f"{job.key}.npz"
+    if not path.exists():
+        return None
+    with np.load(path) as data:
+        about = json.loads(str(data["about"]))
+        columns = {name: data[name] for name in data.files if name != "about"}
+    trace = Trace()
+    for row in zip(*columns.values(), strict=True):
+        trace.append(dict(zip(columns, row, strict=True)))
+    return about, trace
+
+
+def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[tuple[Job, str]]:
+    """Run the jobs that are not stored yet; yield each as it ends, with "" or what went wrong.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        From `plan`.
+    folder : Path
+        Where runs are kept.
+    workers : int, default 2
+        Processes at a time, BLAS on one thread in each.
+    """
+    missing = [job for job in jobs if not (folder / f"{job.key}.npz").exists()]
+    for job in jobs:
+        if job not in missing:
+            yield job, ""
+    if not missing:
+        return
+    for part in folder.rglob("*.part"):
+        part.unlink()  # left by a run that was killed
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        waiting = {pool.submit(run_job, job, folder): job for job in missing}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], _fault(done.exception)
+        except (KeyboardInterrupt, GeneratorExit):
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _fault(exception: Callable[[], BaseException | None]) -> str:
+    error = exception()
+    return "" if error is None else f"{type(error).__name__}: {error}"

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from condgrad import ProblemError, cli
+from condgrad.experiments import FIGURES, plan, reproduce
+from condgrad.experiments.figures import NINE
+from condgrad.experiments.runner import instance_of, run_job, stored
+from condgrad.experiments.summary import column, rows
+
+CUT = "fig3-sparsest-cut"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["condgrad", "reproduce", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return call
+
+
+def small(seeds=2, methods=("h-sag-v2", "cgal")):
+    return plan([CUT], presets=["paper"], seeds=seeds, quick=True, embedded=True, methods=methods)
+
+
+def test_plan_has_every_setting_once():
+    jobs = plan(list(FIGURES), seeds=2)
+    assert len({job.key for job in jobs}) == len(jobs)
+    cuts = [j for j in jobs if j.figure == CUT]
+    assert len(cuts) == 3 * 2 * 9 * 2  # graphs, presets, methods, seeds
+    assert {j.method for j in cuts} == set(NINE)
+    assert {j.length for j in cuts} == {1000}
+    grid = [j for j in jobs if j.figure == "fig1-grid"]
+    by_method = {m: {j.beta0 for j in grid if j.method == m} for m in ("h-sag-v1", "shcgm")}
+    assert by_method["h-sag-v1"] == by_method["shcgm"] == {0.01, 0.1, 1, 10, 100, 1000}
+    assert all(instance_of(j)[1].name == j.instance for j in jobs)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_embedded_instance_builds_and_runs(name):
+    for job in plan([name], seeds=1, embedded=True, quick=True):
+        if job.method == FIGURES[name].methods[0]:
+            application = instance_of(job)[1].build(job.preset)
+            run = application.run(job.method, job.beta0, max_iter=2)
+            for wanted in FIGURES[name].columns:
+                assert column(run.result.trace, wanted, None).size == len(run.result.trace)
+
+
+def test_runs_are_kept_and_not_run_again(tmp_path):
+    jobs = small(seeds=1)
+    assert [fault for _, fault in reproduce(jobs, tmp_path, 1)] == ["", ""]
+    files = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")}
+    assert len(files) == 2
+    assert [fault for _, fault in reproduce(jobs, tmp_path, 1)] == ["", ""]
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")} == files
+
+
+def test_stored_run_is_the_run(tmp_path):
+    job = small(seeds=1, methods=["h-sag-v2"])[0]
+    run_job(job, tmp_path)
+    about, trace = stored(job, tmp_path)
+    again = instance_of(job)[1].build(job.preset).run(job.method, max_epochs=job.length, seed=0)
+    np.testing.assert_array_equal(trace["objective"], again.result.trace["objective"])
+    assert about["run"]["objective"] == again.result.objective
+    assert about["job"]["seed"] == 0
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_rows_are_mean_and_deviation(tmp_path):
+    jobs = small(seeds=3, methods=["h-sag-v2"])
+    for job in jobs:
+        run_job(job, tmp_path)
+    (row,) = rows(jobs, tmp_path)
+    last = np.array([stored(job, tmp_path)[1]["objective"][-1] for job in jobs])
+    assert row["seeds"] == 3
+    assert row["objective"] == pytest.approx(last.mean())
+    assert row["objective.std"] == pytest.approx(last.std(ddof=1))
+
+
+def test_a_failing_run_is_reported_and_the_others_kept(tmp_path, monkeypatch, run):
+    code, _, err = run(
+        *(CUT, "--embedded", "--quick", "--preset", "paper", "--jobs", 1),
+        *("--methods", "h-sag-v2,sag-fw", "--out", tmp_path, "--quiet"),
+    )
+    assert code == 1  # sag-fw is for g = 0
+    assert "sag-fw" in err
+    assert len(list(tmp_path.rglob("*.npz"))) == 1
+
+
+def test_command_writes_tables_and_pictures_and_redraws(tmp_path, run):
+    options = (CUT, "--embedded", "--quick", "--preset", "paper", "--methods", "h-sag-v2,shcgm")
+    code, out, _ = run(*options, "--out", tmp_path, "--jobs", 1)
+    assert code == 0
+    assert "H-SAG-CGM/v2" in out
+    for kind in ("png", "svg"):
+        assert (tmp_path / f"{CUT}-karate-paper.{kind}").stat().st_size > 1000
+    with (tmp_path / "summary.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert {row["method"] for row in table} == {"h-sag-v2", "shcgm"}
+    assert "condgrad reproduce fig3-sparsest-cut --embedded" in (tmp_path / "summary.md").read_text(
+        encoding="utf-8"
+    )
+    picture = tmp_path / f"{CUT}-karate-paper.png"
+    picture.unlink()
+    runs = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")}
+    assert run(*options, "--out", tmp_path, "--redraw", "--quiet")[0] == 0
+    assert picture.exists()
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")} == runs
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_killed_in_the_middle_loses_nothing(tmp_path):
+    options = [CUT, "--embedded", "--quick", "--preset", "paper", "--seeds", "2", "--jobs", "1"]
+    options += ["--methods", "h-sag-v2,h-1sfw,cgal", "--quiet"]
+
+    def start(folder):
+        line = [sys.executable, "-m", "condgrad", "reproduce", *options, "--out", str(folder)]
+        return subprocess.Popen(line, start_new_session=True)
+
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = start(killed)
+    deadline = time.monotonic() + 120
+    while len(list(killed.rglob("*.npz"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {p.relative_to(killed): p.stat().st_mtime_ns for p in killed.rglob("*.npz")}
+    assert len(kept) >= 2
+    assert start(killed).wait() == 0
+    assert all((killed / p).stat().st_mtime_ns == then for p, then in kept.items())
+    assert start(whole).wait() == 0
+    names = [sorted(p.relative_to(f) for p in f.rglob("*") if p.is_file()) for f in (killed, whole)]
+    assert names[0] == names[1]
+    for path in killed.rglob("*.npz"):
+        with np.load(path) as a, np.load(whole / path.relative_to(killed)) as b:
+            np.testing.assert_array_equal(a["objective"], b["objective"])
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["fig9"], "figure is 'fig9'"),
+        ([CUT, "--methods", "magic"], "method is 'magic'"),
+        ([CUT, "--seeds", "0"], "--seeds"),
+        ([CUT, "--embedded", "--jobs", "0"], "--jobs"),
+    ],
+)
+def test_bad_options(run, tmp_path, args, word):
+    code, _, err = run(*args, "--out", tmp_path)
+    assert code == 2
+    assert word in err
+    with pytest.raises(ProblemError):
+        plan(["nothing"])
