@@ -44,10 +44,11 @@ def test_readme_names_files_that_exist():
         assert command in README
 
 
-def test_plot_example(tmp_path, monkeypatch):
-    picture = tmp_path / "methods.png"
-    monkeypatch.setattr("sys.argv", ["plot_methods.py", str(picture), "20"])
-    runpy.run_path(str(ROOT / "examples" / "plot_methods.py"))
+@pytest.mark.parametrize(("name", "length"), [("plot_methods", "20"), ("plot_lemmas", "200")])
+def test_plot_examples(tmp_path, monkeypatch, name, length):
+    picture = tmp_path / "picture.png"
+    monkeypatch.setattr("sys.argv", [name, str(picture), length])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

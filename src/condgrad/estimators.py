@@ -8,7 +8,7 @@ does not care whether the term is a loss or a constraint.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.sampling import Batch, Sampler, batch_size, check_batch
 from condgrad.schedules import epoch_length, power_of_two
-from condgrad.tables import Kind, Table, check_table, make_table
+from condgrad.tables import DenseTable, Kind, Table, check_table, make_table
 
 
 @dataclass
@@ -51,6 +51,8 @@ class Estimator(ABC):
     """Whether it draws rows, which needs a separable function."""
     needs_rho: ClassVar[bool] = False
     """Whether it stands still with a schedule that has ρ = 0."""
+    by_row: ClassVar[bool] = False
+    """Whether it keeps a slope for every row, so that `error` is known."""
 
     def init(self, term: Term, problem: Problem) -> State:
         """State before the first iteration: the estimate is 0."""
@@ -60,6 +62,10 @@ class Estimator(ABC):
     @abstractmethod
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         """Bring the estimate to iteration p.k, in place."""
+
+    def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
+        """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps, where it keeps them (`by_row`)."""
+        raise NotImplementedError
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why this estimator cannot serve the term, or None."""
@@ -81,9 +87,13 @@ class Estimator(ABC):
 class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
+    by_row: ClassVar[bool] = True
+
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
-        s.G.fill(0)
         full_pass(s, term, W, p.beta)
+
+    def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,7 @@ class SAG(Estimator):
     """
 
     samples: ClassVar[bool] = True
+    by_row: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
     table: Kind = "auto"
@@ -153,6 +164,14 @@ class SAG(Estimator):
         if self.rescale and not term.function.smooth:
             s.gain = 1 / p.beta
 
+    def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
+        assert s.table is not None
+        total = 0.0
+        for b, y in kept(s.table, term):
+            off = term.function.slope(W.rows(term.map, b), beta, b) - s.gain * y
+            total += float(np.abs(off).sum(dtype=np.float64))
+        return term.weight * total
+
 
 class Recursive(Estimator):
     r"""G ← keep·G + now·ĝ_k(W_k) − before·ĝ_k(W_{k−1}), one batch for both points.
@@ -177,7 +196,6 @@ class Recursive(Estimator):
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         if self.restarts(p):
-            s.G.fill(0)
             full_pass(s, term, W, p.beta)
             return
         assert s.sampler is not None
@@ -359,8 +377,22 @@ def blocks(at: Rows, term: Term) -> list[Rows]:
     return list(term.blocks()) if isinstance(at, slice) else [at]
 
 
-def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
-    """G += A* h'_β(A W) over all rows."""
+def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
+    """The entries of a table block by block, without an array of all rows."""
+    if isinstance(table, DenseTable):
+        yield from ((b, table.values[b]) for b in term.blocks())
+        return
+    order = np.argsort(table._keys)
+    keys, values = table._keys[order], table._values[order]
     for b in term.blocks():
-        term.map.scatter(s.G, b, term.function.slope(W.rows(term.map, b), beta, b))
+        some, y = slice(*np.searchsorted(keys, (b.start, b.stop))), np.zeros(b.stop - b.start)
+        y[keys[some] - b.start] = values[some]
+        yield b, y
+
+
+def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
+    """G = A* h'_β(A W) over all rows."""
+    term.map.begin(s.G)
+    for b in term.blocks():
+        term.map.put(s.G, b, W.rows(term.map, b), term.function, beta)
     s.rows += term.map.size

@@ -12,7 +12,7 @@ from condgrad._types import Array, Params
 from condgrad.backends import compile_seconds
 from condgrad.callbacks import Callback, Info
 from condgrad.errors import ProblemError
-from condgrad.estimators import State
+from condgrad.estimators import Estimator, State
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
@@ -90,6 +90,7 @@ class Monitor:
         record: int,
         metrics: Mapping[str, Callable[[Array], float]],
         callbacks: Sequence[Callback],
+        watched: Sequence[Estimator] = (),
     ) -> None:
         if isinstance(record, bool) or not isinstance(record, (int, np.integer)) or record < 1:
             raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
@@ -102,7 +103,7 @@ class Monitor:
             raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
         self._problem, self._W, self._states = problem, W, states
         self._limits, self._per_decade = limits, record
-        self._metrics, self._callbacks = metrics, callbacks
+        self._metrics, self._callbacks, self._watched = metrics, callbacks, watched
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
@@ -225,6 +226,18 @@ class Monitor:
                 total += t.smoothed(W, beta) - t.value(W)
         return total
 
+    def _errors(self, finite: bool) -> dict[str, float]:
+        """ω ‖h'_{β_k}(A W_k) − y‖_1 of every watched estimate y that is kept row by row.
+
+        After the step W_k is the previous point. NaN where there was no iteration yet, or where
+        one may have been broken off after its estimates had moved on.
+        """
+        W, p, lost = self._W.previous, self._params, (Status.INTERRUPTED, Status.NONFINITE)
+        parts = list(zip(self._watched, self._states, self._problem.terms, strict=False))
+        if W is None or p is None or not finite or self.status in lost:
+            return {f"{t.name}.error": np.nan for e, _, t in parts if e.by_row}
+        return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in parts if e.by_row}
+
     def _record(self) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
         W, p = self._W.array, self._params
@@ -249,6 +262,7 @@ class Monitor:
         row.update({f"epochs.{t.name}": s.rows / t.map.size for t, s in pairs})
         for name, violation in evaluation.families.items():
             row[f"{name}.l2"], row[f"{name}.max"] = violation
+        row.update(self._errors(evaluation.finite))
         clash = sorted(set(row) & set(metrics))
         if clash:
             raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")

@@ -39,7 +39,10 @@ class Trace:
     method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
     ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
     ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``, ``beta``, and the user's own
-    metrics.
+    metrics. With ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
+    ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
+    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
+    It is NaN at k = 0 and in the last row of a run that was broken off.
 
     Examples
     --------

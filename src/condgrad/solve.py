@@ -31,6 +31,7 @@ def solve(
     record: int = 30,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     callbacks: Sequence[Callback] = (),
+    errors: bool = False,
     seed: int | None = 0,
 ) -> Result:
     """Run a method on a problem until a limit, a callback or the keyboard ends it.
@@ -52,6 +53,10 @@ def solve(
         More numbers to record, each a function of W.
     callbacks : sequence of callables, optional
         Called with an `Info` after every iteration; a `Status` or True stops the run.
+    errors : bool, default False
+        Record ``NAME.error``, by how much each estimate of slopes is off, for the terms whose
+        estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
+        iteration, off the clock, and a copy of W; the run itself stays the same.
     seed : int or None, default 0
         The same seed on the same machine gives the same run bit for bit; None draws a new one.
 
@@ -71,10 +76,11 @@ def solve(
         seed = int(np.random.default_rng().integers(2**63))
     rng = _generator(seed)
     estimators = [method.estimator(t) for t in problem.terms]
-    W = Dense(_start(problem, start), any(e.needs_previous for e in estimators))
+    W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     v = np.zeros(problem.domain.shape, problem.dtype)
-    monitor = Monitor(problem, W, states, limits, record, metrics or {}, callbacks)
+    watched = estimators if errors else ()
+    monitor = Monitor(problem, W, states, limits, record, metrics or {}, callbacks, watched)
     try:
         for k in itertools.count(1) if monitor.status is None else ():
             p = method.schedule(k)

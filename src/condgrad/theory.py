@@ -14,11 +14,12 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._bounds import Constants as Constants
+from condgrad._bounds import first_beta, iterations
 from condgrad._types import Array, Params
 from condgrad.domains._base import Domain
 from condgrad.errors import ProblemError
@@ -28,7 +29,6 @@ from condgrad.maps._base import LinearMap
 from condgrad.problem import Problem, Term
 from condgrad.registry import METHODS, Entry, Method, check
 from condgrad.sampling import batch_size
-from condgrad.schedules import Power
 
 ROWS = 2000
 """Up to this many rows the width of the domain along each is computed by two oracle calls."""
@@ -110,6 +110,12 @@ class _Facts:
         warm = getattr(self.estimator, "warm_start", False)
         return 0.0 if warm else float(np.linalg.norm(self.slope(beta), 1))
 
+    def reach(self, beta0: float) -> float:
+        """R of a composite term, see `constants`."""
+        if self.term.function.indicator:
+            return self.D.l1
+        return self.D.l1 / 2 + beta0 * self.n * self.lipschitz / 10
+
     def largest(self, beta: float, p: int) -> float:
         """Y: a bound on ‖h'_β(A W)‖_p over the domain, p = 1 or 2; it does not fall as β does."""
         D = self.D.l1 if p == 1 else self.D.l2
@@ -134,65 +140,6 @@ def _facts(problem: Problem, method: Method, W1: Array | None) -> tuple[list[_Fa
     if W.shape != problem.domain.shape:
         raise ProblemError(f"W1 has shape {W.shape}: points have {problem.domain.shape}")
     return [_Facts(t, method.estimator(t), problem.domain, W) for t in problem.terms], W
-
-
-@dataclass(frozen=True)
-class Constants:
-    """Constants of Theorem 4.1, and the bounds that follow from them; k may be an array."""
-
-    C1: float
-    C2: float
-    C3: float
-    beta0: float
-    slack: float
-    """Σ ω L_g² rows over the Lipschitz terms: F ≤ F_β + β slack/2."""
-    weight: float
-    """The smallest weight of a constraint family, infinite where there is none."""
-
-    def gap(self, k: Any) -> Any:
-        """C1/√k + C2/k + C3/k², which bounds E[F_{β_k}(W_{k+1})] − F* (Theorem 4.1)."""
-        k = np.asarray(k, dtype=np.float64)
-        return self.C1 / np.sqrt(k) + self.C2 / k + self.C3 / k**2
-
-    def objective(self, k: Any) -> Any:
-        """Bound on E[objective(W_{k+1})] − F*: the gap, and β0 slack/(2√k) for Lipschitz terms.
-
-        It may be passed from below by at most ‖y*‖ times the infeasibility. The β0/√k that
-        Corollary 4.2 prints beside C1 for an indicator is not needed by its proof.
-        """
-        return self.gap(k) + self.beta0 * self.slack / (2 * np.sqrt(np.asarray(k, np.float64)))
-
-    def lipschitz(self, k: Any) -> Any:
-        """Bound on E F(W_{k+1}) − F* where no term is a constraint (Corollary 4.1)."""
-        if np.isfinite(self.weight):
-            raise ProblemError(
-                "the problem has constraints, so F may be infinite: use objective(k) and "
-                "infeasibility(k, y_norm)"
-            )
-        return self.objective(k)
-
-    def infeasibility(self, k: Any, y_norm: float) -> Any:
-        r"""Bound on E √(Σ_t dist_t²) at W_{k+1} (Corollary 4.2).
-
-        With ω the smallest weight of a constraint family and S_k = `objective(k)`
-
-        .. math:: 2 (β_k/ω) ‖y^*‖ + \sqrt{2 (β_k/ω) S_k}.
-
-        A weight acts on the squared distance, ω dist²/(2β), and so as a smoothing of β/ω; the
-        multipliers y* are those of the constraints A_t W ∈ K_t, which do not feel the weight. In
-        place of this the paper prints 3/2 ‖y*‖ β0 for 2 ‖y*‖ β0 and leaves √β0 out of the root.
-
-        Parameters
-        ----------
-        k : int or array
-            Iteration.
-        y_norm : float
-            ‖y*‖, over all constraint families, or a bound on it.
-        """
-        if not np.isfinite(self.weight):
-            raise ProblemError("the problem has no constraints: there is no infeasibility to bound")
-        beta = self.beta0 / np.sqrt(np.asarray(k, dtype=np.float64) + 1) / self.weight
-        return 2 * beta * y_norm + np.sqrt(2 * beta * self.objective(k))
 
 
 def constants(
@@ -232,13 +179,7 @@ def constants(
         For a method that the theorem does not cover; `guarantee` covers more.
     """
     facts, _ = _facts(problem, method, W1)
-    eta, beta = method.schedule.eta, method.schedule.beta
-    if eta != Power(2, 1, 1) or not isinstance(beta, Power) or beta != Power(beta.c, 1, 0.5):
-        raise ProblemError(
-            f"{method.name} does not use η = 2/(k + 1) and β = β0/√(k + 1), which Theorem 4.1 is "
-            "for: use guarantee()"
-        )
-    beta0, C1, C2, C3 = beta.c, 0.0, 0.0, 0.0
+    beta0, C1, C2, C3 = first_beta(method, "Theorem 4.1 is for: use guarantee()"), 0.0, 0.0, 0.0
     for t in facts:
         w, e, h = t.term.weight, t.estimator, t.term.function
         if not isinstance(e, (Full, SAG)) or t.rescaled:
@@ -255,8 +196,7 @@ def constants(
         elif as_printed and N:
             C1 += t.n * (smoothness + 10 * w * t.D.l1) / beta0
         else:
-            reach = t.D.l1 if h.indicator else t.D.l1 / 2 + beta0 * t.n * t.lipschitz / 10
-            C1 += (smoothness + 20 * w * N * reach * t.D.linf) / beta0
+            C1 += (smoothness + 20 * w * N * t.reach(beta0) * t.D.linf) / beta0
     slack = sum(
         t.term.weight * t.lipschitz**2 * (t.n if t.term.function.separable else 1)
         for t in facts
@@ -264,6 +204,60 @@ def constants(
     )
     weight = min((t.weight for t in problem.terms if t.function.indicator), default=np.inf)
     return Constants(C1, C2, C3, beta0, slack, weight)
+
+
+def estimator_error(
+    problem: Problem, method: Method, ks: Sequence[int] | Array, W1: Array | None = None
+) -> dict[str, Array]:
+    r"""Lemmas 4.2 and 4.3: bounds on E ω ‖h'_{β_k}(A W_k) − y_k‖_1 for the SAG tables y_k.
+
+    With N, e0 and R as in `constants` and r = 1 − 1/N, a table follows
+
+    - a smooth term within r^k e0 + 2 ω L_f D_1 (r^{k/2} ln k + 2 (N − 1)/k) (Lemma 4.2);
+    - a composite term within r^k e0 + 10 ω (N − 1) R/(β0 √k) (Lemma 4.3).
+
+    The paper's are N = n or m and ω = 1/N, with N − 1 rounded up to m in Lemma 4.3. Neither asks
+    which atoms are chosen, so the other terms may have any estimator. `solve` measures the error
+    with ``errors=True``.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; constraints must be feasible.
+    method : Method
+        With the sequences η_k = 2/(k + 1), β_k = β0/√(k + 1).
+    ks : sequence of int
+        Iterations, each at least 1.
+    W1 : array, optional
+        The starting point; default: the domain's centre.
+
+    Returns
+    -------
+    dict of str to array
+        One bound for each of `ks`, by the names of the terms that SAG follows.
+
+    Raises
+    ------
+    ProblemError
+        For other sequences, and for SAG with ``rescale`` on a composite term.
+    """
+    k, beta0 = iterations(ks), first_beta(method, "Lemmas 4.2 and 4.3 are for")
+    facts, out = _facts(problem, method, W1)[0], {}
+    for t in facts:
+        if not isinstance(t.estimator, SAG):
+            continue
+        if t.rescaled:
+            raise ProblemError(
+                f"{method.name} rescales the table of term {t.term.name!r}, which Lemma 4.3 does "
+                "not cover: use rescale=False"
+            )
+        N, keep = t.turnover, 1 - 1 / t.turnover
+        if t.term.function.smooth:
+            tail = 2 * t.curvature * t.D.l1 * (keep ** (k / 2) * np.log(k) + 2 * (N - 1) / k)
+        else:
+            tail = 10 * (N - 1) * t.reach(beta0) / (beta0 * np.sqrt(k))
+        out[t.term.name] = t.term.weight * (keep**k * t.first(beta0) + tail)
+    return out
 
 
 def guarantee(
@@ -315,10 +309,7 @@ def guarantee(
         For estimators without a bound (the multipliers of CGAL), and for sequences that do not meet
         (1 − η_k)(β_{k−1} − β_k) ≤ η_k β_k or let β grow, which the lemma needs.
     """
-    wanted = np.asarray(ks)
-    if wanted.dtype.kind not in "iuf" or not wanted.size or np.any((wanted < 1) | (wanted % 1 > 0)):
-        raise ProblemError("ks must hold iterations, whole numbers of at least 1")
-    wanted = wanted.astype(np.int64)
+    wanted = iterations(ks)
     facts, W = _facts(problem, method, W1)
     known = (Full, SAG, Momentum, Storm, Spider)
     for t in facts:

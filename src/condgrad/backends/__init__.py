@@ -6,6 +6,9 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `fresh`                      keep the ids not seen yet, mark them, say how many are kept
 `forget`                     clear the marks of given ids
 `take`, `add_at`             x[index], x[index] += y with repeats counted each time
+`axpy`, `axpy_at`            out += weight·y, out[index] += weight·y, without a temporary
+`interval_slope`             slopes of a box or a distance, written where they belong,
+`absolute_slope`             one pass
 `table_swap`                 overwrite table rows one after the other, return what changed
 `hash_swap`, `hash_grow`     the same for a table that holds only touched rows
 `triangle_gather/scatter`    rows of the triangle map at given ids
@@ -14,6 +17,7 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `dense_gather/scatter`       drawn rows of a dense matrix against a vector
 `row_gather`                 sums of drawn rows
 `rank_one_step`              W ← keep·W + c·u vᵀ in place
+`gram_product`               VᵀV x, V read once
 `symmetrise`                 V ← (V + Vᵀ)/2 in place
 `lanczos`                    lowest Ritz pair of V, or of −VᵀV
 ===========================  ====================================================================

@@ -58,6 +58,36 @@ def add_at(x: Array, index: Array, y: Array) -> None:
 
 
 @njit(cache=True)
+def axpy(out: Array, weight: float, y: Array) -> None:
+    w = y.dtype.type(weight)
+    for i in range(y.size):
+        out[i] += w * y[i]
+
+
+@njit(cache=True)
+def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
+    w = y.dtype.type(weight)
+    for i in range(y.size):
+        out[index[i]] += w * y[i]
+
+
+@njit(cache=True)
+def interval_slope(z: Array, lower: float, upper: float, beta: float, out: Array) -> None:
+    low, high, b = z.dtype.type(lower), z.dtype.type(upper), z.dtype.type(beta)
+    for i in range(z.size):
+        x = z[i]
+        out[i] = (x - (low if x < low else high if x > high else x)) / b
+
+
+@njit(cache=True)
+def absolute_slope(z: Array, target: float, scale: float, beta: float, out: Array) -> None:
+    t, s, b = z.dtype.type(target), z.dtype.type(scale), z.dtype.type(beta)
+    for i in range(z.size):
+        r = (z[i] - t) / b
+        out[i] = -s if r < -s else s if r > s else r
+
+
+@njit(cache=True)
 def table_swap(table: Array, ids: Array, new: Array) -> Array:
     delta = np.empty(new.size, new.dtype)
     for i in range(ids.size):
@@ -289,11 +319,12 @@ def row_gather(W: Array, ids: Array) -> Array:
 
 @njit(cache=True)
 def rank_one_step(W: Array, keep: float, c: float, u: Array, v: Array) -> None:
+    k, s = W.dtype.type(keep), W.dtype.type(c)
     for i in range(W.shape[0]):
-        a = c * u[i]
+        a = s * u[i]
         row = W[i]
         for j in range(v.size):
-            row[j] = keep * row[j] + a * v[j]
+            row[j] = k * row[j] + a * v[j]
 
 
 @njit(cache=True)
@@ -310,6 +341,15 @@ def symmetrise(V: Array) -> None:
 
 
 @njit(cache=True)
+def gram_product(V: Array, x: Array) -> Array:
+    r = np.zeros(x.size, V.dtype)
+    for i in range(0, V.shape[0], 64):  # a block is still in the cache when it is needed again
+        block = V[i : i + 64]
+        r += np.dot(np.dot(block, x), block)
+    return r
+
+
+@njit(cache=True)
 def lanczos(
     V: Array, gram: bool, start: Array, steps: int, eps: float, enough: float = 0.0
 ) -> tuple[Array, float, float, float, int]:
@@ -317,12 +357,12 @@ def lanczos(
     steps = min(steps, n)
     Q = np.empty((steps, n), V.dtype)
     T = np.zeros((steps, steps))
-    VT = V.T
     q = (start / np.sqrt(np.dot(start, start))).astype(V.dtype)
-    before, scale, m, look = 0.0, 0.0, steps, 8
+    before, scale, m, b = 0.0, 0.0, steps, 0.0
+    look = 4 if V.size >= 16_000 else 8
     for j in range(steps):
         Q[j] = q
-        r = -np.dot(VT, np.dot(V, q)) if gram else np.dot(V, q)
+        r = -gram_product(V, q) if gram else np.dot(V, q)
         a = np.dot(q, r)
         basis = Q[: j + 1]
         r = r - np.dot(np.dot(basis, r), basis)
@@ -338,15 +378,17 @@ def lanczos(
             if b * abs(S[j, 0]) <= enough * abs(ritz[0]):
                 m = j + 1
                 break
-            look *= 2
+            look += 1 if V.size >= 1000 * look**2 else look
         T[j, j + 1] = b
         T[j + 1, j] = b
         before = b
         q = (r / b).astype(V.dtype)
-    _, S = np.linalg.eigh(np.ascontiguousarray(T[:m, :m]))
+    ritz, S = np.linalg.eigh(np.ascontiguousarray(T[:m, :m]))
     x = np.dot(np.ascontiguousarray(S[:, 0]).astype(V.dtype), Q[:m])
     x = (x / np.sqrt(np.dot(x, x))).astype(V.dtype)
-    r = -np.dot(VT, np.dot(V, x)) if gram else np.dot(V, x)
+    if enough > 0:  # the projection knows value and residual well enough for a rough answer
+        return x, ritz[0], b * abs(S[m - 1, 0]), scale, m
+    r = -gram_product(V, x) if gram else np.dot(V, x)
     value = np.dot(x, r)
     r = (r - value * x).astype(V.dtype)
     return x, value, np.sqrt(np.dot(r, r)), scale, m + 1

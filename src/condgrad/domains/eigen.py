@@ -17,7 +17,10 @@ CYCLES = 4
 LOOSE = 0.1
 """Residual, relative to the eigenvalue, that a scheduled call accepts."""
 ENOUGH = 0.01
-"""Residual, relative to the eigenvalue, at which a scheduled call stops early."""
+"""Residual, relative to the eigenvalue, at which a scheduled call for an eigenpair stops early."""
+ENOUGH_GRAM = 0.03
+"""The same for a singular pair, relative to σ². On MovieLens-100k 0.01 gives the same curve for
+more products; with 0.1 one seed of two ended 2000 iterations a fifth higher."""
 TIGHT = 1e-9
 """Residual, relative to the eigenvalue, that a call for full accuracy accepts."""
 
@@ -49,7 +52,7 @@ def lowest_eigpair(
         values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
         return Pair(float(values[0]), vectors[:, 0].astype(V.dtype, copy=False), 0)
     rng = rng or np.random.default_rng(0)
-    start = _start(V.shape[0], V.dtype, rng, None if hint is None else (hint,))
+    start = _start(V.shape[0], V.dtype, rng, hint)
     pair = _lanczos(V, False, start, effort)
     if pair is None:
         values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
@@ -66,16 +69,13 @@ def top_singular_pair(
 ) -> tuple[float, Array, Array, int]:
     """Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
 
-    Lanczos on the smaller of VᵀV and VVᵀ, as in `lowest_eigpair`.
+    Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`; with `effort` it stops early
+    where the residual is 0.03 σ².
     """
-    if V.shape[0] < V.shape[1]:
-        value, v, u, products = top_singular_pair(
-            V.T, effort=effort, hint=None if hint is None else hint.T, rng=rng
-        )
-        return value, u, v, products
-    if V.shape[1] > SMALL:
+    if min(V.shape) > SMALL:
+        V, hint = np.ascontiguousarray(V), None if hint is None else np.ascontiguousarray(hint)
         rng = rng or np.random.default_rng(0)
-        start = _start(V.shape[1], V.dtype, rng, None if hint is None else (hint, hint.T))
+        start = _start(V.shape[1], V.dtype, rng, hint, gram=True)
         pair = _lanczos(V, True, start, effort)
         if pair is not None:
             u = V @ pair.vector
@@ -96,15 +96,16 @@ def _start(
     n: int,
     dtype: np.dtype,
     rng: np.random.Generator,
-    chain: tuple[Array, ...] | None,
+    hint: Array | None,
+    gram: bool = False,
 ) -> Array:
     """A random vector, drawn towards the range of the iterate where one is given."""
     g = rng.standard_normal(n).astype(dtype)
-    x = g
-    for M in chain or ():
-        x = M @ x
+    if hint is None:
+        return g
+    x = ops.gram_product(hint, g) if gram else hint @ g
     length = np.linalg.norm(x)
-    if chain is None or not (length > 0 and np.isfinite(length)):
+    if not (length > 0 and np.isfinite(length)):
         return g
     start: Array = x / length + 0.1 * g / np.linalg.norm(g)
     return start
@@ -115,7 +116,7 @@ def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair |
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     products = 0
-    enough = 0.0 if effort is None else ENOUGH
+    enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
     for _ in range(20 if effort is None else CYCLES):
         x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps, enough)
         products += spent

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import ALL, Array, Rows, pick
+from condgrad.backends import ops
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Indicator, Lipschitz, positive, rounding, row_data
 from condgrad.functions.smooth import signs
@@ -37,6 +38,13 @@ class Interval(Indicator):
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         return np.clip(z, pick(self.lower, at), pick(self.upper, at)).astype(z.dtype, copy=False)
+
+    def slope_into(self, z: Array, beta: float, at: Rows, out: Array) -> None:
+        """`slope`, written to `out`; in one pass where one number serves all rows."""
+        if isinstance(self.lower, float) and isinstance(self.upper, float):
+            ops.interval_slope(z, self.lower, self.upper, beta, out)
+        else:
+            out[:] = self.slope(z, beta, at)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""
@@ -109,6 +117,13 @@ class Absolute(Lipschitz):
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         r = (z - pick(self.target, at)) / beta
         return np.clip(r, -self.scale, self.scale).astype(z.dtype, copy=False)
+
+    def slope_into(self, z: Array, beta: float, at: Rows, out: Array) -> None:
+        """`slope`, written to `out`; in one pass where one number serves all rows."""
+        if isinstance(self.target, float):
+            ops.absolute_slope(z, self.target, self.scale, beta, out)
+        else:
+            out[:] = self.slope(z, beta, at)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         if np.any(np.abs(y) > self.scale * (1 + rounding(y))):

@@ -44,6 +44,17 @@ class LinearMap(ABC):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         """out += weight · A*y, in place, `out` a dense array shaped as W."""
 
+    def begin(self, G: Array) -> None:
+        """Make G ready for a pass that `put`s every row once."""
+        G.fill(0)
+
+    def put(self, G: Array, at: slice, z: Array, function: Any, beta: float) -> None:
+        """Add A*y of the rows `at` to G, y the function's slopes at their images z.
+
+        Only within a pass over all rows that `begin` has opened, each row once.
+        """
+        self.scatter(G, at, function.slope(z, beta, at))
+
     def require_symmetric(self) -> None:
         """Refuse rows that are no symmetric matrices; asked for where the domain is symmetric.
 
@@ -95,6 +106,16 @@ class RowStorage(LinearMap):
             G[at] += y
         else:
             ops.add_at(G, at, y)
+
+    def begin(self, G: Array) -> None:
+        """Leave G as it is: the pass overwrites it."""
+
+    def put(self, G: Array, at: slice, z: Array, function: Any, beta: float) -> None:
+        """Write the slopes where they belong, without temporaries if the function knows how."""
+        if hasattr(function, "slope_into"):
+            function.slope_into(z, beta, at, G[at])
+        else:
+            G[at] = function.slope(z, beta, at)
 
 
 def ids_of(at: Rows, size: int) -> Array:

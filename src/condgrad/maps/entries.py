@@ -39,7 +39,10 @@ class AllEntries(RowStorage):
         return flat[at] if isinstance(at, slice) else ops.take(flat, at)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        out += weight * G.reshape(self.shape)
+        if out.flags.c_contiguous:
+            ops.axpy(out.reshape(-1), weight, G)
+        else:  # a reshaped copy would swallow the sum
+            out += weight * G.reshape(self.shape)
 
     def norm(self, symmetric: bool = False) -> float:
         return 1.0
@@ -101,7 +104,10 @@ class Entries(RowStorage):
         return z
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        add_entries(out, self._flat, weight * G)
+        if out.flags.c_contiguous:
+            ops.axpy_at(out.reshape(-1), self._flat, weight, G)
+        else:
+            add_entries(out, self._flat, weight * G)
 
     def norm(self, symmetric: bool = False) -> float:
         if symmetric and self.shape[0] == self.shape[1]:
