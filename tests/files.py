@@ -26,7 +26,7 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def refused(read: Callable[[Path], object], path: Path, line: int | None, word: str) -> None:
+def check_refused(read: Callable[[Path], object], path: Path, line: int | None, word: str) -> None:
     with pytest.raises(InputError) as caught:
         read(path)
     error = caught.value

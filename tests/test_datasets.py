@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import warnings
 import zipfile
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pooch
 import pytest
 
 from condgrad import datasets
-from condgrad.datasets import DATASETS, DataFile, load, names, optimum
+from condgrad.datasets import DATASETS, load, names
 from condgrad.errors import InputError
 from files import npz
 
@@ -118,60 +118,6 @@ def movielens_zip(tmp_path: Path, train: bytes = TRAIN, test: bytes | None = TES
         if test is not None:
             archive.writestr("ml-100k/ub.test", test)
     return path
-
-
-# the table
-
-
-def test_names_are_all_entries_with_one_line():
-    assert list(names()) == list(DATASETS)
-    assert len(names()) == 10
-    for name, entry in DATASETS.items():
-        assert entry.name == name
-        assert entry.kind in ("ratings", "graph", "features")
-        assert names()[name] == entry.description != ""
-        assert "\n" not in entry.description
-        assert entry.source
-        assert (entry.build is None) == bool(entry.files)
-        for file in entry.files:
-            assert len(file.sha256) == 64
-            assert not Path(file.path).is_absolute()
-
-
-def test_entries_are_frozen():
-    with pytest.raises(FrozenInstanceError):
-        DATASETS["movielens-100k"].kind = "graph"
-    with pytest.raises(FrozenInstanceError):
-        DataFile("a", "b").path = "c"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("graph/mammalia-primate-association-13", 108.69565217),
-        ("graph/insecta-ant-colony1-day37", 308.10185185),
-        ("graph/insecta-ant-colony4-day10", 669.56435644),
-        ("kmeans/mnist-250", 17.0966726),
-        ("kmeans/mnist-1000", 77.19085),
-    ],
-)
-def test_optimum(name, value):
-    assert optimum(name) == pytest.approx(value, rel=1e-10)
-
-
-def test_no_optimum_elsewhere():
-    assert [name for name in names() if optimum(name) is None] == [
-        "movielens-100k",
-        *(name for name in names() if name.startswith("embedded/")),
-    ]
-
-
-@pytest.mark.parametrize("ask", [load, optimum])
-def test_unknown_name(ask):
-    with pytest.raises(InputError, match="not a known data set; did you mean movielens-100k"):
-        ask("movielens100k")
-    with pytest.raises(InputError, match=r"known are movielens-100k, graph/.*, embedded/ratings"):
-        ask("?")
 
 
 # the folder

@@ -22,13 +22,13 @@ from files import (
     MM,
     POINTS,
     SQUARED,
+    check_refused,
     edge,
     graphml,
     needs_data,
     npy,
     npz,
     put,
-    refused,
 )
 
 READERS = [read_graph, read_ratings, read_features]
@@ -36,19 +36,19 @@ READERS = [read_graph, read_ratings, read_features]
 
 @pytest.mark.parametrize("read", READERS)
 def test_missing_directory_empty_and_unreadable(read, tmp_path, monkeypatch):
-    refused(read, tmp_path / "none.txt", None, "No such file")
-    refused(read, tmp_path, None, "directory")
-    refused(read, put(tmp_path, "a.txt", ""), None, "empty")
-    refused(read, put(tmp_path, "b.txt", " \n\n"), None, "empty")
-    refused(read, put(tmp_path, "c.txt.gz", ""), None, "empty")
-    refused(read, tmp_path / "nul\0byte", None, "cannot read")
+    check_refused(read, tmp_path / "none.txt", None, "No such file")
+    check_refused(read, tmp_path, None, "directory")
+    check_refused(read, put(tmp_path, "a.txt", ""), None, "empty")
+    check_refused(read, put(tmp_path, "b.txt", " \n\n"), None, "empty")
+    check_refused(read, put(tmp_path, "c.txt.gz", ""), None, "empty")
+    check_refused(read, tmp_path / "nul\0byte", None, "cannot read")
 
     def denied(path):
         raise PermissionError(13, "Permission denied")
 
     path = put(tmp_path, "d.txt", "3 0\n")
     monkeypatch.setattr(Path, "read_bytes", denied)
-    refused(read, path, None, "Permission denied")
+    check_refused(read, path, None, "Permission denied")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads anything")
@@ -56,19 +56,19 @@ def test_missing_directory_empty_and_unreadable(read, tmp_path, monkeypatch):
 def test_no_permission(read, tmp_path):
     path = put(tmp_path, "d.txt", "3 0\n")
     path.chmod(0)
-    refused(read, path, None, "Permission denied")
+    check_refused(read, path, None, "Permission denied")
 
 
 @pytest.mark.parametrize("read", READERS)
 def test_binary_encoding_and_damaged_gzip(read, tmp_path):
-    refused(read, put(tmp_path, "a.txt", b"3 1\n1 2\n\xff\xfe 3\n"), 3, "UTF-8")
-    refused(read, put(tmp_path, "b.txt", b"3 1\r\n\0\r\n"), 2, "NUL")
-    refused(read, put(tmp_path, "c.txt", "3 1\n1 2\n".encode("utf-16")), 1, "UTF-8")
+    check_refused(read, put(tmp_path, "a.txt", b"3 1\n1 2\n\xff\xfe 3\n"), 3, "UTF-8")
+    check_refused(read, put(tmp_path, "b.txt", b"3 1\r\n\0\r\n"), 2, "NUL")
+    check_refused(read, put(tmp_path, "c.txt", "3 1\n1 2\n".encode("utf-16")), 1, "UTF-8")
     whole = gzip.compress(b"3 1\n1 2\n" * 50)
     path = tmp_path / "d.txt.gz"
     for data in (whole[:-9], whole[:5], b"3 1\n1 2\n", whole[:12] + b"\xff" * 9 + whole[21:]):
         path.write_bytes(data)
-        refused(read, path, None, "gzip")
+        check_refused(read, path, None, "gzip")
 
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -202,4 +202,4 @@ def test_real_graphs(name, n, edges):
 
 @needs_data
 def test_real_graph_with_negative_weights():
-    refused(read_graph, Path(str(DATA)) / "gset" / "G11.txt", 3, "negative weight -1")
+    check_refused(read_graph, Path(str(DATA)) / "gset" / "G11.txt", 3, "negative weight -1")

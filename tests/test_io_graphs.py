@@ -14,10 +14,10 @@ from condgrad.io import (
 from files import (
     MM,
     PATH3,
+    check_refused,
     edge,
     graphml,
     put,
-    refused,
 )
 
 
@@ -98,8 +98,8 @@ def test_pattern_matrix_and_graph_without_edges(tmp_path):
     ],
 )
 def test_bad_edge_lists(content, line, word, tmp_path):
-    refused(read_graph, put(tmp_path, "a.edges", content), line, word)
-    refused(read_graph, put(tmp_path, "a.edges.gz", content), line, word)
+    check_refused(read_graph, put(tmp_path, "a.edges", content), line, word)
+    check_refused(read_graph, put(tmp_path, "a.edges.gz", content), line, word)
 
 
 COORD = MM + "coordinate "
@@ -141,7 +141,7 @@ COORD = MM + "coordinate "
     ],
 )
 def test_bad_matrix_market(content, line, word, tmp_path):
-    refused(read_graph, put(tmp_path, "a.mtx", content), line, word)
+    check_refused(read_graph, put(tmp_path, "a.mtx", content), line, word)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_bad_matrix_market(content, line, word, tmp_path):
     ],
 )
 def test_bad_graphml(content, line, word, tmp_path):
-    refused(read_graph, put(tmp_path, "a.graphml", content), line, word)
+    check_refused(read_graph, put(tmp_path, "a.graphml", content), line, word)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,10 @@ def test_built_in_graphs(name, n, edges, tmp_path, monkeypatch):
 def test_names_that_are_not_graphs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("no_such", "missing.edges", "path_graph", "Graph", "", "a\0b", "x" * 5000):
-        refused(read_graph, name, None, "neither a file nor a known graph (such as karate_club")
-    refused(read_graph, "./karate_club", None, "No such file")
+        check_refused(
+            read_graph, name, None, "neither a file nor a known graph (such as karate_club"
+        )
+    check_refused(read_graph, "./karate_club", None, "No such file")
     put(tmp_path, "karate_club", "3 1\n1 2\n")
     assert read_graph("karate_club").shape == (3, 3)
 
@@ -200,8 +202,10 @@ def test_names_that_are_not_graphs(tmp_path, monkeypatch):
 def test_without_networkx(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "networkx", None)
-    refused(read_graph, "karate_club", None, "install condgrad[graphs]")
-    refused(read_graph, put(tmp_path, "a.graphml", graphml("")), None, "install condgrad[graphs]")
+    check_refused(read_graph, "karate_club", None, "install condgrad[graphs]")
+    check_refused(
+        read_graph, put(tmp_path, "a.graphml", graphml("")), None, "install condgrad[graphs]"
+    )
     assert read_graph(put(tmp_path, "a.edges", "3 1\n1 2\n")).nnz == 2
 
 

@@ -12,10 +12,10 @@ from condgrad.io import (
 from files import (
     POINTS,
     SQUARED,
+    check_refused,
     npy,
     npz,
     put,
-    refused,
 )
 
 
@@ -63,7 +63,7 @@ def test_good_ratings(name, content, tmp_path):
     ],
 )
 def test_bad_ratings(content, line, word, tmp_path):
-    refused(read_ratings, put(tmp_path, "r.csv", content), line, word)
+    check_refused(read_ratings, put(tmp_path, "r.csv", content), line, word)
 
 
 def make(*rows: tuple[str, str, float]) -> Ratings:
@@ -148,7 +148,7 @@ def test_one_column(tmp_path):
     ],
 )
 def test_bad_tables(content, line, word, tmp_path):
-    refused(read_features, put(tmp_path, "a.csv", content), line, word)
+    check_refused(read_features, put(tmp_path, "a.csv", content), line, word)
 
 
 def bent(row: int, column: int, value: float) -> np.ndarray:
@@ -195,4 +195,4 @@ assert npy(POINTS) != LIES
     ],
 )
 def test_bad_numpy_files(name, content, word, tmp_path):
-    refused(read_features, put(tmp_path, name, content), None, word)
+    check_refused(read_features, put(tmp_path, name, content), None, word)

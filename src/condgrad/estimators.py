@@ -64,8 +64,8 @@ class Estimator(ABC):
         """Bring the estimate to iteration p.k, in place."""
 
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
-        """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps, where it keeps them (`by_row`)."""
-        raise NotImplementedError
+        """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
+        return float("nan")
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why this estimator cannot serve the term, or None."""

@@ -49,7 +49,7 @@ def same(a, b, dtype):
         assert np.allclose(a, b, rtol=tol, atol=tol)
 
 
-def twins(name, dtype, *arguments):
+def check_twins(name, dtype, *arguments):
     """Run both twins on copies; compare results and everything written in place."""
     outcomes = []
     for module in (reference, numba_kernels):
@@ -80,14 +80,14 @@ def test_fresh_and_forget(seed, narrow):
     for _ in range(3):
         ids = rng.integers(0, size, 6).astype(narrow)
         drawn = list(dict.fromkeys(drawn + ids.tolist()))
-        count, _, seen, out = twins("fresh", np.float64, ids, seen, out, count)
+        count, _, seen, out = check_twins("fresh", np.float64, ids, seen, out, count)
         assert count == min(len(drawn), out.size)
         assert out[:count].tolist() == drawn[:count]
         if count == out.size:
             break
     marked = [i for i in range(size) if seen[i >> 6] >> np.uint64(i & 63) & np.uint64(1)]
     assert marked == sorted(out[:count].tolist())
-    _, _, seen = twins("forget", np.float64, out[:count], seen)
+    _, _, seen = check_twins("forget", np.float64, out[:count], seen)
     assert not seen.any()
 
 
@@ -97,11 +97,11 @@ def test_take_and_add_at(dtype, seed):
     rng = np.random.default_rng(seed)
     x, index = rng.standard_normal(20).astype(dtype), rng.integers(0, 20, 50)
     y = rng.standard_normal(50).astype(dtype)
-    assert np.array_equal(twins("take", dtype, x, index)[0], x[index])
-    twins("take", dtype, np.arange(20), index)
-    total = twins("add_at", dtype, x, index, y)[1]
+    assert np.array_equal(check_twins("take", dtype, x, index)[0], x[index])
+    check_twins("take", dtype, np.arange(20), index)
+    total = check_twins("add_at", dtype, x, index, y)[1]
     assert total == pytest.approx(x + np.bincount(index, y, 20), abs=1e-4)
-    twins("add_at", dtype, x, index[:0], y[:0])
+    check_twins("add_at", dtype, x, index[:0], y[:0])
 
 
 @REAL
@@ -111,7 +111,7 @@ def test_table_swap(dtype, stored, seed):
     rng = np.random.default_rng(seed)
     table, ids = rng.standard_normal(9).astype(stored), rng.integers(0, 9, 40)
     new = rng.standard_normal(40).astype(dtype)
-    delta, after, *_ = twins("table_swap", dtype, table, ids, new)
+    delta, after, *_ = check_twins("table_swap", dtype, table, ids, new)
     assert delta.dtype == dtype
     assert after - table == pytest.approx(np.bincount(ids, delta, 9), abs=1e-5)
     last = {int(i): v for i, v in zip(ids, new, strict=True)}
@@ -126,13 +126,13 @@ def test_hash_swap_and_grow(dtype, stored, seed):
     keys, values, dense = np.full(64, -1), np.zeros(64, stored), {}
     ids = rng.integers(0, 10**15, 25)[rng.integers(0, 25, 60)]
     new = rng.standard_normal(60).astype(dtype) * (rng.random(60) < 0.7)
-    (delta, inserted), keys, values, *_ = twins("hash_swap", dtype, keys, values, ids, new)
+    (delta, inserted), keys, values, *_ = check_twins("hash_swap", dtype, keys, values, ids, new)
     for i, v, d in zip(ids.tolist(), new, delta, strict=True):
         assert d == pytest.approx(stored(v) - dense.get(i, 0), abs=1e-6)
         dense[i] = stored(v)
     assert inserted == (keys >= 0).sum() == len(set(keys.tolist())) - 1
     assert {k for k, v in dense.items() if v} <= set(keys.tolist()) <= {-1, *dense}
-    more, held, *_ = twins("hash_grow", dtype, keys, values, 256)[0]
+    more, held, *_ = check_twins("hash_grow", dtype, keys, values, 256)[0]
     assert more.size == held.size == 256
     assert held.dtype == stored
     assert {int(k): v for k, v in zip(more, held, strict=True) if k >= 0} == {
@@ -146,19 +146,19 @@ def test_triangles(dtype, n):
     rng, size = np.random.default_rng(n), n * (n - 1) * (n - 2) // 2
     W, G = rng.standard_normal((2, n, n)).astype(dtype)
     for ids in (np.arange(size), rng.integers(0, size, 700), np.array([], np.int64)):
-        twins("triangle_gather", dtype, W, ids)
+        check_twins("triangle_gather", dtype, W, ids)
         y = rng.standard_normal(ids.size).astype(dtype)
         y[::3] = 0
-        twins("triangle_scatter", dtype, G, ids, y)
+        check_twins("triangle_scatter", dtype, G, ids, y)
     for start, stop in (
         (0, size),
         (0, 0),
         (size, size),
         *np.sort(rng.integers(0, size + 1, (20, 2))),
     ):
-        twins("triangle_sweep", dtype, W, int(start), int(stop))
+        check_twins("triangle_sweep", dtype, W, int(start), int(stop))
         y = rng.standard_normal(int(stop - start)).astype(dtype)
-        twins("triangle_add", dtype, G, int(start), int(stop), y)
+        check_twins("triangle_add", dtype, G, int(start), int(stop), y)
 
 
 def test_triangle_ids_beyond_32_bits():
@@ -166,12 +166,12 @@ def test_triangle_ids_beyond_32_bits():
     size = n * (n - 1) * (n - 2) // 2
     W = np.random.default_rng(0).standard_normal((n, n))
     ids = np.r_[size - 1, np.random.default_rng(1).integers(2**32, size, 2000)]
-    twins("triangle_gather", np.float64, W, ids)
+    check_twins("triangle_gather", np.float64, W, ids)
     # Ids next to the borders of a group, where a division by multiplication may slip.
     pairs = (n - 1) * (n - 2) // 2
     edges = (np.arange(1, n) * pairs)[:, None] + np.array([-1, 0, 1])
-    twins("triangle_gather", np.float64, W, edges.reshape(-1))
-    twins("triangle_sweep", np.float64, W, size - 5000, size)
+    check_twins("triangle_gather", np.float64, W, edges.reshape(-1))
+    check_twins("triangle_sweep", np.float64, W, size - 5000, size)
 
 
 @REAL
@@ -185,14 +185,14 @@ def test_rows_of_a_matrix(dtype, seed):
     x, G = rng.standard_normal((2, 7)).astype(dtype)
     for ids in (rng.integers(0, 12, 30), np.array([3, 3]), np.array([], np.int64)):
         y = rng.standard_normal(ids.size).astype(dtype)
-        z = twins("csr_gather", dtype, *parts, x, ids)[0]
+        z = check_twins("csr_gather", dtype, *parts, x, ids)[0]
         assert z == pytest.approx(X[ids] @ x, abs=1e-5)
         assert z.dtype == dtype
-        twins("dense_gather", dtype, X, x, ids)
+        check_twins("dense_gather", dtype, X, x, ids)
         expected = pytest.approx(G + y @ X[ids], abs=1e-4)
-        assert twins("csr_scatter", dtype, G, *parts, ids, y)[1] == expected
-        assert twins("dense_scatter", dtype, G, X, ids, y)[1] == expected
-        twins("row_gather", dtype, X.astype(dtype), ids)
+        assert check_twins("csr_scatter", dtype, G, *parts, ids, y)[1] == expected
+        assert check_twins("dense_scatter", dtype, G, X, ids, y)[1] == expected
+        check_twins("row_gather", dtype, X.astype(dtype), ids)
 
 
 @REAL
@@ -205,16 +205,16 @@ def test_rank_one_step(dtype, shape):
         rng.standard_normal(shape[1]),
     )
     W, u, v = W.astype(dtype), u.astype(dtype), v.astype(dtype)
-    out = twins("rank_one_step", dtype, W, 0.75, -2.0, u, v)[1]
+    out = check_twins("rank_one_step", dtype, W, 0.75, -2.0, u, v)[1]
     assert out == pytest.approx(0.75 * W - 2 * np.outer(u, v), abs=1e-5)
-    twins("rank_one_step", dtype, W, 0.0, 1.0, u, v)
+    check_twins("rank_one_step", dtype, W, 0.0, 1.0, u, v)
 
 
 @REAL
 @pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 75])
 def test_symmetrise(dtype, n):
     V = np.random.default_rng(n).standard_normal((n, n)).astype(dtype)
-    out = twins("symmetrise", dtype, V)[1]
+    out = check_twins("symmetrise", dtype, V)[1]
     assert out == pytest.approx((V + V.T) / 2, abs=1e-6)
     assert np.array_equal(out, out.T)
 
