@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import signal
@@ -14,7 +15,7 @@ from condgrad import ProblemError, cli
 from condgrad.experiments import FIGURES, plan, reproduce
 from condgrad.experiments.figures import NINE
 from condgrad.experiments.runner import instance_of, run_job, stored
-from condgrad.experiments.summary import column, rows
+from condgrad.experiments.summary import column, groups, rows
 
 CUT = "fig3-sparsest-cut"
 
@@ -82,7 +83,7 @@ def test_rows_are_mean_and_deviation(tmp_path):
     jobs = small(seeds=3, methods=["h-sag-v2"])
     for job in jobs:
         run_job(job, tmp_path)
-    (row,) = rows(jobs, tmp_path)
+    (row,) = rows(groups(jobs, tmp_path))
     last = np.array([stored(job, tmp_path)[1]["objective"][-1] for job in jobs])
     assert row["seeds"] == 3
     assert row["objective"] == pytest.approx(last.mean())
@@ -146,6 +147,33 @@ def test_killed_in_the_middle_loses_nothing(tmp_path):
     for path in killed.rglob("*.npz"):
         with np.load(path) as a, np.load(whole / path.relative_to(killed)) as b:
             np.testing.assert_array_equal(a["objective"], b["objective"])
+
+
+ORPHANS = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from condgrad.experiments import plan, reproduce
+short = plan(["fig1"], seeds=1, quick=True, embedded=True)
+long = [replace(job, length=10**8) for job in short]
+for job, fault in reproduce([*short, *long], Path(sys.argv[1]), 2):
+    print(job.key, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_workers_end_soon_after_their_parent_is_killed(tmp_path):
+    line = [sys.executable, "-c", ORPHANS, str(tmp_path)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout.readline()
+        assert process.stdout.readline()  # both workers are in their long runs now
+        process.kill()
+        process.communicate(timeout=8)  # the pipe closes when the last worker has gone
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert len(list(tmp_path.rglob("*.npz"))) == 2
 
 
 @pytest.mark.parametrize(

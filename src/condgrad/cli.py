@@ -33,6 +33,13 @@ class Preset(StrEnum):
     published = "published"
 
 
+class Precision(StrEnum):
+    """Types of numbers."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+
 MethodName = Annotated[str, typer.Option("--method", help="A method, see `condgrad methods`.")]
 Beta0 = Annotated[float | None, typer.Option(help="β0; default: the preset's value.")]
 BatchSize = Annotated[
@@ -247,6 +254,7 @@ def reproduce_figures(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short runs.")] = False,
     embedded: Annotated[bool, typer.Option("--embedded", help="Data that needs no file.")] = False,
+    dtype: Annotated[Precision, typer.Option(help="Precision of the runs.")] = Precision.float64,
     redraw: Annotated[bool, typer.Option("--redraw", help="Only what is on disk.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes at a time.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for runs and figures.")] = Path("reproduction"),
@@ -266,6 +274,7 @@ def reproduce_figures(
         quick=quick,
         embedded=embedded,
         methods=chosen,
+        dtype=dtype.value,
     )
     line = " ".join(["condgrad", *sys.argv[1:]])
     if command.run(todo, out, jobs, line, redraw=redraw, quiet=quiet):

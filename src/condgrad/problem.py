@@ -191,6 +191,11 @@ class Problem:
                 f"every constraint family, {sorted(constraints)}"
             )
 
+    def astype(self, dtype: Any) -> Problem:
+        """The same problem in another precision, float64 or float32."""
+        weights = self.infeasibility_weights
+        return Problem(self.domain, self.terms, infeasibility_weights=weights, dtype=dtype)
+
     @property
     def smooth(self) -> tuple[Term, ...]:
         """The terms of f."""

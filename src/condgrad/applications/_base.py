@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,10 @@ class Application:
     metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
     formula: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def astype(self, dtype: Any) -> Application:
+        """The same application in another precision, float64 or float32."""
+        return replace(self, problem=self.problem.astype(dtype))
 
     def method(
         self, slug: str, beta0: float | None = None, batch: Batch | None = None

@@ -20,6 +20,8 @@ class Instance:
     """Published end values by method and column of the trace."""
     curves: str | None = None
     """Published curves: file in the folder `paper-curves` of the data."""
+    at: float | None = None
+    """Where the instance stands on a path of instances, such as its radius."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Figure:
     presets: tuple[str, ...] = ("paper", "published")
     beta0s: tuple[float, ...] = ()
     """A grid of β0 that every method gets; empty: the preset's value."""
+    along: str = ""
+    """What `Instance.at` is, where the instances form a path."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,14 @@ class Job:
     seed: int
     unit: str
     length: float
+    dtype: str = "float64"
 
     @property
     def key(self) -> str:
         """Path of the stored run, without ending."""
         beta0 = "" if self.beta0 is None else f"-beta0_{self.beta0:g}"
+        dtype = "" if self.dtype == "float64" else f"-{self.dtype}"
         return (
-            f"{self.figure}/{self.instance}/{self.preset}/{self.method}{beta0}"
+            f"{self.figure}/{self.instance}/{self.preset}/{self.method}{beta0}{dtype}"
             f"-{self.unit}_{self.length:g}-seed_{self.seed}"
         )

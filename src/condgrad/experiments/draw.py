@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.experiments._base import Instance, Job
+from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.runner import instance_of
-from condgrad.experiments.summary import column, groups
+from condgrad.experiments.summary import Groups, Runs, Setting, column, groups, label
 from condgrad.plot import pyplot
-from condgrad.registry import METHODS
-from condgrad.result import Trace
 
 LABELS = {
     "suboptimality": "|f − f*| / |f*|",
@@ -35,24 +33,40 @@ OLD_NAMES |= {"h-1sfw": "h1sfw", "shcgm": "shcgm"}
 
 
 def draw(jobs: Sequence[Job], folder: Path) -> list[Path]:
-    """One PNG and one SVG per figure, instance and preset; the paths written."""
+    """One PNG and one SVG per figure, instance and preset, one more per path; those written."""
     found, paths = groups(jobs, folder), []
-    panels = dict.fromkeys(key[:3] for key in found)
-    for panel in panels:
-        runs = {key[3:]: value for key, value in found.items() if key[:3] == panel}
-        paths += _one(panel, runs, folder)
+    for panel in dict.fromkeys(key[:3] for key in found):
+        paths += _one({key: runs for key, runs in found.items() if key[:3] == panel}, folder)
+    on_path = {k: runs for k, runs in found.items() if _instance(runs).at is not None}
+    for figure, preset in dict.fromkeys((key.figure, key.preset) for key in on_path):
+        ends = {k: runs for k, runs in on_path.items() if (k.figure, k.preset) == (figure, preset)}
+        paths += _path(ends, folder)
     return paths
 
 
-def _one(
-    panel: tuple[str, ...], runs: dict[tuple[str, ...], list[tuple[Job, Trace]]], folder: Path
-) -> list[Path]:
-    plt = pyplot()
-    figure, instance = instance_of(next(iter(runs.values()))[0][0])
-    names = [
+def _instance(runs: Runs) -> Instance:
+    return instance_of(runs[0][0])[1]
+
+
+def _names(figure: Figure, instance: Instance) -> list[str]:
+    """What is drawn: there is no suboptimality without an optimum."""
+    return [
         "objective" if name == "suboptimality" and instance.optimum is None else name
         for name in figure.columns
     ]
+
+
+def _label(key: Setting, figure: Figure) -> str:
+    beta0 = f", β0 = {key.beta0:g}" if figure.beta0s and key.beta0 is not None else ""
+    return label(key.method, key.dtype) + beta0
+
+
+def _one(runs: Groups, folder: Path) -> list[Path]:
+    """The runs of one instance against iterations and seconds."""
+    plt = pyplot()
+    panel = next(iter(runs))
+    figure, instance = instance_of(runs[panel][0][0])
+    names = _names(figure, instance)
     axes_x = ("epochs" if figure.unit == "max_epochs" else "k", "seconds")
     fig, axes = plt.subplots(
         2, len(names), figsize=(4.2 * len(names) + 2, 6.4), squeeze=False, sharey="col"
@@ -62,10 +76,9 @@ def _one(
         for j, name in enumerate(names):
             ax = axes[i, j]
             for key, group in runs.items():
-                label = METHODS[key[0]].name + (f", β0 = {key[1]}" if figure.beta0s else "")
-                _band(ax, group, x, name, instance, colours[key], label)
+                _band(ax, group, x, name, instance, colours[key], _label(key, figure))
                 if i == 0 and not figure.beta0s:
-                    _published(ax, instance, key[0], name, colours[key])
+                    _published(ax, instance, key.method, name, colours[key])
             ax.set_xscale("log")
             if name != "objective":
                 ax.set_yscale("log")
@@ -76,13 +89,57 @@ def _one(
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="center right", fontsize=8)
     dotted = " (dotted: published)" if instance.curves and not figure.beta0s else ""
-    fig.suptitle(f"{figure.title}, {panel[1]}, preset {panel[2]}{dotted}")
+    fig.suptitle(f"{figure.title}, {panel.instance}, preset {panel.preset}{dotted}")
     fig.tight_layout(rect=(0, 0, 1 - 1.7 / (4.2 * len(names) + 2), 1))
-    base = folder / "-".join(panel)
+    return _save(fig, folder / "-".join(panel[:3]))
+
+
+def _path(runs: Groups, folder: Path) -> list[Path]:
+    """The last records against the place on the path; stars where the test RMSE is smallest."""
+    plt = pyplot()
+    panel = next(iter(runs))
+    figure, instance = instance_of(runs[panel][0][0])
+    names = _names(figure, instance)
+    fig, axes = plt.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), squeeze=False)
+    lines: dict[Setting, list[Runs]] = {}
+    for key, group in runs.items():
+        lines.setdefault(key._replace(instance=""), []).append(group)
+    for i, (key, members) in enumerate(lines.items()):
+        path = sorted(members, key=lambda group: _instance(group).at or 0.0)
+        x = np.array([_instance(group).at for group in path], dtype=float)
+        best = _smallest([_last(group, "test_rmse") for group in path])
+        for ax, name in zip(axes[0], names, strict=True):
+            values = [_last(group, name) for group in path]
+            mean = np.array([v.mean() for v in values])
+            ax.plot(x, mean, f"C{i}o-", label=_label(key, figure), lw=1.3, ms=4)
+            low, high = [v.min() for v in values], [v.max() for v in values]
+            ax.fill_between(x, low, high, color=f"C{i}", alpha=0.2, lw=0)
+            ax.plot(x[best], mean[best], f"C{i}*", ms=13, label="smallest test RMSE")
+            ax.set_xlabel(figure.along)
+            ax.set_ylabel(LABELS[name])
+            ax.grid(True, alpha=0.25)
+    axes[0, 0].legend(fontsize=8)
+    fig.suptitle(f"{figure.title}, preset {panel.preset}")
+    fig.tight_layout()
+    return _save(fig, folder / f"{figure.name}-path-{panel.preset}")
+
+
+def _last(group: Runs, name: str) -> Array:
+    """The last record of each seed."""
+    return np.array([column(t, name, _instance(group).optimum)[-1] for _, t in group])
+
+
+def _smallest(values: list[Array]) -> list[int]:
+    """Where the mean is smallest; empty where there is none."""
+    means = np.array([v.mean() for v in values])
+    return [int(np.nanargmin(means))] if np.isfinite(means).any() else []
+
+
+def _save(fig: Any, base: Path) -> list[Path]:
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         fig.savefig(path, dpi=110)
-    plt.close(fig)
+    pyplot().close(fig)
     shrink(paths[-1])
     return paths
 
@@ -96,7 +153,7 @@ def shrink(svg: Path) -> None:
 
 def _band(
     ax: Any,
-    group: list[tuple[Job, Trace]],
+    group: Runs,
     x: str,
     name: str,
     instance: Instance,

@@ -162,19 +162,21 @@ FIG1_RADIUS = Figure(
     name="fig1-radius",
     title="Matrix completion with box constraints along a path of radii",
     instances=tuple(
-        Instance(f"radius{r}", partial(completion, "movielens-100k", radius=r))
+        Instance(f"radius{r}", partial(completion, "movielens-100k", radius=r), at=r)
         for r in (4500, 4700, 5000, 5500, 6000, 7000)
     ),
     embedded=tuple(
-        Instance(f"radius{r}", partial(completion, "embedded/ratings", radius=r))
+        Instance(f"radius{r}", partial(completion, "embedded/ratings", radius=r), at=r)
         for r in (320, 360, 400, 480)
     ),
     methods=("h-sag-v1",),
     columns=(*RMSE, "infeasibility"),
     unit="max_iter",
-    length=3_000,
+    length=10_000,
     quick=100,
     presets=("paper",),
+    beta0s=(100.0,),
+    along="radius of the nuclear-norm ball",
 )
 
 FIG2 = Figure(

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -31,6 +33,7 @@ def plan(
     quick: bool = False,
     embedded: bool = False,
     methods: Sequence[str] | None = None,
+    dtype: str = "float64",
 ) -> list[Job]:
     """The jobs of the figures named, the short ones of each figure first.
 
@@ -48,6 +51,8 @@ def plan(
         Stand-ins that need no data file.
     methods : sequence of str, optional
         Default: those of each figure.
+    dtype : str, default "float64"
+        Precision of the runs, or ``"float32"``.
     """
     jobs = []
     for name in figures:
@@ -72,6 +77,7 @@ def plan(
                                 seed,
                                 figure.unit,
                                 figure.quick if quick else figure.length,
+                                dtype,
                             )
                             for seed in range(seeds)
                         ]
@@ -88,7 +94,7 @@ def instance_of(job: Job) -> tuple[Figure, Instance]:
 def run_job(job: Job, folder: Path) -> None:
     """Run one job and store it; a half-written file never bears the final name."""
     _, instance = instance_of(job)
-    application = instance.build(job.preset)
+    application = instance.build(job.preset).astype(job.dtype)
     run = application.run(job.method, job.beta0, **{job.unit: job.length}, seed=job.seed)
     trace = run.result.trace
     about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}
@@ -137,7 +143,7 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
     for name in THREADS:
         os.environ.setdefault(name, "1")
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, context, end_with, (os.getpid(),)) as pool:
         waiting = {pool.submit(run_job, job, folder): job for job in missing}
         try:
             for done in as_completed(waiting):
@@ -145,6 +151,17 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def end_with(parent: int) -> None:
+    """Let this process end within about a second of its parent, killed or not."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _fault(exception: Callable[[], BaseException | None]) -> str:
