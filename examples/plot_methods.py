@@ -9,7 +9,7 @@ from condgrad.plot import convergence
 
 path = sys.argv[1] if len(sys.argv) > 1 else "methods.svg"
 epochs = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0
-application = sparsest_cut(read_graph("karate_club"))
+application = sparsest_cut(read_graph("karate_club"), "paper")
 traces = {
     METHODS[slug].name: application.run(slug, beta0=10.0, max_epochs=epochs).result.trace
     for slug in ("h-sag-v2", "h-spider-fw", "h-1sfw", "shcgm")

@@ -15,5 +15,5 @@ problem = cg.Problem(
         cg.Term(maps.DataMatrix(A), functions.AtMost(b), weight=1 / 20_000, name="rows"),
     ],
 )
-result = cg.solve(problem, cg.h_sag_v2(beta0=0.01, batch=0.05), max_epochs=100)
+result = cg.solve(problem, gap=0.05, feasibility=1e-3, max_seconds=60)
 print(result)

@@ -177,6 +177,18 @@ def test_bad_beta0(slug, bad):
         METHODS[slug](beta0=bad)
 
 
+@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+def test_automatic_beta0(slug):
+    if slug == "cgal":
+        with pytest.raises(ProblemError, match=r"^beta0 is 'auto': .* sag_cgal\(batch=1\.0\)"):
+            METHODS[slug](beta0="auto")
+    else:
+        method = METHODS[slug](beta0="auto")
+        assert method.auto
+        assert not METHODS[slug](beta0=1.0).auto
+        assert run(method).iterations == 2
+
+
 BATCHED = [s for s in METHODS if METHODS[s].batched]
 
 
@@ -190,7 +202,8 @@ def test_bad_batch(slug, bad):
 @pytest.mark.parametrize("slug", BATCHED)
 def test_batch_larger_than_the_term(slug):
     p = problem(term()) if slug == "sag-fw" else problem()
-    with pytest.raises(ProblemError, match="batch is 5, but term 'fit' has only 4 rows: use"):
+    name = "cut" if slug == "sag-cgal" else "fit"  # which takes f in full
+    with pytest.raises(ProblemError, match=f"batch is 5, but term '{name}' has only 4 rows: use"):
         run(METHODS[slug](batch=5), p)
 
 

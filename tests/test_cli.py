@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -83,6 +84,7 @@ def test_every_method_on_every_application(run, tmp_path, ratings, slug):
     for name, args in jobs.items():
         out = tmp_path / f"{name}.json"
         options = ["--method", slug, "--iterations", 5, "--quiet", "--json", out]
+        options += ["--preset", "paper"]
         code, printed, err = run("solve", name, *args, *options)
         assert (code, printed, err) == (0, "", "")
         data = json.loads(out.read_text())
@@ -91,7 +93,47 @@ def test_every_method_on_every_application(run, tmp_path, ratings, slug):
         assert data["status"] == "max_iter"
         assert set(data["infeasibility"]) == {"total", "families"}
         for family in data["infeasibility"]["families"].values():
-            assert set(family) == {"l2", "max"}
+            assert set(family) == {"l2", "max", "relative", "scaled"}
+        assert data["lower_bound"] is None or data["lower_bound"] <= 1e6
+        assert (data["rounded"] is None) == (name == "matrix-completion")
+
+
+def test_certified_cut(run):
+    code, out, _ = run(
+        "solve", "sparsest-cut", "karate_club", "--gap", 1e-3, "--json", "-", "--quiet"
+    )
+    data = json.loads(out)
+    assert (code, data["status"], data["preset"], data["method"]) == (
+        *(0, "converged"),
+        *("auto", "sag-cgal"),
+    )
+    best = 43.848275862
+    assert data["rounded"]["value"] == pytest.approx(best)
+    assert best * (1 - 1e-3) <= data["lower_bound"] <= best + 1e-9
+    expected = (best - data["lower_bound"]) / best
+    assert data["rounded"]["gap"] == pytest.approx(expected, abs=1e-9)
+    assert data["gap"] <= 1e-3
+    assert data["bound_kind"] == "exact-eigenvalue"
+    for family in data["infeasibility"]["families"].values():
+        assert family["relative"] <= 1e-3
+
+
+def test_certified_clusters(run, tmp_path):
+    rng = np.random.default_rng(0)
+    centres = np.array([[0, 0], [9, 0], [0, 9]])
+    points = np.concatenate([c + rng.standard_normal((8, 2)) for c in centres])
+    file = put(tmp_path, "p.csv", "\n".join(f"{x},{y}" for x, y in points))
+    code, out, _ = run("solve", "kmeans", file, "-k", 3, "--gap", 1e-2)
+    assert code == 0
+    assert "Clusters found: sizes 8, 8, 8" in out
+    assert re.search(r"Proved: this clustering is (the best possible|within [01]\S* %)", out)
+
+
+def test_bad_tolerances(run):
+    for option in ("--gap", "--feasibility"):
+        code, _, err = run("solve", "sparsest-cut", "petersen", option, 0)
+        assert code == 2
+        assert f"{option} is 0: it must be positive" in err
 
 
 def test_json_is_what_was_asked_for(run, tmp_path):
@@ -112,7 +154,8 @@ def test_json_is_what_was_asked_for(run, tmp_path):
 def test_kmeans_total_infeasibility(run, tmp_path):
     points = put(tmp_path, "p.csv", "\n".join(f"{i % 3},{i * 0.01}" for i in range(12)))
     _, out, _ = run(
-        "solve", "kmeans", points, "-k", 3, "--iterations", 50, "--json", "-", "--quiet"
+        *("solve", "kmeans", points, "-k", 3, "--iterations", 50, "--json", "-", "--quiet"),
+        *("--preset", "paper"),
     )
     data = json.loads(out)
     families = data["infeasibility"]["families"]
@@ -139,6 +182,7 @@ def test_matrix_completion_reports_errors_and_dropped_ratings(run, ratings, tmp_
 def test_same_seed_same_run(run, tmp_path):
     def once(seed):
         args = ("solve", "sparsest-cut", "petersen", "--iterations", 40, "--seed", seed)
+        args += ("--preset", "paper")
         data = json.loads(run(*args, "--json", "-", "--quiet")[1])
         return {key: value for key, value in data.items() if key != "seconds"}
 
@@ -149,6 +193,7 @@ def test_same_seed_same_run(run, tmp_path):
 def test_saved_run_and_cut(run, tmp_path):
     saved, out = tmp_path / "w.npz", tmp_path / "run.json"
     options = ("--epochs", 100, "--beta0", 1, "--quiet", "--save", saved, "--json", out)
+    options += ("--preset", "paper")
     assert run("solve", "sparsest-cut", "karate_club", *options)[0] == 0
     data = json.loads(out.read_text())
     with np.load(saved) as arrays:
@@ -161,7 +206,7 @@ def test_saved_run_and_cut(run, tmp_path):
 
 def test_hints_notes_and_version(run, tmp_path):
     points = put(tmp_path, "p.csv", "\n".join(f"{100 * (i % 3)},{i}" for i in range(12)))
-    args = ("solve", "kmeans", points, "-k", 3, "--iterations", 60)
+    args = ("solve", "kmeans", points, "-k", 3, "--iterations", 60, "--preset", "paper")
     assert "lower --beta0 (now 7)" in run(*args)[1]
     code, _, err = run(*args, "--method", "hcgm", "--batch", 5)
     assert code == 0
@@ -171,7 +216,7 @@ def test_hints_notes_and_version(run, tmp_path):
 
 
 def test_time_limit_says_so(run):
-    code, out, _ = run("solve", "sparsest-cut", "petersen", "--seconds", 0.05)
+    code, out, _ = run("solve", "sparsest-cut", "petersen", "--seconds", 0.05, "--preset", "paper")
     assert code == 0
     assert "limit on time" in out
 
@@ -253,7 +298,8 @@ def test_interrupt_keeps_the_result(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr(SAG, "update", interrupted)
     out = tmp_path / "run.json"
-    code, *_ = run("solve", "sparsest-cut", "petersen", "--json", out, "--quiet")
+    args = ("solve", "sparsest-cut", "petersen", "--preset", "paper", "--json", out, "--quiet")
+    code, *_ = run(*args)
     data = json.loads(out.read_text())
     assert code == 130
     assert data["status"] == "interrupted"

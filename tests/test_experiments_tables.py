@@ -43,7 +43,16 @@ def table(text, after):
 
 def path_of_radii(folder):
     jobs = plan(["fig1-radius"], seeds=2)
-    test = {4500: 1.5, 4700: 1.25, 5000: 1.0, 5500: 1.125, 6000: 1.25, 7000: 1.5}
+    test = {
+        4500: 1.5,
+        4700: 1.25,
+        5000: 1.0,
+        5500: 1.125,
+        6000: 1.25,
+        7000: 1.5,
+        8000: 1.5,
+        10000: 1.75,
+    }
     for job in jobs:
         spread = 0.25 if job.seed else -0.25
         value = test[instance_of(job)[1].at] + spread
@@ -81,13 +90,13 @@ def test_a_path_is_drawn_with_its_best_point(tmp_path, monkeypatch):
 
     monkeypatch.setattr(draw, "_save", spy)
     paths = draw.draw(jobs, tmp_path)
-    assert len(paths) == 2 * (6 + 1)
+    assert len(paths) == 2 * (8 + 1)
     assert all(path.stat().st_size > 1000 for path in paths)
     for kind in ("png", "svg"):
         assert tmp_path / f"fig1-radius-path-paper.{kind}" in paths
     train, test, infeasibility = drawn["fig1-radius-path-paper"]
-    np.testing.assert_array_equal(test[0][0], [4500, 4700, 5000, 5500, 6000, 7000])
-    np.testing.assert_array_equal(test[0][1], [1.5, 1.25, 1.0, 1.125, 1.25, 1.5])
+    np.testing.assert_array_equal(test[0][0], [4500, 4700, 5000, 5500, 6000, 7000, 8000, 10000])
+    np.testing.assert_array_equal(test[0][1], [1.5, 1.25, 1.0, 1.125, 1.25, 1.5, 1.5, 1.75])
     for panel, value in ((train, 0.5), (test, 1.0), (infeasibility, 2.0)):
         assert [tuple(map(float, v)) for v in panel[1]] == [(5000.0,), (value,)]
 

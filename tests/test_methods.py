@@ -11,7 +11,7 @@ import scipy.optimize
 
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
-from condgrad.estimators import SAG, Augmented, Full, Momentum, Spider, Storm
+from condgrad.estimators import SAG, Augmented, Full, Momentum, SagAugmented, Spider, Storm
 
 D, ROWS, CUTS, N = 6, 20, 8, 7
 
@@ -89,6 +89,7 @@ BETA0 = {  # per method, as the cards' exponents ask
     "most-fw-plus": 0.1,
     "h-sag-v2": 0.1,
     "sag-fw": None,
+    "sag-cgal": "auto",
 }
 
 
@@ -279,6 +280,7 @@ CARDS = {  # η_k, β_k / β0, ρ_k: the table of the method cards, written out
     "h-spider-fw": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
     "most-fw-plus": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 4), lambda k: 2 / (k + 1)),
     "h-sag-v2": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
+    "sag-cgal": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 3), lambda k: 0),
 }
 ESTIMATORS = {
     "hcgm": (Full, Full),
@@ -290,6 +292,7 @@ ESTIMATORS = {
     "h-spider-fw": (Spider, Spider),
     "most-fw-plus": (Storm, Storm),
     "h-sag-v2": (SAG, SAG),
+    "sag-cgal": (Full, SagAugmented),
 }
 
 
@@ -308,6 +311,9 @@ def test_method_is_its_card(slug):
         assert p.beta_before == pytest.approx(3.0 * beta(before), rel=1e-15)
     if slug == "cgal":
         assert method.composite.step == pytest.approx(1 / 3)
+    if slug == "sag-cgal":  # θ_k = β_k/β0, CGAL's dual step 1/β0
+        rates = [method.composite.rate(k) for k in range(1, 6)]
+        assert rates == pytest.approx([beta(k) for k in range(1, 6)], rel=1e-15)
 
 
 def test_spider_epochs():
@@ -325,11 +331,12 @@ def test_metadata(slug):
     for text in (entry.name, entry.estimates, entry.needs, entry.iterations, entry.cost):
         assert text.strip()
     assert any(f"{year}" in entry.reference for year in range(2015, 2030))
-    assert 0 < entry.exponent <= 1
+    assert 0 < entry.exponent <= 1 or (slug == "sag-cgal" and np.isnan(entry.exponent))
     parameters = inspect.signature(entry.build).parameters
     assert all(name in inspect.getdoc(entry.build) for name in parameters)
     method = entry()
     assert (method.slug, method.name) == (slug, entry.name)
     assert entry.batched == (slug not in ("hcgm", "cgal", "h-spider-fw"))
     if entry.batched:
-        assert entry(batch=0.5).smooth.batch == 0.5
+        method = entry(batch=0.5)
+        assert (method.composite if slug == "sag-cgal" else method.smooth).batch == 0.5

@@ -158,7 +158,7 @@ def test_keyboard_interrupt_in_the_middle_of_a_step(monkeypatch):
     smooth = [Term(maps.DataMatrix(np.eye(5)), functions.Squared(0.0), name="fit")]
     small = Problem(domains.Simplex(5), smooth)  # the half-made point has the lower objective
     monkeypatch.setattr(condgrad.points.Coordinate, "blend", stop)
-    result = solve(small, condgrad.sag_fw(batch=1.0), max_iter=50, record=1)
+    result = solve(small, condgrad.sag_fw(batch=1.0), max_iter=50, record=1, certify=False)
     assert result.status is Status.INTERRUPTED
     assert result.iterations == 8
     assert small.domain.contains(result.W, 1e-9)
@@ -183,7 +183,7 @@ def test_nonfinite_slopes_return_the_best_finite_point(n, kind, capsys):
         Term(maps.Diagonal(n), functions.Equal(0.1), name="diag"),
     ]
     broken = Problem(domain, terms)
-    result = solve(broken, condgrad.hcgm(1.0), max_iter=100)
+    result = solve(broken, condgrad.hcgm(1.0), max_iter=100, certify=False)
     assert result.status is Status.NONFINITE
     assert 12 <= result.iterations < 30
     assert np.isfinite(result.W).all()
@@ -201,8 +201,8 @@ def test_nonfinite_oracle_returns_the_best_finite_point():
         return np.where(v > 0, -1.0, 1.0) * (np.nan if len(calls) > 15 else 1.0)
 
     domain = domains.Oracle(lmo, 5, 2 * np.sqrt(5))
-    method = condgrad.hcgm(1.0)
-    result = solve(problem(domain=domain), method, max_iter=100, start=np.ones(5))
+    p = problem(domain=domain)
+    result = solve(p, condgrad.hcgm(1.0), max_iter=100, start=np.ones(5), certify=False)
     assert result.status is Status.NONFINITE
     assert np.isfinite(result.W).all()
     assert 0 < result.best_iteration < 15
@@ -224,7 +224,7 @@ def test_metrics_need_not_stand_nan():
     for record in (1, 1000):
         calls.clear()
         p = problem(domain=domain)
-        result = solve(p, V2, max_iter=50, metrics={"norm": metric}, record=record)
+        result = solve(p, V2, metrics={"norm": metric}, record=record, certify=False)
         assert result.status is Status.NONFINITE
         assert np.isfinite(result.metrics["norm"])
 
@@ -264,7 +264,7 @@ def check_best(p, result, last=True):
 def test_best_point(slug, steps):
     p = problem()
     result = solve(p, condgrad.METHODS[slug](0.01), max_iter=steps, record=4)
-    check_best(p, result, last=steps > 0 and slug != "cgal")  # CGAL has another merit
+    check_best(p, result, last=steps > 0 and "cgal" not in slug)  # which has another merit
     assert p.domain.contains(result.W, 1e-9)
 
 
@@ -282,9 +282,9 @@ def test_best_point_is_not_always_the_last():
 def test_trace_columns():
     result = solve(matrix(), condgrad.h_sag_v1(1.0, batch=7), max_iter=60, record=10)
     trace = result.trace
-    named = {"epochs.fit", "epochs.diag", "diag.l2", "diag.max"}
+    named = {"epochs.fit", "epochs.diag", "diag.l2", "diag.max", "diag.relative", "diag.scaled"}
     counts = {"k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"}
-    numbers = {"objective", "smoothed", "infeasibility", "eta", "beta"}
+    numbers = {"objective", "smoothed", "infeasibility", "eta", "beta", "lower_bound", "gap"}
     assert set(trace) == counts | numbers | named == set(trace.columns)
     assert {len(trace[c]) for c in trace} == {len(trace)}
     for column in ("k", "seconds", "epochs", "rows", "lmo_calls", "matvecs"):

@@ -123,5 +123,6 @@ class Progress:
             self._task,
             completed=max((a / b for a, b in done if b), default=0.0),
             description=f"k {info.k}  objective {last['objective']:.6g}  "
-            f"infeasibility {last['infeasibility']:.3g}",
+            f"infeasibility {last['infeasibility']:.3g}  bound {last['lower_bound']:.6g}  "
+            f"gap {last['gap']:.2g}",
         )

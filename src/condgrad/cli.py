@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
-from collections.abc import Callable
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 
 from condgrad import __version__
+from condgrad.cli_options import (
+    BatchSize,
+    Beta0,
+    Epochs,
+    Feasibility,
+    Gap,
+    Iterations,
+    JsonFile,
+    MethodName,
+    PlotFile,
+    Precision,
+    Preset,
+    PresetName,
+    Quiet,
+    SaveFile,
+    Seconds,
+    Seed,
+    as_json,
+    check_outputs,
+    finish,
+    goal_of,
+    limits_of,
+    parse_batch,
+    preset_method,
+)
 from condgrad.errors import InputError, ProblemError
 
 app = typer.Typer(
@@ -24,41 +45,6 @@ app = typer.Typer(
 )
 solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the applications.")
 app.add_typer(solve_app, name="solve")
-
-
-class Preset(StrEnum):
-    """Named settings."""
-
-    paper = "paper"
-    published = "published"
-
-
-class Precision(StrEnum):
-    """Types of numbers."""
-
-    float64 = "float64"
-    float32 = "float32"
-
-
-MethodName = Annotated[str, typer.Option("--method", help="A method, see `condgrad methods`.")]
-Beta0 = Annotated[float | None, typer.Option(help="β0; default: the preset's value.")]
-BatchSize = Annotated[
-    str | None,
-    typer.Option("--batch", help="Rows per iteration: a count, or a fraction like 0.05."),
-]
-Epochs = Annotated[float | None, typer.Option(help="Stop after so many passes over g's rows.")]
-Iterations = Annotated[int | None, typer.Option(help="Stop after so many iterations.")]
-Seconds = Annotated[float | None, typer.Option(help="Stop after so much time.")]
-Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
-PresetName = Annotated[Preset, typer.Option("--preset", help="Whose settings to use.")]
-JsonFile = Annotated[
-    str | None, typer.Option("--json", help="Write the run to this file; - is standard output.")
-]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the convergence to a file.")]
-SaveFile = Annotated[
-    Path | None, typer.Option("--save", help="Write W and the trace to this .npz file.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -81,26 +67,23 @@ def top(
 @app.command()
 def demo(
     plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("condgrad-demo.png"),
-    epochs: Annotated[float, typer.Option(help="Passes over the triangle inequalities.")] = 600,
+    epochs: Annotated[float, typer.Option(help="Passes over the triangle inequalities.")] = 3000,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Sparsest cut of the karate club with H-SAG-CGM/v2: the main job on embedded data."""
+    """A certified sparsest cut of the karate club: the main job on embedded data."""
     from condgrad import report
-    from condgrad.applications import sparsest_cut, sweep_cut
+    from condgrad.applications import sparsest_cut
     from condgrad.io import read_graph
 
     check_outputs(None, plot)
-    adjacency = read_graph("karate_club")
-    application = sparsest_cut(adjacency, "published")
-    run = report.run_live(
-        application, "h-sag-v2", beta0=10.0, quiet=quiet, max_epochs=epochs, seed=seed
-    )
+    application = sparsest_cut(read_graph("karate_club"))
+    run = report.run_live(application, quiet=quiet, max_epochs=epochs, gap=1e-3, seed=seed)
     report.draw(run, plot)
     if not quiet:
         console = Console()
         report.print_run(run, console)
-        report.print_cut(sweep_cut(adjacency, run.result.W), run.result.objective, console)
+        report.print_cut(run, console)
         console.print(f"Convergence plot: {plot}")
 
 
@@ -117,14 +100,16 @@ def solve_sparsest_cut(
     graph: Annotated[
         str, typer.Argument(help="Edge list, .mtx or .graphml file, or a networkx name.")
     ],
-    method: MethodName = "h-sag-v2",
+    method: MethodName = None,
     beta0: Beta0 = None,
     batch: BatchSize = None,
     epochs: Epochs = None,
     iterations: Iterations = None,
     seconds: Seconds = None,
+    gap: Gap = None,
+    feasibility: Feasibility = None,
     seed: Seed = 0,
-    preset: PresetName = Preset.paper,
+    preset: PresetName = Preset.auto,
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
@@ -132,36 +117,34 @@ def solve_sparsest_cut(
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad import report
-    from condgrad.applications import sparsest_cut, sweep_cut
+    from condgrad.applications import sparsest_cut
     from condgrad.io import read_graph
 
     check_outputs(json_file, plot, save)
-    adjacency = read_graph(graph)
-    application = sparsest_cut(adjacency, preset.value)
-    limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
-    options = (method, beta0, parse_batch(batch))
-    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
-
-    cut = sweep_cut(adjacency, run.result.W)
-
-    def answer(console: Console) -> None:
-        report.print_cut(cut, run.result.objective, console)
-
-    finish(run, json_file, plot, save, quiet, {"input": graph, "cut": as_json(cut)}, answer)
+    application = sparsest_cut(read_graph(graph), preset.value)
+    goal = goal_of(gap, feasibility, preset)
+    limits = limits_of(epochs, iterations, seconds, max_epochs=3000 if goal else 1000)
+    name = method or preset_method(preset, "h-sag-v2")
+    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
+    more = {"input": graph, "cut": as_json(run.rounded)}
+    finish(run, json_file, plot, save, quiet, more, partial(report.print_cut, run))
 
 
 @solve_app.command("kmeans")
 def solve_kmeans(
     data: Annotated[Path, typer.Argument(help="Points in an .npz, .npy or .csv file.")],
     k: Annotated[int, typer.Option("-k", help="Number of clusters.")],
-    method: MethodName = "h-sag-v2",
+    method: MethodName = None,
     beta0: Beta0 = None,
     batch: BatchSize = None,
     epochs: Epochs = None,
     iterations: Iterations = None,
     seconds: Seconds = None,
+    gap: Gap = None,
+    feasibility: Feasibility = None,
     seed: Seed = 0,
-    preset: PresetName = Preset.paper,
+    preset: PresetName = Preset.auto,
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
@@ -174,10 +157,14 @@ def solve_kmeans(
 
     check_outputs(json_file, plot, save)
     application = kmeans(read_features(data).distances, k, preset.value)
-    limits = limits_of(epochs, iterations, seconds, max_epochs=1000)
-    options = (method, beta0, parse_batch(batch))
-    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
-    finish(run, json_file, plot, save, quiet, {"input": str(data)})
+    goal = goal_of(gap, feasibility, preset)
+    limits = limits_of(epochs, iterations, seconds, max_epochs=20_000 if goal else 1000)
+    name = method or preset_method(preset, "h-sag-v2")
+    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
+    assert run.rounded is not None
+    more = {"input": str(data), "labels": run.rounded.answer.labels.tolist()}
+    finish(run, json_file, plot, save, quiet, more, partial(report.print_clusters, run))
 
 
 @solve_app.command("matrix-completion")
@@ -189,14 +176,16 @@ def solve_matrix_completion(
         tuple[float, float] | None, typer.Option(help="LO HI for every entry.")
     ] = None,
     l1: Annotated[float | None, typer.Option(help="Weight λ of an l1 term.")] = None,
-    method: MethodName = "h-sag-v1",
+    method: MethodName = None,
     beta0: Beta0 = None,
     batch: BatchSize = None,
     epochs: Epochs = None,
     iterations: Iterations = None,
     seconds: Seconds = None,
+    gap: Gap = None,
+    feasibility: Feasibility = None,
     seed: Seed = 0,
-    preset: PresetName = Preset.paper,
+    preset: PresetName = Preset.auto,
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
@@ -228,9 +217,11 @@ def solve_matrix_completion(
     if not quiet and data.dropped:
         note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
         Console(stderr=True).print(note)
-    limits = limits_of(epochs, iterations, seconds, max_iter=1000)
-    options = (method, beta0, parse_batch(batch))
-    run = report.run_live(application, *options, quiet=quiet, seed=seed, **limits)
+    goal = goal_of(gap, feasibility, preset)
+    limits = limits_of(epochs, iterations, seconds, max_iter=5000 if goal else 1000)
+    name = method or preset_method(preset, "h-sag-v1")
+    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     more = {"input": str(ratings), "test_dropped": data.dropped}
     finish(run, json_file, plot, save, quiet, more)
 
@@ -279,97 +270,6 @@ def reproduce_figures(
     line = " ".join(["condgrad", *sys.argv[1:]])
     if command.run(todo, out, jobs, line, redraw=redraw, quiet=quiet):
         raise typer.Exit(1)
-
-
-def parse_batch(text: str | None) -> int | float | None:
-    """A count (``100``) or a fraction (``0.05``)."""
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise ProblemError(f"--batch is {text!r}: give a count or a fraction") from None
-
-
-def limits_of(
-    epochs: float | None, iterations: int | None, seconds: float | None, **default: float
-) -> dict[str, Any]:
-    """The limits given, or the default one where none is."""
-    options = {"--epochs": epochs, "--iterations": iterations, "--seconds": seconds}
-    for option, value in options.items():
-        if value is not None and not value >= 0:
-            raise ProblemError(f"{option} is {value:g}: it must be at least 0")
-    given = {"max_epochs": epochs, "max_iter": iterations, "max_seconds": seconds}
-    return {name: value for name, value in given.items() if value is not None} or default
-
-
-def check_outputs(json_file: str | None, plot: Path | None, save: Path | None = None) -> None:
-    """Refuse output files that cannot be written before a long run, not after it."""
-    for option, path in (("--json", json_file), ("--plot", plot), ("--save", save)):
-        if path is None or str(path) == "-":
-            continue
-        folder = Path(path).resolve().parent
-        if not folder.is_dir() or Path(path).is_dir():
-            raise ProblemError(f"{option} is {str(path)!r}: that is no file in an existing folder")
-    if save is not None and save.suffix != ".npz":
-        raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
-    if plot is not None:
-        from condgrad.plot import pyplot
-
-        known = pyplot().figure().canvas.get_supported_filetypes()
-        pyplot().close("all")
-        if plot.suffix.lstrip(".").lower() not in known:
-            raise ProblemError(f"--plot is {str(plot)!r}: end it in .png, .svg or .pdf")
-
-
-def finish(
-    run: Any,
-    json_file: str | None,
-    plot: Path | None,
-    save: Path | None,
-    quiet: bool,
-    more: dict[str, Any],
-    answer: Callable[[Console], None] | None = None,
-) -> None:
-    """Write and print a run; the exit code says whether it ended as planned."""
-    from condgrad import report
-    from condgrad.result import Status
-
-    if json_file is not None:
-        text = json.dumps(finite({**run.to_json(), **more, "version": __version__}), indent=2)
-        if json_file == "-":
-            sys.stdout.write(text + "\n")
-        else:
-            Path(json_file).write_text(text + "\n")
-    if save is not None:
-        trace = run.result.trace
-        np.savez_compressed(save, W=run.result.W, **{f"trace.{c}": trace[c] for c in trace})
-    if plot is not None:
-        report.draw(run, plot)
-    if not quiet and json_file != "-":
-        console = Console()
-        report.print_run(run, console)
-        if answer is not None:
-            answer(console)
-    codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1}
-    if run.result.status in codes:
-        raise typer.Exit(codes[run.result.status])
-
-
-def as_json(cut: Any) -> dict[str, Any]:
-    """A cut: its value and the vertices of the smaller side, counted from 1."""
-    return {"value": cut.value, "vertices": (np.nonzero(cut.side)[0] + 1).tolist()}
-
-
-def finite(value: Any) -> Any:
-    """Replace infinite numbers and NaN, which JSON does not have, by null."""
-    if isinstance(value, dict):
-        return {key: finite(v) for key, v in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def main() -> None:

@@ -2,80 +2,37 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.backends import compile_seconds
 from condgrad.callbacks import Callback, Info
+from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator, State
+from condgrad.limits import Clock, Goal, Limits
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
 from condgrad.result import Result, Status, Trace
+from condgrad.scaling import FROM, Scaling
+
+PER_DECADE = 10
+"""Certificates per decade of iterations."""
 
 
-class Limits:
-    """Where a run must end; without any limit, after 1000 iterations."""
+@dataclass
+class Best:
+    """The best point so far."""
 
-    def __init__(
-        self,
-        max_iter: float | None,
-        max_epochs: float | None,
-        max_seconds: float | None,
-        max_lmo: float | None,
-    ) -> None:
-        given = {
-            "max_iter": max_iter,
-            "max_epochs": max_epochs,
-            "max_seconds": max_seconds,
-            "max_lmo": max_lmo,
-        }
-        for name, value in given.items():
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if value is not None and not (number and np.isreal(value) and value >= 0):
-                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
-            if name in ("max_iter", "max_lmo") and value not in (None, np.inf) and value % 1:
-                raise ProblemError(f"{name} is {value!r}: it must be a whole number")
-        if all(value is None for value in given.values()):
-            max_iter = 1000
-        self.iterations = np.inf if max_iter is None else max_iter
-        self.epochs = np.inf if max_epochs is None else max_epochs
-        self.seconds = np.inf if max_seconds is None else max_seconds
-        self.lmo = np.inf if max_lmo is None else max_lmo
-
-    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
-        """The first limit that is reached."""
-        if k >= self.iterations:
-            return Status.MAX_ITER
-        if epochs >= self.epochs - 1e-9:
-            return Status.MAX_EPOCHS
-        if seconds >= self.seconds:
-            return Status.MAX_SECONDS
-        if lmo >= self.lmo:
-            return Status.MAX_LMO
-        return None
-
-
-class Clock:
-    """Seconds of the method alone: it stands while metrics are evaluated or kernels compiled."""
-
-    def __init__(self) -> None:
-        self._spent, self._since, self._compiled = 0.0, 0.0, 0.0
-
-    def start(self) -> None:
-        """Let it run."""
-        self._since, self._compiled = time.perf_counter(), compile_seconds()
-
-    def stop(self) -> float:
-        """Stop it; return the seconds so far."""
-        compiled = compile_seconds() - self._compiled
-        self._spent += max(0.0, time.perf_counter() - self._since - compiled)
-        return self._spent
+    W: Array
+    k: int
+    evaluation: Evaluation
+    metrics: dict[str, float]
+    proposed: bool = False
 
 
 class Monitor:
@@ -90,7 +47,10 @@ class Monitor:
         record: int,
         metrics: Mapping[str, Callable[[Array], float]],
         callbacks: Sequence[Callback],
-        watched: Sequence[Estimator] = (),
+        estimators: Sequence[Estimator] = (),
+        errors: bool = False,
+        goal: Goal | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
         if isinstance(record, bool) or not isinstance(record, (int, np.integer)) or record < 1:
             raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
@@ -103,7 +63,10 @@ class Monitor:
             raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
         self._problem, self._W, self._states = problem, W, states
         self._limits, self._per_decade = limits, record
-        self._metrics, self._callbacks, self._watched = metrics, callbacks, watched
+        self._metrics, self._callbacks, self._estimators = metrics, callbacks, estimators
+        self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
+        self._certificate = Certificate(problem) if self._goal.certify else None
+        self._certify_next, self.bound = FROM, Bound()
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
@@ -111,11 +74,10 @@ class Monitor:
         self.k, self.lmo_calls, self.matvecs, self.seconds = 0, 0, 0, 0.0
         self._next = 1
         self._params: Params | None = None
-        self._recorded = -1
+        self._recorded = self._certified = -1
         self.status: Status | None = None
-        self._best = W.array.copy()
-        self._best_k, self._best_evaluation, self._best_metrics = 0, *self._record()
-        if not self._best_evaluation.finite:
+        self._best = Best(W.array.copy(), 0, *self._record())
+        if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
         elif limits.reached(0, 0.0, 0.0, 0) is not None:
             self.status = limits.reached(0, 0.0, 0.0, 0)
@@ -126,6 +88,11 @@ class Monitor:
         """Composite rows evaluated per composite row."""
         return sum(self._states[i].rows for i in self._counted) / self._total
 
+    def follow(self, k: int, v: Array) -> None:
+        """Show the certificate the direction of iteration k."""
+        if self._certificate is not None:
+            self._certificate.follow(k, v, self._states)
+
     def after(self, k: int, p: Params, atom: Atom) -> bool:
         """Account for iteration k; True ends the run."""
         self.seconds = self.clock.stop()
@@ -133,8 +100,10 @@ class Monitor:
         self.lmo_calls += 1
         self.matvecs += atom.products
         limit = self._limits.reached(k, self.epochs, self.seconds, self.lmo_calls)
-        if k >= self._next or limit is not None:
-            self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
+        certify = k >= self._certify_next and (self._goal.wanted or self._scaling is not None)
+        if k >= self._next or limit is not None or certify:
+            if k >= self._next:
+                self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
             self._judge()
         if self.status is None:
             self.status = self._ask() or limit
@@ -143,18 +112,23 @@ class Monitor:
 
     def result(self, method: str, seed: Any) -> Result:
         """The result, with the last iterate judged and recorded."""
-        if self._recorded != self.k and self._W.whole and np.isfinite(self._W.array).all():
+        whole = self._W.whole and np.isfinite(self._W.array).all()
+        if whole and self._recorded != self.k:
             self._judge()
+        elif whole and self._certified != self.k and self.status is not Status.CONVERGED:
+            self._certify(self._last)
+            gap = relative_gap(self._last.objective, self.bound.value)
+            self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
-        best = self._best_evaluation
+        best = self._best.evaluation
         return Result(
-            W=self._best,
+            W=self._best.W,
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
             families=best.families,
             iterations=self.k,
-            best_iteration=self._best_k,
+            best_iteration=self._best.k,
             epochs=self.epochs,
             seconds=self.seconds,
             lmo_calls=self.lmo_calls,
@@ -163,7 +137,13 @@ class Monitor:
             trace=self.trace,
             method=method,
             seed=seed,
-            metrics=self._best_metrics,
+            metrics=self._best.metrics,
+            proposed=self._best.proposed,
+            lower_bound=self.bound.value,
+            gap=relative_gap(best.objective, self.bound.value),
+            bound_kind=self.bound.kind,
+            bound_failure=self.bound.failure,
+            bound_source=self.bound.source,
         )
 
     def _ask(self) -> Status | None:
@@ -189,14 +169,76 @@ class Monitor:
         return Status.STOPPED if yes else None
 
     def _judge(self) -> None:
-        """Record the iterate, and keep it where it is the best so far."""
+        """Record the iterate, keep the best point so far, and see whether it has converged."""
         evaluation, metrics = self._record()
         if not evaluation.finite:
             self.status = Status.NONFINITE
             return
-        if self._merit(self._W.array, evaluation) <= self._merit(self._best, self._best_evaluation):
-            self._best[...] = self._W.array
-            self._best_k, self._best_evaluation, self._best_metrics = self.k, evaluation, metrics
+        self._offer(self._W.array, evaluation, metrics)
+        if self._goal.wanted and self._goal.propose is not None and self._certified == self.k:
+            point = self._goal.propose(self._W.array)
+            point = None if point is None else self._point(point)
+            if point is not None and self._problem.domain.contains(point, 1e-6):
+                other = {n: _number(n, metric(point)) for n, metric in self._metrics.items()}
+                self._offer(point, self._problem.evaluate(point), other, proposed=True)
+        if self._goal.wanted and self._goal.miss(self._best.evaluation, self.bound) <= 1:
+            self.status = Status.CONVERGED
+
+    def _point(self, proposed: Any) -> Array:
+        """A proposed point, checked, in the precision of the run."""
+        point = np.asarray(proposed)
+        if point.shape != self._W.array.shape:
+            raise ProblemError(
+                f"propose returned shape {point.shape}: it must return a point of shape "
+                f"{self._W.array.shape}, or None"
+            )
+        return point.astype(self._W.array.dtype)
+
+    def _offer(
+        self,
+        W: Array,
+        evaluation: Evaluation,
+        metrics: dict[str, float],
+        proposed: bool = False,
+    ) -> None:
+        """Keep a point where it is the best so far."""
+        if self._goal.wanted and np.isfinite(self.bound.value):
+            better = self._rank(evaluation) <= self._rank(self._best.evaluation)
+        else:
+            better = self._merit(W, evaluation) <= self._merit(self._best.W, self._best.evaluation)
+        if better:
+            self._best.W[...] = W
+            self._best = Best(self._best.W, self.k, evaluation, metrics, proposed)
+
+    def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
+        """Smaller is better; of two points that have converged the more feasible one."""
+        miss = self._goal.miss(evaluation, self.bound)
+        return (1.0, evaluation.worst, miss) if miss <= 1 else (miss, 0.0, 0.0)
+
+    def _betas(self) -> list[float]:
+        """β of every term now."""
+        beta = self._params.beta if self._params else 1.0
+        factors = self._scaling.factors if self._scaling else [1.0] * len(self._problem.terms)
+        return [beta * factor for factor in factors]
+
+    def _certify(self, evaluation: Evaluation) -> None:
+        """Bound the optimum, and let the scaling follow what the certificate says."""
+        over = self.status is not None or self._limits.over
+        due = self.k >= self._certify_next or self.k == 0 or over
+        if self._certificate is None or not due or not evaluation.finite:
+            return
+        self._certify_next = max(FROM, self.k + 1, int(np.ceil(self.k * 10 ** (1 / PER_DECADE))))
+        if self._goal.wanted:
+            self.clock.start()
+        report = self._certificate.evaluate(
+            self._W.array, self._estimators, self._states, self._betas()
+        )
+        self.bound, self._certified = self._certificate.best, self.k
+        if self._scaling is not None:
+            size = max(abs(evaluation.objective), abs(self.bound.value))
+            self._scaling.adapt(self.k, size, report, evaluation.families)
+        if self._goal.wanted:
+            self.seconds = self.clock.stop()
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         """What the method descends on at this β and, where it has them, these multipliers.
@@ -204,8 +246,8 @@ class Monitor:
         Objective + Σ ω_t dist_t²/(2β) over the constraint families; the augmented Lagrangian
         dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
         """
-        beta, total = self._params.beta if self._params else 1.0, evaluation.objective
-        for t, s in zip(self._problem.terms, self._states, strict=True):
+        total = evaluation.objective
+        for t, s, beta in zip(self._problem.terms, self._states, self._betas(), strict=True):
             if not t.function.indicator:
                 continue
             if s.y is None:
@@ -216,10 +258,12 @@ class Monitor:
                 total += t.weight * (t.function.smoothed(shifted, beta) - slack)
         return total
 
-    def _smoothed(self, evaluation: Evaluation, beta: float) -> float:
+    def _smoothed(self, evaluation: Evaluation) -> float:
         """F_β at the iterate; the constraints' part is known already."""
         W, total = self._W.array, evaluation.objective
-        for t in self._problem.composite:
+        for t, beta in zip(self._problem.terms, self._betas(), strict=True):
+            if t.function.smooth:
+                continue
             if t.function.indicator:
                 total += penalty(t, evaluation, beta)
             else:
@@ -233,7 +277,8 @@ class Monitor:
         one may have been broken off after its estimates had moved on.
         """
         W, p, lost = self._W.previous, self._params, (Status.INTERRUPTED, Status.NONFINITE)
-        parts = list(zip(self._watched, self._states, self._problem.terms, strict=False))
+        watched = self._estimators if self._errors_wanted else ()
+        parts = list(zip(watched, self._states, self._problem.terms, strict=False))
         if W is None or p is None or not finite or self.status in lost:
             return {f"{t.name}.error": np.nan for e, _, t in parts if e.by_row}
         return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in parts if e.by_row}
@@ -245,6 +290,8 @@ class Monitor:
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
             metrics = {name: _number(name, metric(W)) for name, metric in self._metrics.items()}
+        self._certify(evaluation)
+        self._last = evaluation
         pairs = list(zip(self._problem.terms, self._states, strict=True))
         row: dict[str, float] = {
             "k": self.k,
@@ -254,14 +301,19 @@ class Monitor:
             "matvecs": self.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
-            "smoothed": self._smoothed(evaluation, p.beta) if p else np.nan,
+            "smoothed": self._smoothed(evaluation) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
+            "lower_bound": self.bound.value,
+            "gap": relative_gap(evaluation.objective, self.bound.value),
             "eta": p.eta if p else np.nan,
             "beta": p.beta if p else np.nan,
         }
         row.update({f"epochs.{t.name}": s.rows / t.map.size for t, s in pairs})
         for name, violation in evaluation.families.items():
-            row[f"{name}.l2"], row[f"{name}.max"] = violation
+            row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
+        if self._scaling is not None:
+            betas = zip(self._problem.terms, self._betas(), strict=True)
+            row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
         row.update(self._errors(evaluation.finite))
         clash = sorted(set(row) & set(metrics))
         if clash:

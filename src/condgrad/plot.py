@@ -36,7 +36,7 @@ def convergence(
     optimum: float | None = None,
     x: str | tuple[str, ...] = ("epochs", "seconds"),
 ) -> None:
-    """Draw objective and infeasibility of one or several runs to a file.
+    """Draw objective, lower bound (dashed) and infeasibility of one or several runs to a file.
 
     Parameters
     ----------
@@ -72,7 +72,9 @@ def convergence(
                 y = trace[name]
                 if name == "objective" and optimum is not None:
                     y = np.abs(y - optimum) / max(abs(optimum), 1e-300)
-                _line(ax, trace[column], y, label)
+                colour = _line(ax, trace[column], y, label)
+                if name == "objective" and optimum is None and "lower_bound" in trace.columns:
+                    _bound(ax, trace[column], trace["lower_bound"], colour)
             ax.set_xlabel(LABELS.get(column, column))
             ax.grid(True, which="both", alpha=0.25)
         relative = name == "objective" and optimum is not None
@@ -90,10 +92,17 @@ def convergence(
         plt.close(fig)
 
 
-def _line(ax: Any, x: Array, y: Array, label: str) -> None:
-    """One curve; a logarithmic axis where all values allow it."""
+def _line(ax: Any, x: Array, y: Array, label: str) -> Any:
+    """One curve, its colour; a logarithmic axis where all values allow it."""
     seen = (x > 0) & np.isfinite(y)
-    ax.plot(x[seen], y[seen], label=label or None)
+    (line,) = ax.plot(x[seen], y[seen], label=label or None)
     ax.set_xscale("log")
     if seen.any() and (y[seen] > 0).all():
         ax.set_yscale("log")
+    return line.get_color()
+
+
+def _bound(ax: Any, x: Array, y: Array, colour: Any) -> None:
+    """The lower bound of a curve, dashed, where the axis can show it."""
+    seen = (x > 0) & np.isfinite(y) & ((y > 0) | (ax.get_yscale() != "log"))
+    ax.plot(x[seen], y[seen], color=colour, ls="--", lw=1)

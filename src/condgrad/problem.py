@@ -92,10 +92,17 @@ class Term:
 
 
 class Violation(NamedTuple):
-    """How far one constraint family is from being met: ‖z − proj z‖ in two norms."""
+    """How far one constraint family is from being met: r = z − proj z in three measures."""
 
     l2: float
+    """‖r‖₂."""
     max: float
+    """‖r‖_∞."""
+    relative: float = 0.0
+    """‖r‖₂ / (1 + max(‖z‖₂, ‖b‖₂)), b the finite data of the family."""
+    scaled: float = 0.0
+    """‖r‖₂ / max(‖z‖₂, ‖b‖₂, c), c a tenth of the largest row norm times the domain's diameter:
+    the same without the 1, so that the unit of the rows does not matter."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,11 @@ class Evaluation:
     objective: float
     families: dict[str, Violation]
     infeasibility: float
+
+    @property
+    def worst(self) -> float:
+        """The largest relative infeasibility of a family, with the 1 and without."""
+        return max((max(v.relative, v.scaled) for v in self.families.values()), default=0.0)
 
     @property
     def finite(self) -> bool:
@@ -223,12 +235,17 @@ class Problem:
         for t in self.terms:
             if t.function.indicator:
                 assert isinstance(t.function, Proximable)
-                squares, worst = 0.0, 0.0
+                squares, worst, images = 0.0, 0.0, 0.0
                 for b in t.blocks():
-                    r = t.function.residual(t.map.rows(W, b), b)
+                    z = t.map.rows(W, b)
+                    r = t.function.residual(z, b)
                     squares += float(np.vdot(r, r))
+                    images += float(np.vdot(z, z))
                     worst = max(worst, float(np.abs(r).max()))
-                out[t.name] = Violation(float(np.sqrt(squares)), worst)
+                size = float(max(np.sqrt(images), t.function.data_norm(t.map.size)))
+                l2, least = float(np.sqrt(squares)), 0.1 * t.map.row_norm * self.domain.diameter
+                scaled = l2 / max(size, least) if l2 > 0 else 0.0
+                out[t.name] = Violation(l2, worst, l2 / (1 + size), scaled)
         return out
 
     def infeasibility(self, W: Array) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.problem import Problem, Term
-from condgrad.schedules import Constant, Schedule, Sequence
+from condgrad.schedules import Automatic, Constant, Schedule, Sequence
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Method:
                 raise ProblemError(
                     f"{name} is {e!r}: pass an instance of one of condgrad.estimators, like Full()"
                 )
+
+    @property
+    def auto(self) -> bool:
+        """Whether β0 is found while the method runs, see `condgrad.scaling.Scaling`."""
+        return isinstance(self.schedule.beta, Automatic)
 
     def estimator(self, term: Term) -> Estimator:
         """The estimator that serves a term."""
@@ -96,7 +101,7 @@ class Entry:
     cost: str
     """Total cost: rows of f and g times iterations."""
     exponent: float
-    """The smoothed gap falls at least as k^(−exponent)."""
+    """The smoothed gap falls at least as k^(−exponent); NaN where nothing is proved."""
     reference: str
 
     def __call__(self, *args: Any, **options: Any) -> Method:

@@ -12,11 +12,12 @@ from rich.table import Table
 from condgrad.applications import Application, Cut, Run
 from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
+from condgrad.result import Status
 
 
 def run_live(
     application: Application,
-    method: str,
+    method: str = "sag-cgal",
     beta0: float | None = None,
     batch: int | float | None = None,
     *,
@@ -45,37 +46,75 @@ def print_run(run: Run, console: Console) -> None:
     table.add_row("status", str(r.status))
     table.add_row("objective", f"{r.objective:.8g}")
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
+    if np.isfinite(r.lower_bound):
+        chance = f", wrong with probability {r.bound_failure:.0e}" if r.bound_failure else ""
+        table.add_row("lower bound", f"{r.lower_bound:.8g} ({r.bound_kind}{chance})")
+        table.add_row("gap", f"{r.gap:.3g}")
     table.add_row("infeasibility", f"{r.infeasibility:.4g}{meaning}")
     for name, violation in r.families.items():
-        table.add_row(f"  {name}", f"l2 {violation.l2:.4g}, max {violation.max:.4g}")
+        table.add_row(
+            f"  {name}",
+            f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}",
+        )
     for name, value in r.metrics.items():
         table.add_row(name.replace("_", " "), f"{value:.5g}")
-    table.add_row("iterations", f"{r.iterations} (best point from {r.best_iteration})")
+    origin = "rounded at" if r.proposed else "from"
+    table.add_row("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})")
     table.add_row("epochs", f"{r.epochs:.5g}")
     table.add_row("seconds", f"{r.seconds:.3g}")
     table.add_row("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)")
     settings = [f"seed {r.seed}"]
-    settings += [f"β0 {run.beta0:g}"] if run.beta0 is not None else []
-    settings += [f"batch {run.batch:g}"] if run.batch is not None else []
+    settings += [f"β0 {run.beta0}"] if run.beta0 is not None else []
+    settings += [f"batch {run.batch}"] if run.batch is not None else []
     table.add_row("settings", ", ".join(settings))
     console.print(table)
-    if (first := float(r.trace["infeasibility"][0])) * 0.1 < r.infeasibility > 1e-6:
-        lower = f"lower --beta0 (now {run.beta0:g}), " if run.beta0 is not None else ""
+    first = float(r.trace["infeasibility"][0])
+    far = max((v.relative for v in r.families.values()), default=0.0) > 1e-3
+    if far and r.status is not Status.CONVERGED and r.infeasibility > 0.1 * first:
+        number = isinstance(run.beta0, (int, float))
+        lower = f"lower --beta0 (now {run.beta0:g}), " if number else ""
+        other = ", or use preset auto." if run.preset != "auto" else "."
         console.print(
             f"The constraints are far from met (infeasibility {first:.3g} at the start): {lower}"
-            "run longer, or try --method cgal."
+            f"run longer{other}"
         )
 
 
-def print_cut(cut: Cut, relaxed: float, console: Console) -> None:
-    """The partition found."""
+def print_cut(run: Run, console: Console) -> None:
+    """The partition found and what is proved of it."""
+    assert run.rounded is not None
+    cut: Cut = run.rounded.answer
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     members = ", ".join(str(i + 1) for i in np.nonzero(cut.side)[0])
-    console.print(
-        f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {cut.value:.6g} "
-        f"(the relaxation ended at {relaxed:.6g})"
-    )
+    console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {cut.value:.6g}")
     console.print(f"Smaller side, vertices counted from 1: {members}")
+    console.print(promise(run, "cut"))
+
+
+def print_clusters(run: Run, console: Console) -> None:
+    """The clustering found and what is proved of it."""
+    assert run.rounded is not None
+    labels = run.rounded.answer.labels
+    console = Console(file=console.file, highlight=False, soft_wrap=True)
+    sizes = ", ".join(str(size) for size in np.bincount(labels))
+    console.print(
+        f"Clusters found: sizes {sizes}; value {run.rounded.value:.6g} (twice the inertia)"
+    )
+    console.print(promise(run, "clustering"))
+
+
+def promise(run: Run, what: str) -> str:
+    """What the bound proves of a rounded solution, as a sentence."""
+    assert run.rounded is not None
+    r, gap = run.result, run.rounded_gap
+    if not np.isfinite(r.lower_bound) or not r.lower_bound > 0:
+        return (
+            f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
+        )
+    kind = "Proved" if not r.bound_failure else f"With probability 1 - {r.bound_failure:.0e}"
+    if gap < 1e-9:
+        return f"{kind}: this {what} is the best possible."
+    return f"{kind}: this {what} is within {100 * gap:.2g} % of the best possible."
 
 
 def print_methods(console: Console) -> None:

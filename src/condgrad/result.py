@@ -18,8 +18,9 @@ from condgrad.problem import Violation
 
 
 class Status(Enum):
-    """Why a run ended, as a sentence. None of these is a proof of optimality."""
+    """Why a run ended, as a sentence. Only the first is a proof of near-optimality."""
 
+    CONVERGED = "the gap to the proven bound and the infeasibility are below their tolerances"
     MAX_ITER = "the limit on iterations was reached"
     MAX_EPOCHS = "the limit on epochs was reached"
     MAX_SECONDS = "the limit on time was reached"
@@ -38,11 +39,13 @@ class Trace:
     Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
     method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
     ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
-    ``NAME.l2`` and ``NAME.max`` per constraint family, ``eta``, ``beta``, and the user's own
-    metrics. With ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
-    ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
-    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
-    It is NaN at k = 0 and in the last row of a run that was broken off.
+    ``NAME.l2``, ``.max``, ``.relative`` and ``.scaled`` per constraint family, ``lower_bound`` (the
+    best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with ``NAME.beta`` where it
+    is automatic), and the user's own metrics. With ``solve(..., errors=True)`` also ``NAME.error``
+    per term that SAG or Full follows: ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration
+    k used, at W_k, the point before its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper;
+    `theory.estimator_error` bounds its mean). It is NaN at k = 0 and in the last row of a run that
+    was broken off.
 
     Examples
     --------
@@ -59,6 +62,11 @@ class Trace:
         """Add one row; every row has the same columns."""
         for name, value in row.items():
             self._columns.setdefault(name, []).append(float(value))
+
+    def amend(self, row: Mapping[str, float]) -> None:
+        """Replace entries of the latest row."""
+        for name, value in row.items():
+            self._columns[name][-1] = float(value)
 
     def __getitem__(self, column: str) -> Array:
         if column not in self._columns:
@@ -164,16 +172,32 @@ class Result:
     seed: Any
     metrics: dict[str, float] = field(default_factory=dict)
     """The user's own metrics at `W`."""
+    proposed: bool = False
+    """Whether `W` is a point that `propose` offered, such as a rounded solution."""
+    lower_bound: float = -np.inf
+    """The optimum is not below this number; −∞ where nothing was certified."""
+    gap: float = np.inf
+    """|objective − lower_bound| / max(|objective|, |lower_bound|). An infeasible point can lie
+    below the bound: read it together with `families`."""
+    bound_kind: str = "none"
+    """How the bound is known: ``exact``, ``exact-eigenvalue``, ``exact-singular-value``,
+    ``probabilistic``, ``oracle`` or ``none``; see `condgrad.domains._base.Minimum`."""
+    bound_failure: float = 0.0
+    """Probability that the bound does not hold; 0 unless `bound_kind` is ``probabilistic``."""
+    bound_source: str = ""
+    """The dual point that gave the bound."""
 
     def __str__(self) -> str:
         return (
-            f"{self.method}: objective {self.objective:.6g}, infeasibility "
-            f"{self.infeasibility:.3g} after {self.iterations} iterations "
+            f"{self.method}: objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, "
+            f"infeasibility {self.infeasibility:.3g} after {self.iterations} iterations "
             f"({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
 
     def _whence(self) -> str:
         """Say where the point comes from when it is not the last iterate."""
+        if self.proposed:
+            return "; the best point is one that was proposed"
         if self.best_iteration == self.iterations:
             return ""
         if self.best_iteration == 0:

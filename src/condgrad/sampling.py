@@ -80,3 +80,41 @@ class Sampler:
             count = ops.fresh(ids, self._seen, out, count)
         ops.forget(out, self._seen)
         return out
+
+
+class Blocks:
+    """Contiguous blocks of rows in random order, every block once before any comes again.
+
+    Parameters
+    ----------
+    size : int
+        Rows of the term.
+    block : int
+        Rows that belong together.
+    batch : int
+        Rows wanted at a time. Neighbouring blocks are merged until a draw takes at most 16.
+    """
+
+    AT_ONCE = 16
+
+    def __init__(self, size: int, block: int, batch: int) -> None:
+        self.size, self.batch = size, batch
+        self.block = block * max(1, -(-batch // (block * self.AT_ONCE)))
+        self._order = np.empty(0, np.int64)
+
+    def draw(self, rng: np.random.Generator) -> list[slice]:
+        """Blocks that hold at least `batch` rows together, at most all rows."""
+        total = -(-self.size // self.block)
+        short = total * self.block - self.size  # rows that the last block lacks
+        count = -(-(self.batch + short) // self.block)
+        if count >= total:
+            return [slice(0, self.size)]
+        drawn, self._order = self._order[:count], self._order[count:]
+        if drawn.size < count:  # a new round; a block still in `drawn` must not come twice
+            fresh = rng.permutation(total)
+            seen = np.isin(fresh, drawn)
+            order = np.concatenate([fresh[~seen], fresh[seen]])
+            more = count - drawn.size
+            drawn, self._order = np.concatenate([drawn, order[:more]]), order[more:]
+        start = np.sort(drawn) * self.block
+        return [slice(int(s), int(min(s + self.block, self.size))) for s in start]

@@ -32,6 +32,10 @@ class Power:
         return float(self.c / (k + self.shift) ** self.exponent)
 
 
+class Automatic(Power):
+    """A power of k in units of its own for every term, which `condgrad.scaling` finds."""
+
+
 @dataclass(frozen=True)
 class Constant:
     """k ↦ c."""
@@ -74,14 +78,20 @@ class Schedule:
         )
 
 
-def smoothing(beta0: float, shift: float, exponent: float) -> Power:
+Beta0 = float | str
+"""A positive number, or ``"auto"``."""
+
+
+def smoothing(beta0: Beta0, shift: float, exponent: float) -> Power:
     """β_k = β0/(k + shift)^exponent, with β0 checked."""
+    if isinstance(beta0, str) and beta0 == "auto":
+        return Automatic(1.0, shift, exponent)
     try:
         value = float("nan" if isinstance(beta0, (bool, str)) else beta0)
     except (TypeError, ValueError):
         raise ProblemError(f"beta0 is {beta0!r}: it must be a positive number") from None
     if not (np.isfinite(value) and value > 0):
-        raise ProblemError(f"beta0 is {beta0!r}: it must be positive and finite")
+        raise ProblemError(f"beta0 is {beta0!r}: it must be positive and finite, or 'auto'")
     return Power(value, shift, exponent)
 
 

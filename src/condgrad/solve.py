@@ -12,47 +12,66 @@ from condgrad._types import Array
 from condgrad.callbacks import Callback
 from condgrad.errors import ProblemError
 from condgrad.estimators import State
-from condgrad.monitor import Limits, Monitor
+from condgrad.limits import Goal, Limits
+from condgrad.methods import sag_cgal
+from condgrad.monitor import Monitor
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.registry import Method, check
 from condgrad.result import Result, Status
+from condgrad.scaling import Scaling
 
 
 def solve(
     problem: Problem,
-    method: Method,
+    method: Method | None = None,
     *,
     start: Array | None = None,
     max_iter: int | None = None,
     max_epochs: float | None = None,
     max_seconds: float | None = None,
     max_lmo: int | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    certify: bool = True,
     record: int = 30,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     callbacks: Sequence[Callback] = (),
+    propose: Callable[[Array], Array | None] | None = None,
     errors: bool = False,
     seed: int | None = 0,
 ) -> Result:
-    """Run a method on a problem until a limit, a callback or the keyboard ends it.
+    """Run a method on a problem until it has converged, or a limit or the keyboard ends it.
 
     Parameters
     ----------
     problem : Problem
         What to minimise.
-    method : Method
-        How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``.
+    method : Method, optional
+        How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default
+        ``condgrad.sag_cgal()``, which finds its own β0.
     start : array, optional
         W_1, a point of the domain; default: the domain's centre.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
         Limits on iterations, on epochs (passes over the composite rows), on the method's own time
-        and on oracle calls. The first one reached ends the run; without any, 1000 iterations do.
+        and on oracle calls. The first one reached ends the run; without any, 1000 iterations do,
+        or 100,000 where a gap is asked for.
+    gap, feasibility : float, optional
+        End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
+        most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
+        `feasibility` for every constraint family. Where one is given the other is 1e-3.
+    certify : bool, default True
+        Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Off
+        the clock, unless a gap is asked for.
     record : int, default 30
         Rows of the trace per decade of iterations; the first and the last are always recorded.
     metrics : mapping of str to callable, optional
         More numbers to record, each a function of W.
     callbacks : sequence of callables, optional
         Called with an `Info` after every iteration; a `Status` or True stops the run.
+    propose : callable, optional
+        Offers a point of the domain for an iterate W, for example a rounded solution, or None. It
+        is asked where a bound was computed and a gap is asked for; the point returned is the best.
     errors : bool, default False
         Record ``NAME.error``, by how much each estimate of slopes is off, for the terms whose
         estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
@@ -70,7 +89,11 @@ def solve(
     ProblemError
         Where the input cannot work; the sentence says what to change.
     """
+    method = sag_cgal() if method is None else method
     check(problem, method)
+    goal = Goal(gap, feasibility, certify, propose)
+    if goal.wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
+        max_iter = 100_000
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))
@@ -79,17 +102,19 @@ def solve(
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     v = np.zeros(problem.domain.shape, problem.dtype)
-    watched = estimators if errors else ()
-    monitor = Monitor(problem, W, states, limits, record, metrics or {}, callbacks, watched)
+    scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
+    watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
+    monitor = Monitor(problem, W, states, *watch)
     try:
         for k in itertools.count(1) if monitor.status is None else ():
             p = method.schedule(k)
-            for e, s, t in zip(estimators, states, problem.terms, strict=True):
-                e.update(s, t, W, p, rng)
+            for i, (e, s, t) in enumerate(zip(estimators, states, problem.terms, strict=True)):
+                e.update(s, t, W, p if scaling is None else scaling.params(i, p), rng)
             direction(problem.terms, states, v)
             if not np.isfinite(np.vdot(v, v)):  # some oracles would hide it
                 monitor.status = Status.NONFINITE
                 break
+            monitor.follow(k, v)
             atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
             W.step(p.eta, atom)
             if monitor.after(k, p, atom):

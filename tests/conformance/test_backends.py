@@ -20,6 +20,7 @@ NAMES = {
     *("fresh", "forget", "take", "add_at", "table_swap", "hash_swap", "hash_grow"),
     *("axpy", "axpy_at", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
+    *("interval_dual", "triangle_dual"),
     *("csr_gather", "csr_scatter", "dense_gather", "dense_scatter", "row_gather"),
     *("rank_one_step", "symmetrise", "lanczos"),
 }
@@ -31,7 +32,7 @@ def kernels(module):
         for name, f in vars(module).items()
         if callable(f)
         and not name.startswith("_")
-        and getattr(f, "__module__", "") == module.__name__
+        and getattr(f, "__module__", "") in (module.__name__, f"{module.__name__}_triangles")
     }
     return found - {"compile_seconds", "triangle_address"}
 

@@ -16,6 +16,7 @@ from condgrad.domains import (
     LinfBall,
     NuclearBall,
     Oracle,
+    PinnedSpectrahedron,
     Product,
     Simplex,
     Spectrahedron,
@@ -40,6 +41,31 @@ def least_spectra(domain, v):
     return low if domain.equality else min(low, 0.0)
 
 
+def complement(Q):
+    """An orthonormal basis of what is orthogonal to the columns of Q."""
+    Q = np.reshape(Q, (len(Q), -1))
+    return np.linalg.svd(Q)[0][:, Q.shape[1] :]
+
+
+def least_pinned(domain, v):
+    Q, values = PINNED[id(domain)]
+    fixed = (Q * values) @ np.linalg.pinv(Q)
+    U = complement(Q)
+    low = (domain.trace - np.sum(values)) * np.linalg.eigvalsh(U.T @ sym(v) @ U)[0]
+    return np.vdot(v, fixed) + (low if domain.equality else min(low, 0.0))
+
+
+def pinned(vectors, trace, values=0.0, equality=False):
+    """A domain whose eigenpairs are remembered here, apart from what it keeps itself."""
+    domain = PinnedSpectrahedron(vectors, trace, values, equality)
+    Q = np.reshape(vectors, (len(vectors), -1))
+    PINNED[id(domain)] = Q, np.broadcast_to(values, Q.shape[1])
+    return domain
+
+
+PINNED = {}
+
+
 def least_product(domain, v):
     return sum(LEAST[type(d)](d, domain.block(v, i)) for i, d in enumerate(domain.domains))
 
@@ -47,6 +73,7 @@ def least_product(domain, v):
 LEAST = {  # the true minimum of <v, s>, in closed form or from LAPACK
     Spectrahedron: least_spectra,
     BlockSpectrahedron: least_spectra,
+    PinnedSpectrahedron: least_pinned,
     NuclearBall: lambda d, v: -d.radius * np.linalg.svd(v, compute_uv=False)[0],
     Simplex: lambda d, v: d.total * v.min(),
     L1Ball: lambda d, v: -d.radius * np.abs(v).max(),
@@ -67,6 +94,12 @@ DOMAINS = {
     "blocks=": BlockSpectrahedron([1, 1, 5], trace=2.0, equality=True),
     "blocks-lanczos": BlockSpectrahedron([50, 1, 45], trace=2.0, equality=True),
     "ones": BlockSpectrahedron([1, 1, 1], trace=2.0, equality=True),
+    "pinned<=": pinned(np.ones(7), trace=3.0),
+    "pinned=": pinned(np.ones(7), trace=3.0, values=1.0, equality=True),
+    "pinned two": pinned(np.eye(6)[:, 1:3] + 0.5, 4.0, values=0.5),
+    "pinned values": pinned(np.eye(6)[:, :3], 4.0, values=[1.5, 0.0, 0.3], equality=True),
+    "pinned lanczos": pinned(np.ones(60), 5.0, values=1.0),
+    "pinned lanczos=": pinned(np.random.default_rng(1).normal(size=(60, 2)), 60.0, equality=True),
     "nuclear-tall": NuclearBall((9, 4), 5.0),
     "nuclear-wide": NuclearBall((4, 9), 5.0),
     "nuclear-square": NuclearBall((6, 6), 5.0),
@@ -84,7 +117,7 @@ DOMAINS = {
     "oracle": Oracle(lambda v: np.where(v > 0, -2.0, 2.0), 5, 4 * np.sqrt(5)),
 }
 EVERY = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS.keys())
-SPECTRAL = [n for n in DOMAINS if n.startswith(("spectra", "blocks"))]
+SPECTRAL = [n for n in DOMAINS if n.startswith(("spectra", "blocks", "pinned"))]
 
 
 def mixture(domain, rng):

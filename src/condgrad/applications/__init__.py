@@ -1,19 +1,31 @@
 """The paper's applications: each builds a `Problem` from data and knows its settings."""
 
 from condgrad.applications._base import PRESETS, Application, Run
+from condgrad.applications.clustering import (
+    Clustering,
+    clustering_matrix,
+    clustering_value,
+    round_clusters,
+)
 from condgrad.applications.kmeans import kmeans
 from condgrad.applications.matrix_completion import matrix_completion
-from condgrad.applications.rounding import Cut, cut_value, sweep_cut
+from condgrad.applications.rounding import Cut, cut_matrix, cut_value, round_cut, sweep_cut
 from condgrad.applications.sparsest_cut import sparsest_cut
 
 __all__ = [
     "PRESETS",
     "Application",
+    "Clustering",
     "Cut",
     "Run",
+    "clustering_matrix",
+    "clustering_value",
+    "cut_matrix",
     "cut_value",
     "kmeans",
     "matrix_completion",
+    "round_clusters",
+    "round_cut",
     "sparsest_cut",
     "sweep_cut",
 ]

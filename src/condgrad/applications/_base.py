@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,39 @@ from condgrad.result import Result
 from condgrad.sampling import Batch
 from condgrad.solve import solve
 
-PRESETS = ("paper", "published")
-"""`paper`: the settings in the text of the H-SAG-CGM paper, each of its constraints with weight 1.
+PRESETS = ("auto", "paper", "published")
+"""`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
+in the text of the H-SAG-CGM paper, each of its constraints with weight 1.
 `published`: the weights and the oracle effort of its published baseline curves."""
 
 PUBLISHED_EFFORT = 2 * np.sqrt(10)
 """⌈2√10 ln n⌉ Lanczos steps. Ours start from the iterate, stop early or go on by their residual and
 give way to LAPACK up to n = 40: the oracle is at least as accurate as the published one."""
+
+
+class Rounded(NamedTuple):
+    """A solution of the combinatorial problem behind a relaxation."""
+
+    value: float
+    """Its value, in the units of the relaxation's objective."""
+    W: Array
+    """The same as a feasible point of the relaxation."""
+    answer: Any
+    """The partition or the labels."""
+
+
+class Rounder:
+    """Rounds iterates and remembers the best solution found."""
+
+    def __init__(self, rounding: Callable[[Array], Rounded]) -> None:
+        self._rounding = rounding
+        self.best: Rounded | None = None
+
+    def __call__(self, W: Array) -> Array:
+        found = self._rounding(W)
+        if self.best is None or found.value < self.best.value:
+            self.best = found
+        return self.best.W
 
 
 @dataclass(frozen=True)
@@ -32,18 +58,28 @@ class Run:
     application: str
     preset: str
     slug: str
-    beta0: float | None
-    batch: Batch | None
+    beta0: float | str | None
+    batch: Batch | str | None
     result: Result
     formula: str = ""
     """What total infeasibility means here."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the application."""
+    rounded: Rounded | None = None
+    """The best solution that rounding found."""
+
+    @property
+    def rounded_gap(self) -> float:
+        """(value − bound)/|value|: how far the rounded solution is from the best possible one."""
+        if self.rounded is None:
+            return float("inf")
+        distance = self.rounded.value - self.result.lower_bound
+        return max(0.0, distance) / abs(self.rounded.value) if self.rounded.value else distance
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain numbers, ready for `json.dump`."""
         r = self.result
-        families = {name: {"l2": v.l2, "max": v.max} for name, v in r.families.items()}
+        families = {name: v._asdict() for name, v in r.families.items()}
         return {
             "application": self.application,
             "method": self.slug,
@@ -61,8 +97,15 @@ class Run:
             "matvecs": r.matvecs,
             "rows": sum(r.rows.values()),
             "objective": r.objective,
+            "lower_bound": r.lower_bound,
+            "gap": r.gap,
+            "bound_kind": r.bound_kind,
+            "bound_failure": r.bound_failure,
             "infeasibility": {"total": r.infeasibility, "families": families},
             **r.metrics,
+            "rounded": None
+            if self.rounded is None
+            else {"value": self.rounded.value, "gap": self.rounded_gap},
             "settings": dict(self.settings),
         }
 
@@ -82,7 +125,7 @@ class Application:
     start : array
         W_1.
     beta0 : mapping
-        β0 by method; the key ``""`` serves the methods that are not named.
+        β0 by method, a number or ``"auto"``; the key ``""`` serves the methods that are not named.
     batch : int or float
         Rows per iteration.
     effort : float, optional
@@ -93,34 +136,38 @@ class Application:
         Total infeasibility in terms of the families, for people.
     settings : mapping
         Sizes and further settings, for the record.
+    rounding : callable, optional
+        From W to a solution of the combinatorial problem behind the relaxation.
     """
 
     name: str
     preset: str
     problem: Problem
     start: Array
-    beta0: Mapping[str, float]
+    beta0: Mapping[str, float | str]
     batch: Batch
     effort: float | None = None
     metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
     formula: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rounding: Callable[[Array], Rounded] | None = None
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
         return replace(self, problem=self.problem.astype(dtype))
 
     def method(
-        self, slug: str, beta0: float | None = None, batch: Batch | None = None
-    ) -> tuple[Method, float | None, Batch | None]:
+        self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
+    ) -> tuple[Method, float | str | None, Batch | str | None]:
         """The method of that name with this application's settings, and the β0 and batch in use."""
         slug = slug.replace("_", "-")
         if slug not in METHODS:
             raise ProblemError(f"method is {slug!r}: choose one of {', '.join(METHODS)}")
-        entry, options = METHODS[slug], {}
+        entry = METHODS[slug]
+        options: dict[str, Any] = {}
         if entry.smoothed:
             options["beta0"] = self.beta0.get(slug, self.beta0[""]) if beta0 is None else beta0
-        if entry.batched:
+        if entry.batched and not (batch is None and slug == "sag-cgal"):  # it chooses by itself
             options["batch"] = self.batch if batch is None else batch
         method = entry(**options)
         if self.effort is not None:
@@ -128,11 +175,27 @@ class Application:
         return method, options.get("beta0"), options.get("batch")
 
     def run(
-        self, slug: str, beta0: float | None = None, batch: Batch | None = None, **limits: Any
+        self,
+        slug: str = "sag-cgal",
+        beta0: float | str | None = None,
+        batch: Batch | None = None,
+        **limits: Any,
     ) -> Run:
-        """Solve with the method of that name; `limits` go to `condgrad.solve`."""
+        """Solve with the method of that name; `limits` go to `condgrad.solve`.
+
+        Where a gap is asked for, rounded solutions are offered to the run as points.
+        """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
-        result = solve(self.problem, method, start=self.start, metrics=self.metrics, **limits)
+        rounder = None if self.rounding is None else Rounder(self.rounding)
+        result = solve(
+            self.problem,
+            method,
+            start=self.start,
+            metrics=self.metrics,
+            **{"propose": rounder, **limits},
+        )
+        if rounder is not None:
+            rounder(result.W)
         return Run(
             self.name,
             self.preset,
@@ -142,6 +205,7 @@ class Application:
             result,
             self.formula,
             self.settings,
+            None if rounder is None else rounder.best,
         )
 
 

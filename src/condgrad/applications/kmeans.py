@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,27 @@ import numpy as np
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
+    Rounded,
     check_preset,
     top_rank_one,
 )
-from condgrad.domains import Spectrahedron
+from condgrad.applications.clustering import clustering_matrix, round_clusters
+from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
+PAPER_BETA0: dict[str, float | str] = {
+    "": 10.0,
+    "h-sag-v2": 7.0,
+    "h-1sfw": 0.05,
+    "h-spider-fw": 6.0,
+    "most-fw-plus": 6.0,
+}
 
-def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
+
+def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     r"""The semidefinite relaxation of k-means.
 
     .. math:: \min ⟨C, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W = k,\; W1 = 1,\; W ≥ 0
@@ -32,8 +43,10 @@ def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
         C, the n × n squared Euclidean distances.
     k : int
         Number of clusters, 1 ≤ k ≤ n.
-    preset : {"paper", "published"}
-        Weight 1 on every row, or n on the non-negativity and a fixed oracle effort.
+    preset : {"auto", "paper", "published"}
+        ``auto``: W1 = 1 is asked of the domain, W = 11ᵀ/n + W' with W'1 = 0, so that only W ≥ 0
+        remains as a constraint, and β0 is found by the library. ``paper``: weight 1 on every row.
+        ``published``: weight n on the non-negativity and a fixed oracle effort.
 
     References
     ----------
@@ -46,6 +59,9 @@ def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
     n = C.shape[0]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
+    rounding = partial(_rounded, np.asarray(distances, dtype=np.float64), int(k))
+    if preset == "auto" and k > 1:
+        return _reduced(C, int(k), rounding)
     problem = Problem(
         Spectrahedron(n, trace=k, equality=True),
         [
@@ -65,9 +81,39 @@ def kmeans(distances: Any, k: int, preset: str = "paper") -> Application:
         preset=preset,
         problem=problem,
         start=top_rank_one(np.asarray(distances, dtype=np.float64), k),
-        beta0={"": 10.0, "h-sag-v2": 7.0, "h-1sfw": 0.05, "h-spider-fw": 6.0, "most-fw-plus": 6.0},
+        beta0={"": "auto"} if preset == "auto" else dict(PAPER_BETA0),
         batch=0.05,
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="row sums/√n + non-negativity",
         settings={"points": n, "clusters": int(k)},
+        rounding=rounding,
     )
+
+
+def _reduced(C: Inner, k: int, rounding: Any) -> Application:
+    """The form of preset ``auto``."""
+    n = C.shape[0]
+    domain = PinnedSpectrahedron(np.ones(n), trace=k, values=1.0, equality=True)
+    problem = Problem(
+        domain,
+        [
+            Term(C, Linear(), name="cost"),
+            Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
+        ],
+    )
+    return Application(
+        name="kmeans",
+        preset="auto",
+        problem=problem,
+        start=domain.center(),
+        beta0={"": "auto"},
+        batch=0.05,
+        formula="non-negativity",
+        settings={"points": n, "clusters": k},
+        rounding=rounding,
+    )
+
+
+def _rounded(distances: Any, k: int, W: Any) -> Rounded:
+    found = round_clusters(distances, np.asarray(W, dtype=np.float64), k)
+    return Rounded(found.value, clustering_matrix(found.labels), found)

@@ -27,7 +27,7 @@ def matrix_completion(
     bounds: tuple[float, float] | None = None,
     l1: float | None = None,
     test: tuple[Any, Any, Any] | None = None,
-    preset: str = "paper",
+    preset: str = "auto",
 ) -> Application:
     r"""Fit a matrix of small nuclear norm to observed entries.
 
@@ -50,8 +50,8 @@ def matrix_completion(
         λ > 0.
     test : (rows, cols, values), optional
         Entries held out, for the metric ``test_rmse``.
-    preset : {"paper", "published"}
-        The two agree here.
+    preset : {"auto", "paper", "published"}
+        ``auto``: β0 is found by the library. The other two agree here.
 
     References
     ----------
@@ -88,7 +88,7 @@ def matrix_completion(
         preset=preset,
         problem=Problem(NuclearBall(shape, radius), terms),
         start=np.zeros(shape),
-        beta0={"": 10.0},
+        beta0={"": "auto" if preset == "auto" else 10.0},
         batch=min(1000, target.size),
         metrics=metrics,
         formula="box" if bounds is not None else "",

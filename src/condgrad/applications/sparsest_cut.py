@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
+    Rounded,
     check_preset,
     top_rank_one,
 )
-from condgrad.domains import Spectrahedron
-from condgrad.errors import ProblemError
+from condgrad.applications.graphs import laplacian
+from condgrad.applications.rounding import cut_matrix, round_cut
+from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.functions import AtMost, Equal, Linear
 from condgrad.maps import Inner, Triangles
-from condgrad.maps.inner import asymmetry
 from condgrad.problem import Problem, Term
 
 
-def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
+def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
     r"""The semidefinite relaxation of uniform sparsest cut.
 
     .. math:: \min ⟨L, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W ≤ n,
               \; n\,\mathrm{Tr}\,W - 1^\top W 1 = n^2/2, \; W_{ij} + W_{jk} - W_{ik} - W_{jj} ≤ 0
+
+    Neither the objective nor the constraints see W1, so with preset ``auto`` W1 = 0 is asked of the
+    domain, where the equality says Tr W = n/2 and only the triangles remain as constraints.
 
     A cut (S, S̄) is a feasible point of value n² w(S, S̄)/(2|S||S̄|). Total infeasibility is
     |equality| + √(2 Σ violation²), as in the paper's figures.
@@ -34,10 +38,11 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
     ----------
     adjacency : array or SciPy sparse matrix
         Symmetric, non-negative weights, at least 3 vertices; the diagonal is ignored.
-    preset : {"paper", "published"}
-        ``paper``: weight 1 on every constraint of the text, which states the triangle inequality
-        for all ordered i, j, k and so each of our rows twice: weight 2 on those. ``published``:
-        weight n on the equality, 1 on the triangles, and a fixed oracle effort.
+    preset : {"auto", "paper", "published"}
+        ``auto``: the reduced form above, with β0 and batch found by the library. ``paper``: weight
+        1 on every constraint of the text, which states the triangle inequality for all ordered
+        i, j, k and so each of our rows twice: weight 2 on those. ``published``: weight n on the
+        equality, 1 on the triangles, and a fixed oracle effort.
 
     References
     ----------
@@ -47,6 +52,8 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
     check_preset(preset)
     L = laplacian(adjacency)
     n = L.shape[0]
+    if preset == "auto":
+        return _reduced(adjacency, L)
     spread = n * np.eye(n) - np.ones((n, n))
     problem = Problem(
         Spectrahedron(n, trace=n),
@@ -77,19 +84,35 @@ def sparsest_cut(adjacency: Any, preset: str = "paper") -> Application:
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="spread + √2 · triangles",
         settings={"vertices": n},
+        rounding=partial(_rounded, adjacency),
     )
 
 
-def laplacian(adjacency: Any) -> Any:
-    """D − A of a checked adjacency matrix, sparse."""
-    A = sp.csr_array(adjacency).astype(np.float64)
-    if A.shape[0] != A.shape[1] or A.shape[0] < 3:
-        raise ProblemError(
-            f"adjacency has shape {A.shape}: it must be square, with at least 3 vertices"
-        )
-    if not np.isfinite(A.data).all() or (A.data < 0).any():
-        raise ProblemError("adjacency has a negative or infinite weight: weights must be >= 0")
-    if objection := asymmetry("adjacency", A):
-        raise ProblemError(objection)
-    A = sp.csr_array(A - sp.diags_array(A.diagonal()))
-    return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)
+def _reduced(adjacency: Any, L: Any) -> Application:
+    """The form of preset ``auto``."""
+    n = L.shape[0]
+    domain = PinnedSpectrahedron(np.ones(n), trace=n / 2, equality=True)
+    problem = Problem(
+        domain,
+        [
+            Term(Inner(L), Linear(), name="cost"),
+            Term(Triangles(n), AtMost(0.0), name="triangles"),
+        ],
+        infeasibility_weights={"triangles": np.sqrt(2)},
+    )
+    return Application(
+        name="sparsest-cut",
+        preset="auto",
+        problem=problem,
+        start=domain.center(),
+        beta0={"": "auto"},
+        batch=0.05,
+        formula="√2 · triangles",
+        settings={"vertices": n},
+        rounding=partial(_rounded, adjacency),
+    )
+
+
+def _rounded(adjacency: Any, W: Any) -> Rounded:
+    cut = round_cut(adjacency, np.asarray(W, dtype=np.float64))
+    return Rounded(cut.value, cut_matrix(cut.side), cut)

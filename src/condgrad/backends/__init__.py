@@ -9,6 +9,8 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `axpy`, `axpy_at`            out += weight·y, out[index] += weight·y, without a temporary
 `interval_slope`             slopes of a box or a distance, written where they belong,
 `absolute_slope`             one pass
+`interval_dual`              slopes at z + βy and the multipliers' step towards them
+`triangle_dual`              the same for a range of triangle rows, G kept up to date
 `table_swap`                 overwrite table rows one after the other, return what changed
 `hash_swap`, `hash_grow`     the same for a table that holds only touched rows
 `triangle_gather/scatter`    rows of the triangle map at given ids

@@ -141,6 +141,33 @@ def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
     triangle_scatter(G, np.arange(start, stop), y)
 
 
+def interval_dual(
+    z: Array, lower: float, upper: float, beta: float, theta: float, y: Array, slopes: Array
+) -> None:
+    """γ = x − clip(x, lower/β, upper/β) with x = y + z/β; then y += θ(γ − y), both in place."""
+    x = y + z / beta
+    slopes[:] = x - np.clip(x, lower / beta, upper / beta)
+    y += theta * (slopes - y)
+
+
+def triangle_dual(
+    W: Array,
+    G: Array,
+    y: Array,
+    slopes: Array,
+    start: int,
+    stop: int,
+    lower: float,
+    upper: float,
+    beta: float,
+    theta: float,
+) -> None:
+    """`interval_dual` of the rows start … stop − 1, with G += A*(γ − γ_old)."""
+    z, old, at = triangle_sweep(W, start, stop), slopes[start:stop].copy(), slice(start, stop)
+    interval_dual(z, lower, upper, beta, theta, y[at], slopes[at])
+    triangle_add(G, start, stop, slopes[at] - old)
+
+
 def _csr_positions(indptr: Array, ids: Array) -> tuple[Array, Array]:
     """Positions in `data` of the drawn rows, and which drawn row each belongs to."""
     length = indptr[ids + 1] - indptr[ids]

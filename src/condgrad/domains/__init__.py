@@ -2,7 +2,12 @@
 
 from condgrad.domains._base import Domain
 from condgrad.domains.product import Product
-from condgrad.domains.spectral import BlockSpectrahedron, NuclearBall, Spectrahedron
+from condgrad.domains.spectral import (
+    BlockSpectrahedron,
+    NuclearBall,
+    PinnedSpectrahedron,
+    Spectrahedron,
+)
 from condgrad.domains.vector import Box, L1Ball, L2Ball, LinfBall, Oracle, Simplex
 
 __all__ = [
@@ -14,6 +19,7 @@ __all__ = [
     "LinfBall",
     "NuclearBall",
     "Oracle",
+    "PinnedSpectrahedron",
     "Product",
     "Simplex",
     "Spectrahedron",

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Minimum(NamedTuple):
+    """A number that min ⟨v, s⟩ over a domain does not fall below, and how that is known."""
+
+    value: float
+    kind: str
+    """``exact``: a formula; ``exact-eigenvalue``, ``exact-singular-value``: all of them by LAPACK;
+    ``probabilistic``: Lanczos from a random start; ``oracle``: the user's oracle is believed. All
+    but the last two hold up to rounding, for which `value` has been lowered."""
+    failure: float = 0.0
+    """Probability that `value` is too large."""
+
+
+KINDS = ("exact", "exact-singular-value", "exact-eigenvalue", "probabilistic", "oracle")
+"""From the strongest to the weakest; a sum of bounds is of the weakest kind among them."""
 
 
 class Domain(ABC):
@@ -51,6 +69,13 @@ class Domain(ABC):
     @abstractmethod
     def center(self) -> Array:
         """A point of the set to start from when the user names none."""
+
+    def minimum(self, v: Array) -> Minimum:
+        """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be."""
+        v = np.asarray(v, dtype=np.float64)
+        s = self.lmo(v).dense()
+        rounding = (v.size + 10) * EPS * float(np.vdot(np.abs(v), np.abs(s)))
+        return Minimum(float(np.vdot(v, s)) - rounding, "exact")
 
     def support(self, v: Array) -> float:
         """max ⟨v, s⟩ over the set."""

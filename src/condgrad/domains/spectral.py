@@ -9,11 +9,11 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import ops
-from condgrad.domains._base import Domain, radius_of
-from condgrad.domains.eigen import lowest_eigpair, top_singular_pair
+from condgrad.domains._base import EPS, Domain, Minimum, radius_of
+from condgrad.domains.eigen import lowest_bound, lowest_eigpair, top_singular_pair
 from condgrad.errors import ProblemError
-from condgrad.maps._base import dimension, sides
-from condgrad.points.atoms import Atom, RankOne, Zero
+from condgrad.maps._base import dimension, numbers, sides
+from condgrad.points.atoms import Atom, Moved, RankOne, Zero
 
 
 class BlockSpectrahedron(Domain):
@@ -69,6 +69,19 @@ class BlockSpectrahedron(Domain):
         side = 0 if whole else self.shape[0]
         return RankOne(self.trace, best.vector, best.vector, products, at, side)
 
+    def minimum(self, v: Array) -> Minimum:
+        start, values, failure = 0, [], 0.0
+        for b in self.blocks:
+            V = np.array(v[start : start + b, start : start + b], np.float64, order="C")
+            ops.symmetrise(V)
+            value, chance = lowest_bound(V)
+            values.append(value)
+            failure += chance
+            start += b
+        lowest = min(values) if self.equality else min(0.0, *values)
+        kind = "exact-eigenvalue" if failure == 0 else "probabilistic"
+        return Minimum(_down(self.trace * lowest), kind, failure)
+
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
         total = float(np.trace(W))
@@ -116,6 +129,131 @@ class Spectrahedron(BlockSpectrahedron):
         super().__init__([dimension("n", n)], trace, equality)
 
 
+class PinnedSpectrahedron(Domain):
+    r"""{W ⪰ 0, W q_i = μ_i q_i, Tr W = τ}, or Tr W ≤ τ: a spectrahedron with known eigenpairs.
+
+    .. math:: W = \sum_i μ_i q_i q_i^\top + W', \qquad W' ⪰ 0,\; W' q_i = 0,
+              \; \mathrm{Tr}\, W' = τ - \sum_i μ_i
+
+    The equalities hold at every point, so they need no multipliers. With q = 1 and μ = 0 it serves
+    problems that do not see W1 (graph Laplacians); with μ = 1 it makes the rows sum to 1. The
+    oracle is that of a spectrahedron on the complement of the q_i, which are projected out of the
+    direction.
+
+    Parameters
+    ----------
+    vectors : array
+        The q_i as columns, n × r with r < n, or one vector of length n; linearly independent. They
+        are made orthonormal, which needs equal μ_i where they are not orthogonal.
+    trace : float
+        τ > Σ μ_i.
+    values : float or array, default 0
+        The μ_i ≥ 0.
+    equality : bool, default False
+        Tr W = τ instead of Tr W ≤ τ.
+
+    Examples
+    --------
+    >>> domain = PinnedSpectrahedron(np.ones(3), trace=2.0, values=1.0, equality=True)
+    >>> domain.center().sum(axis=1)
+    array([1., 1., 1.])
+    """
+
+    symmetric: ClassVar[bool] = True
+
+    def __init__(
+        self, vectors: Any, trace: float, values: Any = 0.0, equality: bool = False
+    ) -> None:
+        given = numbers("vectors", vectors)
+        Q = given[:, None] if given.ndim == 1 else given
+        if Q.ndim != 2 or not 0 < Q.shape[1] < Q.shape[0]:
+            raise ProblemError(
+                f"vectors has shape {given.shape}: give fewer columns than rows, at least one"
+            )
+        n, r = Q.shape
+        mu = numbers("values", values)
+        mu = np.full(r, mu) if mu.ndim == 0 else mu
+        if mu.shape != (r,) or (mu < 0).any():
+            raise ProblemError(f"values must be one number or {r} of them, none negative")
+        unit = Q / np.maximum(np.linalg.norm(Q, axis=0), 1e-300)
+        basis, triangle = np.linalg.qr(unit)
+        if np.abs(np.diag(triangle)).min() < 1e-10:
+            raise ProblemError("vectors are linearly dependent: leave out the redundant ones")
+        coupled = np.abs(np.tril(unit.T @ unit, -1)) > 1e-10
+        if np.any(coupled & (mu[:, None] != mu[None, :])):
+            raise ProblemError(
+                "vectors with different values are not orthogonal: eigenvectors of a symmetric "
+                "matrix must be"
+            )
+        rest = radius_of("trace", trace) - float(mu.sum())
+        if rest <= 0:
+            raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
+        self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
+        self.values, self._basis = mu, basis
+        self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
+        several = n - r > 1
+        self.diameter = rest * (np.sqrt(2) if several else float(not equality))
+
+    def _reduced(self, v: Array) -> Array:
+        """The symmetric part of v with the basis projected out and moved to the top."""
+        V = np.array(v, order="C")
+        ops.symmetrise(V)
+        Q = self._basis.astype(V.dtype, copy=False)
+        X = V @ Q
+        V -= X @ Q.T
+        V -= Q @ (X.T - (Q.T @ X) @ Q.T)
+        top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
+        V += (V.dtype.type(top) * Q) @ Q.T
+        return V
+
+    def lmo(
+        self,
+        v: Array,
+        *,
+        effort: float | None = None,
+        hint: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Atom:
+        V = self._reduced(v)
+        pair = lowest_eigpair(V, effort=effort, hint=hint, rng=rng)
+        u, Q = pair.vector, self._basis.astype(V.dtype, copy=False)
+        u = u - Q @ (Q.T @ u)
+        u = u / np.linalg.norm(u)
+        atom: Atom = RankOne(self._rest, u, u, pair.products)
+        if pair.value >= 0 and not self.equality:
+            atom = Zero(self.shape, pair.products)
+        return atom if self._offset is None else Moved(atom, self._offset)
+
+    def minimum(self, v: Array) -> Minimum:
+        v = np.asarray(v, dtype=np.float64)
+        value, failure = lowest_bound(self._reduced(v))
+        value -= 20 * EPS * float(np.linalg.norm(v))  # rounding of the projection
+        if not self.equality:
+            value = min(0.0, value)
+        total = self._rest * value
+        if self._offset is not None:
+            size = float(np.vdot(np.abs(v), np.abs(self._offset)))
+            total += float(np.vdot(v, self._offset)) - (v.shape[0] + 10) * EPS * size
+        return Minimum(_down(total), "probabilistic" if failure else "exact-eigenvalue", failure)
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        slack = tol * self.trace
+        inner = W if self._offset is None else W - self._offset
+        total = float(np.trace(inner))
+        if not np.allclose(W, W.T, atol=slack, rtol=0) or total > self._rest + slack:
+            return False
+        if self.equality and total < self._rest - slack:
+            return False
+        pinned = np.abs(inner @ self._basis).max() <= slack
+        return bool(pinned and np.linalg.eigvalsh(inner)[0] >= -slack)
+
+    def center(self) -> Array:
+        n, r = self._basis.shape
+        share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
+        W: Array = share * (np.eye(n) - self._basis @ self._basis.T)
+        return W if self._offset is None else W + self._offset
+
+
 class NuclearBall(Domain):
     r"""{W : ‖W‖_* ≤ r}, the sum of the singular values bounded.
 
@@ -149,3 +287,18 @@ class NuclearBall(Domain):
 
     def center(self) -> Array:
         return np.zeros(self.shape)
+
+    def minimum(self, v: Array) -> Minimum:
+        V = np.asarray(v, dtype=np.float64)
+        V = V if V.shape[0] >= V.shape[1] else V.T
+        gram = V.T @ V
+        value, failure = lowest_bound(-gram)
+        rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
+        top = np.sqrt(max(0.0, -value + rounding))
+        kind = "exact-singular-value" if failure == 0 else "probabilistic"
+        return Minimum(_down(-self.radius * float(top)), kind, failure)
+
+
+def _down(value: float) -> float:
+    """A few roundings lower."""
+    return value - 8 * EPS * abs(value)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.domains._base import Domain, radius_of
+from condgrad.domains._base import Domain, Minimum, radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions._base import row_data
 from condgrad.maps._base import dimension
@@ -207,6 +207,9 @@ class Oracle(Domain):
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         return Full(self._answer(v))
+
+    def minimum(self, v: Array) -> Minimum:
+        return super().minimum(v)._replace(kind="oracle")
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return self._contains is None or bool(self._contains(W, tol))

@@ -163,7 +163,7 @@ FIG1_RADIUS = Figure(
     title="Matrix completion with box constraints along a path of radii",
     instances=tuple(
         Instance(f"radius{r}", partial(completion, "movielens-100k", radius=r), at=r)
-        for r in (4500, 4700, 5000, 5500, 6000, 7000)
+        for r in (4500, 4700, 5000, 5500, 6000, 7000, 8000, 10000)
     ),
     embedded=tuple(
         Instance(f"radius{r}", partial(completion, "embedded/ratings", radius=r), at=r)

@@ -95,7 +95,8 @@ def run_job(job: Job, folder: Path) -> None:
     """Run one job and store it; a half-written file never bears the final name."""
     _, instance = instance_of(job)
     application = instance.build(job.preset).astype(job.dtype)
-    run = application.run(job.method, job.beta0, **{job.unit: job.length}, seed=job.seed)
+    limits = {job.unit: job.length, "seed": job.seed, "certify": False}
+    run = application.run(job.method, job.beta0, **limits)
     trace = run.result.trace
     about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}
     target = folder / f"{job.key}.npz"

@@ -54,6 +54,8 @@ class Function(ABC):
     smooth: ClassVar[bool]
     separable: ClassVar[bool] = True
     indicator: ClassVar[bool] = False
+    cone: bool = False
+    """Whether it is the indicator of a cone, so that h* is 0 wherever it is finite."""
     size: int | None = None
     """Number of rows, where per-row data fixes it."""
 
@@ -68,6 +70,17 @@ class Function(ABC):
     @abstractmethod
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""h*(y) = sup_z ⟨y, z⟩ − h(z), summed over the rows given; infinite outside dom h*."""
+
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        """The point of dom h* that y means: y itself up to rounding where it is a slope.
+
+        A certificate stands on it, so what rounding pushed out of the domain is put back.
+        """
+        return y
+
+    def data_norm(self, size: int) -> float:
+        """‖b‖₂ of the finite data of `size` rows, the yardstick of relative infeasibility."""
+        return 0.0
 
     @abstractmethod
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:

@@ -35,6 +35,9 @@ class L2Ball(Indicator):
             z if norm <= self.radius else (self.center + r * (self.radius / norm)).astype(z.dtype)
         )
 
+    def data_norm(self, size: int) -> float:
+        return float(np.linalg.norm(np.broadcast_to(self.center, size))) + self.radius
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(self.center * y)) + self.radius * float(np.linalg.norm(y))
 
@@ -65,6 +68,10 @@ class L2Norm(Lipschitz):
         norm = float(np.linalg.norm(r))
         return (r * (self.scale / max(norm, beta * self.scale))).astype(z.dtype, copy=False)
 
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        norm = float(np.linalg.norm(y))
+        return y if norm <= self.scale else y * (self.scale / norm)
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         inside = float(np.linalg.norm(y)) <= self.scale * (1 + rounding(y))
         return float(np.sum(self.center * y)) if inside else np.inf
@@ -84,6 +91,11 @@ class SecondOrder(Indicator):
         out = np.empty_like(z)
         out[0] = 0.5 * (t + norm)
         out[1:] = z[1:] * (0.5 * (t + norm) / norm)
+        return out
+
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        out = y.copy()
+        out[0] = min(float(y[0]), -float(np.linalg.norm(y[1:])))
         return out
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
@@ -109,6 +121,9 @@ class Simplex(Indicator):
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """Projection by sorting (Held, Wolfe, Crowder 1974)."""
         return project_simplex(z, self.total)
+
+    def data_norm(self, size: int) -> float:
+        return self.total
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         return self.total * float(np.max(y))

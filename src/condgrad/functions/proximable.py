@@ -31,6 +31,8 @@ class Interval(Indicator):
         self.lower = row_data("lower", lower, finite=False)
         self.upper = row_data("upper", upper, finite=False)
         self._fix_size(self.lower, self.upper)
+        scalars = isinstance(self.lower, float) and isinstance(self.upper, float)
+        self.cone = scalars and self.lower in (0.0, -np.inf) and self.upper in (0.0, np.inf)
         if np.any(np.asarray(self.lower) > self.upper):
             raise ProblemError("lower exceeds upper in some row: the interval is empty, swap them")
         if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
@@ -46,12 +48,33 @@ class Interval(Indicator):
         else:
             out[:] = self.slope(z, beta, at)
 
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        """No multiplier for a side that is infinite."""
+        if isinstance(self.lower, float) and isinstance(self.upper, float):
+            y = np.maximum(y, 0.0) if np.isneginf(self.lower) else y
+            return np.minimum(y, 0.0) if np.isposinf(self.upper) else y
+        low = np.where(np.isneginf(pick(self.lower, at)), 0.0, -np.inf)
+        high = np.where(np.isposinf(pick(self.upper, at)), 0.0, np.inf)
+        return np.clip(y, low, high)
+
+    def data_norm(self, size: int) -> float:
+        sides = (np.broadcast_to(b, size) for b in (self.lower, self.upper))
+        return max(float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0))) for b in sides)
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""
-        up, down = np.maximum(y, 0.0), np.maximum(-y, 0.0)
+        if isinstance(self.lower, float) and isinstance(self.upper, float):
+            if self.cone:
+                low, high = self.lower == 0, self.upper == 0
+                inside = (high or not np.any(y > 0)) and (low or not np.any(y < 0))
+                return 0.0 if inside else np.inf
+            up = float(np.sum(np.maximum(y, 0.0), dtype=np.float64))
+            down = float(np.sum(np.maximum(-y, 0.0), dtype=np.float64))
+            return (up * self.upper if up > 0 else 0.0) - (down * self.lower if down > 0 else 0.0)
+        above, below = np.maximum(y, 0.0), np.maximum(-y, 0.0)
         with np.errstate(invalid="ignore"):  # 0 · inf, which counts as 0
-            total = np.where(up > 0, up * pick(self.upper, at), 0.0) - np.where(
-                down > 0, down * pick(self.lower, at), 0.0
+            total = np.where(above > 0, above * pick(self.upper, at), 0.0) - np.where(
+                below > 0, below * pick(self.lower, at), 0.0
             )
         return float(np.sum(total, dtype=np.float64))
 
@@ -125,6 +148,9 @@ class Absolute(Lipschitz):
         else:
             out[:] = self.slope(z, beta, at)
 
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        return np.clip(y, -self.scale, self.scale)
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         if np.any(np.abs(y) > self.scale * (1 + rounding(y))):
             return np.inf
@@ -165,6 +191,10 @@ class Hinge(Lipschitz):
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         t = pick(self.labels, at)
         return (-t * np.clip((1 - t * z) / beta, 0.0, 1.0)).astype(z.dtype, copy=False)
+
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        t = pick(self.labels, at)
+        return t * np.clip(t * y, -1.0, 0.0)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = pick(self.labels, at) * y

@@ -41,6 +41,10 @@ class Linear(Smooth):
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         return (z - beta * pick(self.c, at)).astype(z.dtype, copy=False)
 
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        """C, the only point of the domain."""
+        return np.full_like(y, pick(self.c, at))
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         c = pick(self.c, at)
         return 0.0 if np.all(np.abs(y - c) <= rounding(y) * (1 + np.abs(c))) else np.inf
@@ -114,6 +118,10 @@ class Logistic(Smooth):
                 break
         return (t * v).astype(z.dtype, copy=False)
 
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        t = pick(self.labels, at)
+        return -t * np.clip(-t * y, 0.0, 1.0)
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         p = -pick(self.labels, at) * y
         if np.any(p < -rounding(y)) or np.any(p > 1 + rounding(y)):
@@ -152,6 +160,9 @@ class Huber(Smooth):
         r = z - pick(self.target, at)
         u = z - beta * np.clip(r / (1 + beta), -self.delta, self.delta)
         return u.astype(z.dtype, copy=False)
+
+    def into_dual(self, y: Array, at: Rows = ALL) -> Array:
+        return np.clip(y, -self.delta, self.delta)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         if np.any(np.abs(y) > self.delta * (1 + rounding(y))):

@@ -55,6 +55,38 @@ class LinearMap(ABC):
         """
         self.scatter(G, at, function.slope(z, beta, at))
 
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        at: slice,
+        function: Any,
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        """Renew slopes γ and multipliers y of the rows `at`, and G = A*γ with them, in place.
+
+        γ ← h'_β(z + βy), then y ← y + θ(γ − y); `y` and `slopes` hold all rows.
+        """
+        new = self.renewed(W, at, function, y, beta).astype(slopes.dtype, copy=False)
+        self.scatter(G, at, np.subtract(new, slopes[at], dtype=G.dtype))
+        slopes[at] = new
+        y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
+
+    def renewed(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> Array:
+        """h'_β(z + βy) of the rows `at`."""
+        z = self.rows(W, at)
+        shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
+        slopes: Array = function.slope(shifted, beta, at)
+        return slopes
+
+    @property
+    def block(self) -> int:
+        """Rows that lie side by side in memory, the natural unit to draw; 1 where there is none."""
+        return 1
+
     def require_symmetric(self) -> None:
         """Refuse rows that are no symmetric matrices; asked for where the domain is symmetric.
 
@@ -116,6 +148,25 @@ class RowStorage(LinearMap):
             function.slope_into(z, beta, at, G[at])
         else:
             G[at] = function.slope(z, beta, at)
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        at: slice,
+        function: Any,
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
+        low, high = getattr(function, "lower", None), getattr(function, "upper", None)
+        if isinstance(low, float) and isinstance(high, float):
+            ops.interval_dual(self.rows(W, at), low, high, beta, theta, y[at], G[at])
+        else:
+            G[at] = self.renewed(W, at, function, y, beta)
+            y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
 
 
 def ids_of(at: Rows, size: int) -> Array:

@@ -44,6 +44,11 @@ class AllEntries(RowStorage):
         else:  # a reshaped copy would swallow the sum
             out += weight * G.reshape(self.shape)
 
+    @property
+    def block(self) -> int:
+        """A row of W."""
+        return self.shape[-1] if len(self.shape) == 2 else 1
+
     def norm(self, symmetric: bool = False) -> float:
         return 1.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from condgrad._types import ALL, Array, Rows, span
@@ -63,6 +65,30 @@ class Triangles(LinearMap):
             ops.triangle_add(square, *span(at, self.size), y)
         else:
             ops.triangle_scatter(square, at, y)
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        at: slice,
+        function: Any,
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        low, high = getattr(function, "lower", None), getattr(function, "upper", None)
+        if isinstance(low, float) and isinstance(high, float):
+            square, start_stop = G.reshape(self.shape), span(at, self.size)
+            W = np.ascontiguousarray(W)
+            ops.triangle_dual(W, square, y, slopes, *start_stop, low, high, beta, theta)
+        else:
+            super().renew(W, G, at, function, y, slopes, beta, theta)
+
+    @property
+    def block(self) -> int:
+        """All rows of one apex."""
+        return (self.shape[0] - 1) * (self.shape[0] - 2) // 2
 
     def norm(self, symmetric: bool = False) -> float:
         r"""√(n(n − 1)/2) over symmetric W.

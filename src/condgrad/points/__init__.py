@@ -1,6 +1,6 @@
 """Iterates and the atoms they are mixed from."""
 
-from condgrad.points.atoms import Atom, Blocks, Coordinate, Full, RankOne, Zero
+from condgrad.points.atoms import Atom, Blocks, Coordinate, Full, Moved, RankOne, Zero
 from condgrad.points.dense import Dense
 
-__all__ = ["Atom", "Blocks", "Coordinate", "Dense", "Full", "RankOne", "Zero"]
+__all__ = ["Atom", "Blocks", "Coordinate", "Dense", "Full", "Moved", "RankOne", "Zero"]

@@ -107,3 +107,18 @@ class Blocks(Atom):
             stop = start + int(np.prod(a.shape))
             a.blend(W[start:stop].reshape(a.shape), eta)
             start = stop
+
+
+@dataclass(eq=False)
+class Moved(Atom):
+    """An atom plus a fixed point."""
+
+    atom: Atom
+    offset: Array
+
+    def __post_init__(self) -> None:
+        self.shape, self.products = self.atom.shape, self.atom.products
+
+    def blend(self, W: Array, eta: float) -> None:
+        self.atom.blend(W, eta)
+        W += eta * self.offset

@@ -1,0 +1,251 @@
+"""From the matrix to a clustering."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.maps._base import numbers
+from condgrad.maps.inner import asymmetry
+
+STARTS = 10
+"""Random starts from the denoised points, and as many from the points themselves."""
+LIMIT = 100
+"""The most steps of Lloyd's method; Hartigan's finishes what is left."""
+SLACK = 1e-12
+"""A step must lower the value by more than this share: less is rounding."""
+
+
+class Clustering(NamedTuple):
+    """A partition of the points, and its value Σ_S (1/|S|) Σ_{i,j∈S} C_ij."""
+
+    labels: Array
+    """Cluster of each point, 0 … k − 1 in the order of their first points."""
+    value: float
+
+
+def clustering_matrix(labels: Array) -> Array:
+    r"""The point of the relaxation that stands for a clustering.
+
+    .. math:: W = \sum_S \frac{1}{|S|} 1_S 1_S^\top
+
+    It is a projection with W1 = 1, W ≥ 0 and Tr W = k, and ⟨C, W⟩ is `clustering_value`.
+
+    Parameters
+    ----------
+    labels : array
+        Cluster of each point; any values that can be compared.
+
+    References
+    ----------
+    .. [1] J. Peng, Y. Wei, SIAM J. Optim. 18(1), 2007.
+
+    Examples
+    --------
+    >>> clustering_matrix(np.array([0, 1, 1]))
+    array([[1. , 0. , 0. ],
+           [0. , 0.5, 0.5],
+           [0. , 0.5, 0.5]])
+    """
+    Z = _members(*_canonical(labels))
+    return np.asarray(Z / Z.sum(axis=0) @ Z.T)
+
+
+def clustering_value(distances: Any, labels: Array) -> float:
+    r"""The objective of the relaxation at a clustering.
+
+    .. math:: \sum_S \frac{1}{|S|} \sum_{i,j ∈ S} C_{ij}
+
+    For squared Euclidean distances this is twice Σ_i ‖x_i − mean of its cluster‖².
+
+    Parameters
+    ----------
+    distances : array
+        C, n × n.
+    labels : array
+        Cluster of each point.
+
+    Examples
+    --------
+    >>> clustering_value(np.square(np.subtract.outer([0.0, 1.0, 5.0], [0.0, 1.0, 5.0])), [0, 0, 1])
+    1.0
+    """
+    C = _distances(distances)
+    labels, k = _canonical(labels)
+    if labels.size != C.shape[0]:
+        raise ProblemError(f"labels names {labels.size} points but distances has {C.shape[0]}")
+    return _value(C, labels, k)
+
+
+def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clustering:
+    r"""The best clustering read off W.
+
+    The solution of the relaxation is a denoiser [1]_: with rows of W as weights, the points
+    :math:`\hat x_i = \sum_j W_{ij} x_j` gather around the centres. Where W1 = 1, their squared
+    distances follow from C alone,
+
+    .. math:: ‖\hat x_i - \hat x_j‖^2 = B_{ii} + B_{jj} - 2 B_{ij}, \qquad B = -\tfrac12 W C W^\top
+
+    (rows of W are clipped to W ≥ 0 and rescaled to sum 1 first). Ten starts are greedy k-means++
+    [2]_ on them, ten more the same on the true distances, for the case that W is poor. From each,
+    Lloyd's method and then moves of single points [3]_ lower the value; the lowest wins.
+
+    Parameters
+    ----------
+    distances : array
+        C, the n × n squared Euclidean distances.
+    W : array
+        Solution of the relaxation; it may be inaccurate.
+    k : int
+        Number of clusters, 1 ≤ k ≤ n; none of them is empty.
+    seed : int, default 0
+        Seed of the random starts; the same seed gives the same clustering.
+
+    References
+    ----------
+    .. [1] D. G. Mixon, S. Villar, R. Ward, "Clustering subgaussian mixtures by semidefinite
+       programming", Information and Inference 6(4), 2017 (arXiv:1602.06612).
+    .. [2] D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007.
+    .. [3] J. A. Hartigan, "Clustering Algorithms", Wiley, 1975.
+
+    Examples
+    --------
+    >>> C = np.square(np.subtract.outer([0.0, 9.0, 1.0, 8.0], [0.0, 9.0, 1.0, 8.0]))
+    >>> found = round_clusters(C, np.full((4, 4), 0.25), 2)
+    >>> found.labels.tolist(), found.value
+    ([0, 1, 0, 1], 2.0)
+    """
+    C, W = _distances(distances), numbers("W", W)
+    n = C.shape[0]
+    if W.shape != C.shape:
+        raise ProblemError(f"W has shape {W.shape}: there are {n} points")
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
+        raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
+    rng = np.random.default_rng(seed)
+    best: Clustering | None = None
+    for metric in (_denoised(C, W), C):
+        for _ in range(STARTS):
+            labels = _hartigan(C, _lloyd(C, _seeded(metric, k, rng), k), k)
+            value = _value(C, labels, k)
+            if best is None or value < best.value:
+                best = Clustering(labels, value)
+    assert best is not None
+    return Clustering(_canonical(best.labels)[0], best.value)
+
+
+def _distances(distances: Any) -> Array:
+    C = numbers("distances", distances)
+    if objection := asymmetry("distances", C):
+        raise ProblemError(objection)
+    return C
+
+
+def _canonical(labels: Any) -> tuple[Array, int]:
+    """Labels 0 … k − 1 in the order of first appearance, and k."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.size == 0:
+        raise ProblemError(f"labels has shape {labels.shape}: it must hold one label per point")
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse], first.size
+
+
+def _members(labels: Array, k: int) -> Array:
+    """Indicators of the clusters, one per column."""
+    return np.asarray(labels[:, None] == np.arange(k), dtype=np.float64)
+
+
+def _value(C: Array, labels: Array, k: int) -> float:
+    Z = _members(labels, k)
+    return float(np.sum(Z * (C @ Z), axis=0) @ (1 / Z.sum(axis=0)))
+
+
+def _denoised(C: Array, W: Array) -> Array:
+    """Squared distances of the points Σ_j W_ij x_j."""
+    W = np.maximum(W, 0)
+    W += (W.sum(axis=1) == 0)[:, None] * np.eye(len(W))
+    W /= W.sum(axis=1, keepdims=True)
+    B = -0.5 * W @ C @ W.T
+    own = np.diag(B)
+    return np.maximum(own[:, None] + own - B - B.T, 0)
+
+
+def _nearest(D: Array) -> Array:
+    """The nearest centre of each point; a centre that gets none takes the farthest point left."""
+    labels = np.argmin(D, axis=1)
+    counts = np.bincount(labels, minlength=D.shape[1])
+    for empty in np.nonzero(counts == 0)[0]:
+        own = np.where(counts[labels] > 1, D[np.arange(len(D)), labels], -np.inf)
+        i = int(np.argmax(own))
+        counts[labels[i]] -= 1
+        counts[empty] += 1
+        labels[i] = empty
+    return labels
+
+
+def _seeded(C: Array, k: int, rng: np.random.Generator) -> Array:
+    """Greedy k-means++: a centre is the best of a few, drawn by distance to those before.
+
+    Where only copies of the centres are left, a centre is repeated, which `_nearest` mends.
+    """
+    n, tries = C.shape[0], 2 + int(np.log(k))
+    centres = [int(rng.integers(n))]
+    nearest = np.maximum(C[centres[0]], 0)
+    for _ in range(k - 1):
+        odds = nearest.cumsum()
+        drawn = np.searchsorted(odds, rng.random(tries) * odds[-1], side="right").clip(max=n - 1)
+        reach = np.minimum(nearest, C[drawn])
+        i = int(np.argmin(reach.sum(axis=1)))
+        centres.append(int(drawn[i]))
+        nearest = np.maximum(reach[i], 0)
+    return _nearest(C[:, centres])
+
+
+def _lloyd(C: Array, labels: Array, k: int) -> Array:
+    """Send points to the nearest mean, while that lowers the value.
+
+    The squared distance of point i to the mean of S is mean_{j∈S} C_ij − ½ mean_{j,l∈S} C_jl.
+    """
+    best, lowest = labels, np.inf
+    for _ in range(LIMIT):
+        Z = _members(labels, k)
+        size = Z.sum(axis=0)
+        means = C @ Z / size
+        spread = np.sum(Z * means, axis=0)
+        if spread.sum() >= lowest * (1 - SLACK):
+            break
+        best, lowest = labels, spread.sum()
+        labels = _nearest(means - 0.5 * spread / size)
+    return best
+
+
+def _hartigan(C: Array, labels: Array, k: int) -> Array:
+    """Move the single point that lowers the value most, until none does.
+
+    With sums T_S = Σ_{i,j∈S} C_ij and t_iS = Σ_{j∈S} C_ij, point i leaves a cluster of T and |S|
+    behind with (T − 2 t_iS + C_ii)/(|S| − 1) and makes one (T + 2 t_iS + C_ii)/(|S| + 1).
+    """
+    labels, points = labels.copy(), np.arange(len(labels))
+    Z = _members(labels, k)
+    sums, size = C @ Z, Z.sum(axis=0)
+    own = np.diag(C)
+    slack = SLACK * float(np.sum(Z * sums, axis=0) @ (1 / size))
+    while True:
+        total = np.bincount(labels, sums[points, labels], k)
+        joined = (total + 2 * sums + own[:, None]) / (size + 1) - total / size
+        here, left = sums[points, labels], size[labels] - 1
+        without = (total[labels] - 2 * here + own) / np.maximum(left, 1)
+        leaving = np.where(left > 0, without - total[labels] / size[labels], np.inf)
+        change = joined + leaving[:, None]
+        change[points, labels] = np.inf
+        i, target = divmod(int(np.argmin(change)), k)
+        if not change[i, target] < -slack:
+            return labels
+        source = labels[i]
+        sums[:, source] -= C[i]
+        sums[:, target] += C[i]
+        size[source] -= 1
+        size[target] += 1
+        labels[i] = target

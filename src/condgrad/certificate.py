@@ -1,0 +1,289 @@
+"""Lower bounds on the optimum, proved by the dual points that estimators keep.
+
+For any y_t in dom h_t* Fenchel's inequality gives
+
+    F* ≥ min_{s in domain} ⟨v, s⟩ − Σ_t ω_t h_t*(y_t),      v = Σ_t ω_t A_t* y_t.
+
+The slope of a Moreau envelope lies in dom h*, and so does every average of slopes: the tables of
+SAG and the multipliers of CGAL are such y. A table changes while the method runs; a bound is
+computed from it afresh, with A*y summed anew and the minimum over the domain proved by the domain
+(`Domain.minimum`), because the oracle's own answer may lie above the minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+from condgrad._types import Array
+from condgrad.domains._base import EPS
+from condgrad.estimators import Estimator, State
+from condgrad.functions import Linear
+from condgrad.problem import Problem, Term
+
+SEARCH = 6
+"""Oracle calls to find how far to move along a direction."""
+LATEST = 10
+"""The average of directions counts about the latest k/10 of them."""
+CARRIES = 0.5
+"""A combination of equality rows counts as the identity where it misses less than this of it."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound on the optimum and how it is known; see `Domain.minimum` for the kinds."""
+
+    value: float = -np.inf
+    kind: str = "none"
+    failure: float = 0.0
+    """Probability that the bound does not hold."""
+    source: str = ""
+    """The dual point it stands on."""
+
+
+class Report(NamedTuple):
+    """What one evaluation of the certificate says about the iterate W."""
+
+    bound: Bound
+    fw_gap: float
+    """⟨v, W⟩ − min ⟨v, s⟩ for the slopes in use: how far the steps lag behind."""
+    slack: dict[str, float]
+    """Per composite term ω |⟨y, z⟩ − h*(y) − h(z)|, h(z) = 0 for a constraint: what its smoothing
+    is still worth in units of the objective."""
+
+
+@dataclass
+class Part:
+    """One term at one dual point."""
+
+    v: Array
+    conjugate: float
+    product: float
+    """ω⟨y, z⟩."""
+    value: float
+    """ω h(z) of a term that is no constraint."""
+
+
+class Certificate:
+    """The best lower bound so far.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem whose optimum is bounded.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.best = Bound()
+        self._shifts: list[tuple[Array, float]] | None = None
+        self._mean, self._mean_conjugate = np.zeros(problem.domain.shape), 0.0
+        self._followed, self._largest = 0, 0.0
+        self._at_zero = sum(_conjugate_of_zero(t) for t in problem.composite)
+
+    def follow(self, k: int, v: Array, states: Sequence[State]) -> None:
+        """Take the direction of iteration k into the average of the latest tenth of them.
+
+        An average of dual points is one. It is known where f is linear and every composite term
+        keeps the conjugate of its slopes; and in float64, where rounding does not count.
+        """
+        total = 0.0
+        for t, s in zip(self.problem.terms, states, strict=True):
+            if any(a is not None and a.dtype != np.float64 for a in (s.G, s.slopes)):
+                return
+            if s.conjugates is not None:
+                total += t.weight * sum(s.conjugates.values())
+            elif not isinstance(t.function, Linear):
+                return
+        share = min(1.0, LATEST / (k + LATEST - 1))
+        self._mean *= 1 - share
+        self._mean += share * v
+        self._mean_conjugate += share * (total - self._mean_conjugate)
+        self._largest = max(self._largest, float(np.linalg.norm(v)), abs(total))
+        self._followed = k
+
+    def evaluate(
+        self,
+        W: Array,
+        estimators: Sequence[Estimator],
+        states: Sequence[State],
+        betas: Sequence[float],
+    ) -> Report:
+        """Bound the optimum by the dual points of the moment; keep the best bound."""
+        W, terms = W.astype(np.float64, copy=False), self.problem.terms
+        kept = [e.duals(s, t) for e, s, t in zip(estimators, states, terms, strict=True)]
+        parts = [
+            part_of(t, W, d.get("slopes"), beta)
+            for t, d, beta in zip(terms, kept, betas, strict=True)
+        ]
+        found, fw_gap = self._bound(parts, "slopes")
+        slack = {
+            t.name: abs(p.product - p.conjugate - p.value)
+            for t, p in zip(terms, parts, strict=True)
+            if not t.function.smooth
+        }
+        if any("multipliers" in d for d in kept):
+            parts = [
+                part_of(t, None, d["multipliers"], 1.0) if "multipliers" in d else p
+                for t, d, p in zip(terms, kept, parts, strict=True)
+            ]
+            other, _ = self._bound(parts, "multipliers")
+            found = _better(found, other)
+        if self._followed:
+            found = _better(found, self._average())
+        failure = self.best.failure + found.failure
+        if found.value > self.best.value:
+            self.best = found
+        if failure:
+            self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)
+        return Report(found, fw_gap, slack)
+
+    def _bound(self, parts: Sequence[Part], source: str) -> tuple[Bound, float]:
+        """The bound of a dual point, repaired, and ⟨v, W⟩ − min ⟨v, s⟩ before the repairs."""
+        domain, terms = self.problem.domain, self.problem.terms
+        smooth = [p for p, t in zip(parts, terms, strict=True) if t.function.smooth]
+        other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
+        base, pull = _sum(smooth, domain.shape), _sum(other, domain.shape)
+        fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
+        rounding = 64 * EPS * (
+            abs(fixed) + sum(abs(p.conjugate) for p in other)
+        ) + 64 * EPS * float(domain.diameter) * sum(float(np.linalg.norm(p.v)) for p in parts)
+        total = sum(p.product for p in parts)
+        if not np.isfinite([rounding, total]).all():  # a slope is NaN or infinite
+            return Bound(), np.inf
+
+        def value(v: Array, conjugate: float, name: str) -> tuple[Bound, float]:
+            low = domain.minimum(v)
+            return Bound(low.value - conjugate - rounding, low.kind, low.failure, name), low.value
+
+        v, conjugate = base + pull, fixed + moving
+        best, low = value(v, conjugate, source)
+        gap = total - low
+        points = [(v, conjugate, source)]
+        t = self._search(base, pull, moving - self._at_zero, 0.0, 1.0) if other else 1.0
+        if t < 1.0:
+            scaled = fixed + t * moving + (1 - t) * self._at_zero  # h* is convex
+            points.append((base + t * pull, scaled, f"{source}, scaled"))
+            best = _better(best, value(*points[1])[0])
+        for direction, b in self._identities():
+            for v, conjugate, name in points:
+                size = abs(low) + abs(conjugate) + float(np.linalg.norm(v))
+                reach = size / max(float(np.linalg.norm(direction)), 1e-300)
+                t = self._search(v, direction, b, -reach, reach)
+                shifted = (v + t * direction, conjugate + t * b, f"{name}, shifted")
+                best = _better(best, value(*shifted)[0])
+        return best, gap
+
+    def _average(self) -> Bound:
+        """The bound of the averaged dual point."""
+        low = self.problem.domain.minimum(self._mean)
+        size = (1 + float(self.problem.domain.diameter)) * self._largest
+        rounding = (64 + self._followed) * EPS * size  # of sums kept up to date by differences
+        return Bound(low.value - self._mean_conjugate - rounding, low.kind, low.failure, "average")
+
+    def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
+        """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
+        rng = np.random.default_rng(0)
+
+        def slope(t: float) -> float:
+            atom = self.problem.domain.lmo(v + t * d, effort=4.0, rng=rng)
+            return float(np.vdot(d, atom.dense())) - c
+
+        if slope(high) >= 0:
+            return high
+        steps = SEARCH if low == 0 else 5 * SEARCH
+        for _ in range(steps):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if slope(middle) >= 0 else (low, middle)
+        return low
+
+    def _identities(self) -> list[tuple[Array, float]]:
+        """(ω A*c, ω h*(c)) of the equality families with A*c near the identity.
+
+        Where Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so moving y along c trades
+        the smallest eigenvalue of v for that number instead of the domain's larger bound.
+        """
+        if self._shifts is None:
+            self._shifts = []
+            if self.problem.domain.symmetric:
+                found = [_identity(t) for t in self.problem.terms if _equality(t)]
+                self._shifts = [f for f in found if f is not None]
+        return self._shifts
+
+
+def _better(a: Bound, b: Bound) -> Bound:
+    """The larger bound; it fails where either does."""
+    best = a if a.value >= b.value else b
+    return Bound(best.value, best.kind, a.failure + b.failure, best.source)
+
+
+def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
+    """One term at the dual point y, or at the slopes of W where none is kept."""
+    G, conjugate, product, value = term.map.zeros(), 0.0, 0.0, 0.0
+    for b in term.blocks():
+        z = None if W is None else term.map.rows(W, b)
+        if y is not None:
+            slopes = y[b].astype(np.float64, copy=False)
+        else:
+            assert z is not None
+            slopes = term.function.slope(z, beta, b)
+        slopes = term.function.into_dual(slopes, b)
+        term.map.scatter(G, b, slopes)
+        conjugate += term.function.conjugate(slopes, b)
+        if z is not None:
+            product += float(np.vdot(slopes, z))
+            value += 0.0 if term.function.indicator else term.function.value(z, b)
+    v = np.zeros(term.map.shape)
+    term.map.add_to(G, term.weight, v)
+    return Part(v, term.weight * conjugate, term.weight * product, term.weight * value)
+
+
+def relative_gap(objective: float, bound: float) -> float:
+    """|objective − bound| / max(|objective|, |bound|), infinite without a bound."""
+    size = max(abs(objective), abs(bound))
+    if not np.isfinite(bound) or not np.isfinite(objective):
+        return np.inf
+    return abs(objective - bound) / size if size > 0 else 0.0
+
+
+def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
+    total = np.zeros(shape)
+    for p in parts:
+        total += p.v
+    return total
+
+
+def _conjugate_of_zero(term: Term) -> float:
+    """ω h*(0) = −ω inf h."""
+    blocks = (term.function.conjugate(np.zeros(b.stop - b.start), b) for b in term.blocks())
+    return term.weight * sum(blocks)
+
+
+def _equality(term: Term) -> bool:
+    low, high = getattr(term.function, "lower", None), getattr(term.function, "upper", None)
+    return low is not None and high is not None and bool(np.array_equal(low, high))
+
+
+def _identity(term: Term) -> tuple[Array, float] | None:
+    """Least squares A*c ≈ I; None where it misses too much."""
+    shape, size = term.map.shape, term.map.size
+    eye = np.eye(shape[0])
+
+    def symmetric(y: Array) -> Array:
+        V = term.map.adjoint(np.asarray(y, np.float64).reshape(-1))
+        return (0.5 * (V + V.T)).reshape(-1)
+
+    def rows(x: Array) -> Array:
+        V = np.asarray(x, np.float64).reshape(shape)
+        return term.map.rows(np.ascontiguousarray(0.5 * (V + V.T)))
+
+    operator = LinearOperator((eye.size, size), matvec=symmetric, rmatvec=rows, dtype=np.float64)
+    c = lsqr(operator, eye.reshape(-1), atol=1e-12, btol=1e-12, iter_lim=100)[0]
+    V = symmetric(c).reshape(shape)
+    if np.linalg.norm(V - eye) > CARRIES * np.linalg.norm(eye):
+        return None
+    return term.weight * V, term.weight * term.function.conjugate(c)

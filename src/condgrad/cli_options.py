@@ -1,0 +1,174 @@
+"""Options that the commands share, and what they do with them."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from condgrad import __version__
+from condgrad.errors import ProblemError
+
+
+class Preset(StrEnum):
+    """Named settings."""
+
+    auto = "auto"
+    paper = "paper"
+    published = "published"
+
+
+class Precision(StrEnum):
+    """Types of numbers."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+
+MethodName = Annotated[
+    str | None,
+    typer.Option(
+        "--method", help="A method, see `condgrad methods`; default sag-cgal, or the preset's."
+    ),
+]
+Beta0 = Annotated[float | None, typer.Option(help="β0; default: the preset's value, or found.")]
+BatchSize = Annotated[
+    str | None,
+    typer.Option("--batch", help="Rows per iteration: a count, or a fraction like 0.05."),
+]
+Epochs = Annotated[float | None, typer.Option(help="Stop after so many passes over g's rows.")]
+Iterations = Annotated[int | None, typer.Option(help="Stop after so many iterations.")]
+Gap = Annotated[
+    float | None,
+    typer.Option(help="Stop at this relative gap to the proven bound; 1e-3 with preset auto."),
+]
+Feasibility = Annotated[
+    float | None, typer.Option(help="… and this relative infeasibility; 1e-3 with a gap.")
+]
+Seconds = Annotated[float | None, typer.Option(help="Stop after so much time.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+PresetName = Annotated[Preset, typer.Option("--preset", help="Whose settings to use.")]
+JsonFile = Annotated[
+    str | None, typer.Option("--json", help="Write the run to this file; - is standard output.")
+]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the convergence to a file.")]
+SaveFile = Annotated[
+    Path | None, typer.Option("--save", help="Write W and the trace to this .npz file.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+def parse_batch(text: str | None) -> int | float | None:
+    """A count (``100``) or a fraction (``0.05``)."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ProblemError(f"--batch is {text!r}: give a count or a fraction") from None
+
+
+def preset_method(preset: Preset, paper: str) -> str:
+    """The method of a preset."""
+    return "sag-cgal" if preset is Preset.auto else paper
+
+
+def goal_of(gap: float | None, feasibility: float | None, preset: Preset) -> dict[str, Any]:
+    """The tolerances asked for; preset auto has its own."""
+    for option, value in {"--gap": gap, "--feasibility": feasibility}.items():
+        if value is not None and not value > 0:
+            raise ProblemError(f"{option} is {value:g}: it must be positive")
+    given = {"gap": gap, "feasibility": feasibility}
+    if preset is Preset.auto and gap is None:
+        given["gap"] = 1e-3
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def limits_of(
+    epochs: float | None, iterations: int | None, seconds: float | None, **default: float
+) -> dict[str, Any]:
+    """The limits given, or the default one where none is."""
+    options = {"--epochs": epochs, "--iterations": iterations, "--seconds": seconds}
+    for option, value in options.items():
+        if value is not None and not value >= 0:
+            raise ProblemError(f"{option} is {value:g}: it must be at least 0")
+    given = {"max_epochs": epochs, "max_iter": iterations, "max_seconds": seconds}
+    return {name: value for name, value in given.items() if value is not None} or default
+
+
+def check_outputs(json_file: str | None, plot: Path | None, save: Path | None = None) -> None:
+    """Refuse output files that cannot be written before a long run, not after it."""
+    for option, path in (("--json", json_file), ("--plot", plot), ("--save", save)):
+        if path is None or str(path) == "-":
+            continue
+        folder = Path(path).resolve().parent
+        if not folder.is_dir() or Path(path).is_dir():
+            raise ProblemError(f"{option} is {str(path)!r}: that is no file in an existing folder")
+    if save is not None and save.suffix != ".npz":
+        raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
+    if plot is not None:
+        from condgrad.plot import pyplot
+
+        known = pyplot().figure().canvas.get_supported_filetypes()
+        pyplot().close("all")
+        if plot.suffix.lstrip(".").lower() not in known:
+            raise ProblemError(f"--plot is {str(plot)!r}: end it in .png, .svg or .pdf")
+
+
+def finish(
+    run: Any,
+    json_file: str | None,
+    plot: Path | None,
+    save: Path | None,
+    quiet: bool,
+    more: dict[str, Any],
+    answer: Callable[[Console], None] | None = None,
+) -> None:
+    """Write and print a run; the exit code says whether it ended as planned."""
+    from condgrad import report
+    from condgrad.result import Status
+
+    if json_file is not None:
+        text = json.dumps(finite({**run.to_json(), **more, "version": __version__}), indent=2)
+        if json_file == "-":
+            sys.stdout.write(text + "\n")
+        else:
+            Path(json_file).write_text(text + "\n")
+    if save is not None:
+        trace = run.result.trace
+        np.savez_compressed(save, W=run.result.W, **{f"trace.{c}": trace[c] for c in trace})
+    if plot is not None:
+        report.draw(run, plot)
+    if not quiet and json_file != "-":
+        console = Console()
+        report.print_run(run, console)
+        if answer is not None:
+            answer(console)
+    codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1}
+    if run.result.status in codes:
+        raise typer.Exit(codes[run.result.status])
+
+
+def as_json(rounded: Any) -> dict[str, Any]:
+    """A cut: its value and the vertices of the smaller side, counted from 1."""
+    cut = rounded.answer
+    return {"value": cut.value, "vertices": (np.nonzero(cut.side)[0] + 1).tolist()}
+
+
+def finite(value: Any) -> Any:
+    """Replace infinite numbers and NaN, which JSON does not have, by null."""
+    if isinstance(value, dict):
+        return {key: finite(v) for key, v in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,24 @@
+"""Estimators of a term's gradient: the parts that methods are composed of.
+
+Every term is differentiable after smoothing, with slopes y_l = h'_l(z_l) or y_l = h'_{β,l}(z_l),
+and its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's cotangent storage. It
+does not care whether the term is a loss or a constraint.
+"""
+
+from condgrad.estimators._base import Estimator, Full, State
+from condgrad.estimators.multipliers import Augmented, SagAugmented
+from condgrad.estimators.recursive import Momentum, Recursive, Spider, Storm
+from condgrad.estimators.sag import SAG
+
+__all__ = [
+    "SAG",
+    "Augmented",
+    "Estimator",
+    "Full",
+    "Momentum",
+    "Recursive",
+    "SagAugmented",
+    "Spider",
+    "State",
+    "Storm",
+]

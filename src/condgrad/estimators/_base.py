@@ -1,0 +1,124 @@
+"""What an estimator must offer, and the exact gradient."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from condgrad._types import Array, Params, Rows
+from condgrad.errors import ProblemError
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term
+from condgrad.sampling import Blocks, Sampler, batch_size
+from condgrad.tables import DenseTable, Table
+
+
+@dataclass
+class State:
+    """What an estimator remembers of one term."""
+
+    G: Array
+    """Cotangent: the estimate of A*y, up to `gain`."""
+    gain: float = 1.0
+    """Factor on G."""
+    rows: int = 0
+    """Rows evaluated so far, at either point."""
+    sampler: Sampler | None = None
+    table: Table | None = None
+    y: Array | None = None
+    """Multipliers (Augmented, SagAugmented)."""
+    slopes: Array | None = None
+    """Slope of every row (SagAugmented)."""
+    blocks: Blocks | None = None
+    conjugates: dict[int, float] | None = None
+    """h*(slopes) of every block drawn so far, by its first row (SagAugmented)."""
+    reach: float = 0.0
+    """D_W ‖A‖ (Augmented)."""
+
+
+class Estimator(ABC):
+    """A rule that follows the gradient of one term."""
+
+    needs_previous: ClassVar[bool] = False
+    """Whether it evaluates rows at W_{k−1} too."""
+    samples: ClassVar[bool] = False
+    """Whether it draws rows, which needs a separable function."""
+    needs_rho: ClassVar[bool] = False
+    """Whether it stands still with a schedule that has ρ = 0."""
+    by_row: ClassVar[bool] = False
+    """Whether it keeps a slope for every row, so that `error` is known."""
+
+    def init(self, term: Term, problem: Problem) -> State:
+        """State before the first iteration: the estimate is 0."""
+        sampler = Sampler(term.map.size, getattr(self, "replace", False)) if self.samples else None
+        return State(term.map.zeros(problem.dtype), sampler=sampler)
+
+    @abstractmethod
+    def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        """Bring the estimate to iteration p.k, in place."""
+
+    def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
+        """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
+        return float("nan")
+
+    def duals(self, s: State, term: Term) -> dict[str, Array]:
+        """Points of dom h* that it keeps row by row, by name; their gain is 1."""
+        return {}
+
+    def objection(self, term: Term) -> str | None:
+        """A sentence that says why this estimator cannot serve the term, or None."""
+        if self.samples and not term.function.separable:
+            return (
+                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
+                "not separable: take the term in full with "
+                f"method.override({{{term.name!r}: Full()}})"
+            )
+        if self.samples and hasattr(self, "batch"):
+            try:
+                batch_size(self.batch, term.map.size, term.name)
+            except ProblemError as error:
+                return f"cannot draw its rows: {error}"
+        return None
+
+
+@dataclass(frozen=True)
+class Full(Estimator):
+    """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
+
+    by_row: ClassVar[bool] = True
+
+    def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        full_pass(s, term, W, p.beta)
+
+    def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
+        return 0.0
+
+
+def blocks(at: Rows, term: Term) -> list[Rows]:
+    """Drawn rows as they are; a slice of all rows in blocks that fit the cache."""
+    return list(term.blocks()) if isinstance(at, slice) else [at]
+
+
+def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
+    """The entries of a table block by block, without an array of all rows."""
+    if isinstance(table, DenseTable):
+        yield from ((b, table.values[b]) for b in term.blocks())
+        return
+    order = np.argsort(table._keys)
+    keys, values = table._keys[order], table._values[order]
+    for b in term.blocks():
+        some, y = slice(*np.searchsorted(keys, (b.start, b.stop))), np.zeros(b.stop - b.start)
+        y[keys[some] - b.start] = values[some]
+        yield b, y
+
+
+def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
+    """G = A* h'_β(A W) over all rows."""
+    term.map.begin(s.G)
+    for b in term.blocks():
+        term.map.put(s.G, b, W.rows(term.map, b), term.function, beta)
+    s.rows += term.map.size

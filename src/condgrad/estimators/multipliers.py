@@ -1,0 +1,180 @@
+"""Estimators that keep multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Params
+from condgrad.errors import ProblemError
+from condgrad.estimators._base import Estimator, State
+from condgrad.functions._base import Proximable
+from condgrad.maps._base import RowStorage
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term
+from condgrad.sampling import Batch, Blocks, batch_size, check_batch
+from condgrad.schedules import Power, Sequence
+from condgrad.tables import check_table, free_memory
+
+CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
+"""(k + 1)^(−1/3)."""
+
+
+@dataclass(frozen=True)
+class Augmented(Estimator):
+    r"""The exact gradient of the augmented Lagrangian, with CGAL's multipliers y.
+
+    .. math:: γ = h'_{β_k}(z + β_k y), \qquad y ← y + σ r,
+              \qquad r = z - \mathrm{prox}_{β_k h}(z + β_k y)
+
+    The dual step of iteration k − 1 is taken at the start of iteration k, where z = A W_k is known,
+    with σ = min(step, 4 η_{k−1}² D_W² ‖A‖² / (β_k ‖r‖²)); it is skipped where ‖y‖ would pass
+    `bound`. Each family has its own σ; its multiplier in the problem's Lagrangian is ω y.
+
+    Parameters
+    ----------
+    step : float
+        Largest dual step; CGAL takes 1/β0.
+    bound : float, default inf
+        Bound on ‖y‖.
+
+    References
+    ----------
+    .. [1] A. Yurtsever, O. Fercoq, V. Cevher, "A conditional-gradient-based augmented Lagrangian
+       framework", ICML 2019.
+    """
+
+    step: float
+    bound: float = float("inf")
+
+    def __post_init__(self) -> None:
+        for name, value in (("step", self.step), ("bound", self.bound)):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not (number and value >= 0):
+                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
+
+    def init(self, term: Term, problem: Problem) -> State:
+        s = super().init(term, problem)
+        s.y = np.zeros(term.map.size, problem.dtype)
+        s.reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
+        return s
+
+    def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        assert s.y is not None
+        assert isinstance(term.function, Proximable)
+        z = W.rows(term.map, ALL)
+        if p.k > 1:
+            r = z - term.function.prox(z + p.beta * s.y, p.beta)
+            squared = float(np.vdot(r, r))
+            limit = 4 * (p.eta_before * s.reach) ** 2 / p.beta
+            sigma = min(self.step, limit / squared) if squared > 0 else self.step
+            y = s.y + sigma * r
+            if float(np.linalg.norm(y)) <= self.bound:
+                s.y = y.astype(s.y.dtype, copy=False)
+        s.slopes = term.function.slope(z + p.beta * s.y, p.beta)
+        s.G.fill(0)
+        term.map.scatter(s.G, ALL, s.slopes)
+        s.rows += term.map.size
+
+    def duals(self, s: State, term: Term) -> dict[str, Array]:
+        assert s.y is not None
+        return (
+            {"multipliers": s.y} if s.slopes is None else {"slopes": s.slopes, "multipliers": s.y}
+        )
+
+    def objection(self, term: Term) -> str | None:
+        if term.function.smooth:
+            return f"keeps multipliers for term {term.name!r}, which is smooth: use Full() there"
+        return None
+
+
+@dataclass(frozen=True)
+class SagAugmented(Estimator):
+    r"""SAG on the rows of the augmented Lagrangian, with a multiplier y_l for every row.
+
+    .. math:: γ_l ← h'_{β_k,l}(z_l + β_k y_l), \qquad y_l ← y_l + θ_k (γ_l - y_l)
+              \text{ for the drawn rows}, \qquad G = A^*γ
+
+    With θ_k = β_k/β0 the second step is CGAL's y + σ(z − prox_{βh}(z + βy)) with σ = 1/β0. Both γ
+    and y stay in dom h*, so both are points of the dual problem. Rows are drawn in contiguous
+    blocks (`maps.LinearMap.block`: the rows of one apex, a row of W), each once a round. A function
+    that is not separable, or a term that is cheap beside W, is taken whole.
+
+    Parameters
+    ----------
+    batch : int, float or "auto"
+        Rows per iteration: a count, a fraction, or a fifth of them but at least twenty per entry
+        of W.
+    rate : callable
+        k ↦ θ_k in [0, 1].
+    table_dtype : float64, float32 or "auto"
+        Precision of the two numbers kept per row; ``"auto"``: float64 where they take at most a
+        quarter of the free memory.
+
+    References
+    ----------
+    .. [1] G. Dresdner et al., AISTATS 2022, Variant 2, for the table of slopes.
+    .. [2] A. Yurtsever, O. Fercoq, V. Cevher, ICML 2019, for the multipliers.
+    """
+
+    batch: Batch | str = "auto"
+    rate: Sequence = CUBE_ROOT
+    table_dtype: Any = "auto"
+
+    def __post_init__(self) -> None:
+        if self.batch != "auto":
+            check_batch(cast(Batch, self.batch))
+        if not isinstance(self.table_dtype, str) or self.table_dtype != "auto":
+            check_table("dense", self.table_dtype)
+
+    def init(self, term: Term, problem: Problem) -> State:
+        s, size = super().init(term, problem), term.map.size
+        if isinstance(term.map, RowStorage):
+            dtype, s.slopes = problem.dtype, s.G
+        else:
+            dtype = self.table_dtype
+            if isinstance(dtype, str):
+                dtype = np.float64 if 16 * size <= 0.25 * free_memory() else np.float32
+            s.slopes = np.zeros(size, dtype)
+        s.y = np.zeros(size, dtype)
+        s.conjugates = {}
+        s.blocks = Blocks(size, term.map.block, self.rows_now(term))
+        return s
+
+    def rows_now(self, term: Term) -> int:
+        """Rows to draw at each iteration."""
+        size = term.map.size
+        if not term.function.separable:
+            return size
+        if self.batch == "auto":
+            return min(size, max(-(-size // 5), 20 * int(np.prod(term.map.shape))))
+        return batch_size(cast(Batch, self.batch), size)
+
+    def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        assert s.y is not None
+        assert s.slopes is not None
+        assert s.blocks is not None
+        theta = min(1.0, self.rate(p.k))
+        for at in s.blocks.draw(rng):
+            term.map.renew(W.array, s.G, at, term.function, s.y, s.slopes, p.beta, theta)
+            s.rows += at.stop - at.start
+            assert s.conjugates is not None
+            if not term.function.cone:
+                s.conjugates[at.start] = term.function.conjugate(s.slopes[at], at)
+
+    def duals(self, s: State, term: Term) -> dict[str, Array]:
+        assert s.y is not None
+        assert s.slopes is not None
+        return {"slopes": s.slopes, "multipliers": s.y}
+
+    def objection(self, term: Term) -> str | None:
+        if term.function.smooth:
+            return f"keeps multipliers for term {term.name!r}, which is smooth: use Full() there"
+        if term.function.separable and self.batch != "auto":
+            try:
+                batch_size(cast(Batch, self.batch), term.map.size, term.name)
+            except ProblemError as error:
+                return f"cannot draw its rows: {error}"
+        return None

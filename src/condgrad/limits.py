@@ -1,0 +1,119 @@
+"""Where a run must end, where it may, and the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import compile_seconds
+from condgrad.certificate import Bound, relative_gap
+from condgrad.errors import ProblemError
+from condgrad.problem import Evaluation
+from condgrad.result import Status
+
+
+class Limits:
+    """Where a run must end; without any limit, after 1000 iterations."""
+
+    def __init__(
+        self,
+        max_iter: float | None,
+        max_epochs: float | None,
+        max_seconds: float | None,
+        max_lmo: float | None,
+    ) -> None:
+        given = {
+            "max_iter": max_iter,
+            "max_epochs": max_epochs,
+            "max_seconds": max_seconds,
+            "max_lmo": max_lmo,
+        }
+        for name, value in given.items():
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if value is not None and not (number and np.isreal(value) and value >= 0):
+                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
+            if name in ("max_iter", "max_lmo") and value not in (None, np.inf) and value % 1:
+                raise ProblemError(f"{name} is {value!r}: it must be a whole number")
+        if all(value is None for value in given.values()):
+            max_iter = 1000
+        self.iterations = np.inf if max_iter is None else max_iter
+        self.epochs = np.inf if max_epochs is None else max_epochs
+        self.seconds = np.inf if max_seconds is None else max_seconds
+        self.lmo = np.inf if max_lmo is None else max_lmo
+        self.over = False
+        """Whether one was reached."""
+
+    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
+        """The first limit that is reached."""
+        found = self._reached(k, epochs, seconds, lmo)
+        self.over = found is not None
+        return found
+
+    def _reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
+        if k >= self.iterations:
+            return Status.MAX_ITER
+        if epochs >= self.epochs - 1e-9:
+            return Status.MAX_EPOCHS
+        if seconds >= self.seconds:
+            return Status.MAX_SECONDS
+        if lmo >= self.lmo:
+            return Status.MAX_LMO
+        return None
+
+
+class Clock:
+    """Seconds of the method alone: it stands while metrics are evaluated or kernels compiled."""
+
+    def __init__(self) -> None:
+        self._spent, self._since, self._compiled = 0.0, 0.0, 0.0
+
+    def start(self) -> None:
+        """Let it run."""
+        self._since, self._compiled = time.perf_counter(), compile_seconds()
+
+    def stop(self) -> float:
+        """Stop it; return the seconds so far."""
+        compiled = compile_seconds() - self._compiled
+        self._spent += max(0.0, time.perf_counter() - self._since - compiled)
+        return self._spent
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a run has converged, and who may offer points."""
+
+    gap: float | None = None
+    feasibility: float | None = None
+    certify: bool = True
+    propose: Callable[[Array], Array | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "feasibility"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if value is not None and not (number and 0 < value < np.inf):
+                raise ProblemError(f"{name} is {value!r}: it must be a positive number")
+        if self.wanted and not self.certify:
+            raise ProblemError("certify is False, but a gap is asked for: leave certify out")
+        if self.propose is not None and not callable(self.propose):
+            raise ProblemError("propose is not callable: pass a function of W")
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the run may end by convergence."""
+        return self.gap is not None or self.feasibility is not None
+
+    @property
+    def tolerances(self) -> tuple[float, float]:
+        """(gap, feasibility), 1e-3 where one was not given."""
+        return self.gap or 1e-3, self.feasibility or 1e-3
+
+    def miss(self, evaluation: Evaluation, bound: Bound) -> float:
+        """How far a point is from convergence: at most 1 where it has converged."""
+        gap, feasibility = self.tolerances
+        off = relative_gap(evaluation.objective, bound.value) / gap
+        return max(off, evaluation.worst / feasibility)
