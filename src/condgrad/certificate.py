@@ -6,8 +6,9 @@ For any y_t in dom h_t* Fenchel's inequality gives
 
 The slope of a Moreau envelope lies in dom h*, and so does every average of slopes: the tables of
 SAG and the multipliers of CGAL are such y. A table changes while the method runs; a bound is
-computed from it afresh, with A*y summed anew and the minimum over the domain proved by the domain
-(`Domain.minimum`), because the oracle's own answer may lie above the minimum.
+computed from it afresh, with A*y summed anew (but for the average of directions), and the minimum
+over the domain proved by the domain (`Domain.minimum`), because the oracle's own answer may lie
+above the minimum.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._types import Array
 from condgrad.domains._base import EPS
-from condgrad.estimators import Estimator, State
+from condgrad.estimators import Estimator, Full, State
 from condgrad.functions import Linear
 from condgrad.problem import Problem, Term
 
@@ -66,6 +67,20 @@ class Part:
     """ω⟨y, z⟩."""
     value: float
     """ω h(z) of a term that is no constraint."""
+    size: float
+    """ω Σ|y_l| times the largest row norm: what the sum v is rounded against."""
+    conjugates: float
+    """Sum of the absolute values that `conjugate` is made of, block by block."""
+
+
+class Average(NamedTuple):
+    """An average of directions, which is one of dual points."""
+
+    v: Array
+    conjugate: float
+    k: int
+    largest: float
+    """The largest number that went into it."""
 
 
 class Certificate:
@@ -75,36 +90,49 @@ class Certificate:
     ----------
     problem : Problem
         The problem whose optimum is bounded.
+    floor : float, optional
+        A lower bound that is known beforehand.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, floor: float | None = None) -> None:
         self.problem = problem
-        self.best = Bound()
+        self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
+        lowest = -sum(_conjugate_of_zero(t) for t in problem.terms)  # y = 0: Σ ω inf h
+        if lowest > self.best.value:
+            self.best = Bound(lowest, "exact", 0.0, "values")
         self._shifts: list[tuple[Array, float]] | None = None
-        self._mean, self._mean_conjugate = np.zeros(problem.domain.shape), 0.0
-        self._followed, self._largest = 0, 0.0
+        self._average: Average | None = None
+        center = problem.domain.center()
+        self._reach = float(np.linalg.norm(center)) + float(problem.domain.diameter)
         self._at_zero = sum(_conjugate_of_zero(t) for t in problem.composite)
 
-    def follow(self, k: int, v: Array, states: Sequence[State]) -> None:
+    def follow(
+        self, k: int, v: Array, estimators: Sequence[Estimator], states: Sequence[State]
+    ) -> None:
         """Take the direction of iteration k into the average of the latest tenth of them.
 
-        An average of dual points is one. It is known where f is linear and every composite term
-        keeps the conjugate of its slopes; and in float64, where rounding does not count.
+        An average of dual points is one. It is known where f is linear and taken in full and every
+        composite term keeps the conjugate of its slopes; and in float64, where rounding does not
+        count.
         """
         total = 0.0
-        for t, s in zip(self.problem.terms, states, strict=True):
+        for t, e, s in zip(self.problem.terms, estimators, states, strict=True):
             if any(a is not None and a.dtype != np.float64 for a in (s.G, s.slopes)):
                 return
             if s.conjugates is not None:
                 total += t.weight * sum(s.conjugates.values())
-            elif not isinstance(t.function, Linear):
+            elif not (isinstance(t.function, Linear) and isinstance(e, Full)):
                 return
-        share = min(1.0, LATEST / (k + LATEST - 1))
-        self._mean *= 1 - share
-        self._mean += share * v
-        self._mean_conjugate += share * (total - self._mean_conjugate)
-        self._largest = max(self._largest, float(np.linalg.norm(v)), abs(total))
-        self._followed = k
+        if not np.isfinite(total):
+            self._average = None
+            return
+        size = max(float(np.linalg.norm(v)), abs(total))
+        if self._average is None:
+            self._average = Average(v.copy(), total, k, size)
+            return
+        a, share = self._average, min(1.0, LATEST / (k + LATEST - 1))
+        mean, conjugate = a.v + share * (v - a.v), a.conjugate + share * (total - a.conjugate)
+        self._average = Average(mean, conjugate, k, max(a.largest, size))  # at once, or not at all
 
     def evaluate(
         self,
@@ -133,8 +161,8 @@ class Certificate:
             ]
             other, _ = self._bound(parts, "multipliers")
             found = _better(found, other)
-        if self._followed:
-            found = _better(found, self._average())
+        if self._average is not None:
+            found = _better(found, self._averaged(self._average))
         failure = self.best.failure + found.failure
         if found.value > self.best.value:
             self.best = found
@@ -149,15 +177,17 @@ class Certificate:
         other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
         base, pull = _sum(smooth, domain.shape), _sum(other, domain.shape)
         fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
-        rounding = 64 * EPS * (
-            abs(fixed) + sum(abs(p.conjugate) for p in other)
-        ) + 64 * EPS * float(domain.diameter) * sum(float(np.linalg.norm(p.v)) for p in parts)
+        size = sum(p.size for p in parts)
+        conjugates = sum(p.conjugates for p in parts)
         total = sum(p.product for p in parts)
-        if not np.isfinite([rounding, total]).all():  # a slope is NaN or infinite
+        length = float(np.linalg.norm(base) + np.linalg.norm(pull))
+        if not np.isfinite([size, conjugates, total, length]).all():  # a slope is NaN or infinite
             return Bound(), np.inf
 
         def value(v: Array, conjugate: float, name: str) -> tuple[Bound, float]:
             low = domain.minimum(v)
+            reach = self._reach * (size + float(np.linalg.norm(v)))
+            rounding = 64 * EPS * (reach + conjugates + abs(conjugate) + abs(low.value))
             return Bound(low.value - conjugate - rounding, low.kind, low.failure, name), low.value
 
         v, conjugate = base + pull, fixed + moving
@@ -171,19 +201,18 @@ class Certificate:
             best = _better(best, value(*points[1])[0])
         for direction, b in self._identities():
             for v, conjugate, name in points:
-                size = abs(low) + abs(conjugate) + float(np.linalg.norm(v))
-                reach = size / max(float(np.linalg.norm(direction)), 1e-300)
-                t = self._search(v, direction, b, -reach, reach)
+                far = 2 * np.sqrt(v.shape[0]) * float(np.linalg.norm(v))
+                far /= max(float(np.linalg.norm(direction)), 1e-300)
+                t = self._search(v, direction, b, -far, far)
                 shifted = (v + t * direction, conjugate + t * b, f"{name}, shifted")
                 best = _better(best, value(*shifted)[0])
         return best, gap
 
-    def _average(self) -> Bound:
+    def _averaged(self, a: Average) -> Bound:
         """The bound of the averaged dual point."""
-        low = self.problem.domain.minimum(self._mean)
-        size = (1 + float(self.problem.domain.diameter)) * self._largest
-        rounding = (64 + self._followed) * EPS * size  # of sums kept up to date by differences
-        return Bound(low.value - self._mean_conjugate - rounding, low.kind, low.failure, "average")
+        low = self.problem.domain.minimum(a.v)
+        rounding = (64 + a.k) * EPS * (1 + self._reach) * a.largest  # of sums kept by differences
+        return Bound(low.value - a.conjugate - rounding, low.kind, low.failure, "average")
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
@@ -217,13 +246,13 @@ class Certificate:
 
 def _better(a: Bound, b: Bound) -> Bound:
     """The larger bound; it fails where either does."""
-    best = a if a.value >= b.value else b
+    best = b if b.value > a.value else a  # NaN never wins
     return Bound(best.value, best.kind, a.failure + b.failure, best.source)
 
 
 def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
     """One term at the dual point y, or at the slopes of W where none is kept."""
-    G, conjugate, product, value = term.map.zeros(), 0.0, 0.0, 0.0
+    G, conjugate, product, value, size, conjugates = term.map.zeros(), 0.0, 0.0, 0.0, 0.0, 0.0
     for b in term.blocks():
         z = None if W is None else term.map.rows(W, b)
         if y is not None:
@@ -233,13 +262,16 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
             slopes = term.function.slope(z, beta, b)
         slopes = term.function.into_dual(slopes, b)
         term.map.scatter(G, b, slopes)
-        conjugate += term.function.conjugate(slopes, b)
+        part = term.function.conjugate(slopes, b)
+        conjugate, conjugates = conjugate + part, conjugates + abs(part)
+        size += float(np.abs(slopes).sum())
         if z is not None:
             product += float(np.vdot(slopes, z))
             value += 0.0 if term.function.indicator else term.function.value(z, b)
     v = np.zeros(term.map.shape)
     term.map.add_to(G, term.weight, v)
-    return Part(v, term.weight * conjugate, term.weight * product, term.weight * value)
+    w, size = term.weight, term.map.row_norm * size
+    return Part(v, w * conjugate, w * product, w * value, w * size, w * conjugates)
 
 
 def relative_gap(objective: float, bound: float) -> float:

@@ -90,6 +90,7 @@ class Goal:
     feasibility: float | None = None
     certify: bool = True
     propose: Callable[[Array], Array | None] | None = None
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("gap", "feasibility"):
@@ -99,6 +100,11 @@ class Goal:
                 raise ProblemError(f"{name} is {value!r}: it must be a positive number")
         if self.wanted and not self.certify:
             raise ProblemError("certify is False, but a gap is asked for: leave certify out")
+        floor = self.floor
+        if floor is not None and not (
+            isinstance(floor, (int, float, np.number)) and np.isfinite(floor)
+        ):
+            raise ProblemError(f"floor is {floor!r}: it must be a number below the optimum")
         if self.propose is not None and not callable(self.propose):
             raise ProblemError("propose is not callable: pass a function of W")
 

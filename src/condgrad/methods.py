@@ -301,8 +301,9 @@ def sag_cgal(beta0: Beta0 = "auto", batch: Batch | str = "auto", **options: Any)
     η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y).
 
     Proved: every slope and multiplier is a point of the dual problem, so the lower bound of a
-    result holds whatever the method does; and with a full batch the iteration is the one of CGAL
-    with another rate. Not proved: a rate of convergence. Observed on sparsest-cut problems of 25 to
+    result holds whatever the method does. With a full batch it is CGAL with the dual step taken
+    after the direction, without CGAL's cap on the step and bound on the multipliers. Not proved: a
+    rate of convergence. Observed on sparsest-cut problems of 25 to
     300 nodes: bound and iterate within 1 % of each other after 20 to 600 passes over the triangle
     inequalities, with the exponent 1/3 ahead of CGAL's 1/2; see docs/certificates.md.
 

@@ -44,7 +44,7 @@ class Monitor:
         W: Dense,
         states: Sequence[State],
         limits: Limits,
-        record: int,
+        record: int | None,
         metrics: Mapping[str, Callable[[Array], float]],
         callbacks: Sequence[Callback],
         estimators: Sequence[Estimator] = (),
@@ -52,7 +52,8 @@ class Monitor:
         goal: Goal | None = None,
         scaling: Scaling | None = None,
     ) -> None:
-        if isinstance(record, bool) or not isinstance(record, (int, np.integer)) or record < 1:
+        whole = isinstance(record, (int, np.integer)) and not isinstance(record, bool)
+        if record is not None and not (whole and record >= 1):
             raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
         if not isinstance(metrics, Mapping):
             raise ProblemError("metrics must be a dict from names to functions of W")
@@ -62,11 +63,13 @@ class Monitor:
         if callable(callbacks) or not all(callable(c) for c in callbacks):
             raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
         self._problem, self._W, self._states = problem, W, states
-        self._limits, self._per_decade = limits, record
+        self._limits, self._per_decade = limits, record or 30
+        self._sparse = record is None
         self._metrics, self._callbacks, self._estimators = metrics, callbacks, estimators
         self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
-        self._certificate = Certificate(problem) if self._goal.certify else None
+        self._certificate = Certificate(problem, self._goal.floor) if self._goal.certify else None
         self._certify_next, self.bound = FROM, Bound()
+        self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
@@ -91,7 +94,7 @@ class Monitor:
     def follow(self, k: int, v: Array) -> None:
         """Show the certificate the direction of iteration k."""
         if self._certificate is not None:
-            self._certificate.follow(k, v, self._states)
+            self._certificate.follow(k, v, self._estimators, self._states)
 
     def after(self, k: int, p: Params, atom: Atom) -> bool:
         """Account for iteration k; True ends the run."""
@@ -176,13 +179,21 @@ class Monitor:
             return
         self._offer(self._W.array, evaluation, metrics)
         if self._goal.wanted and self._goal.propose is not None and self._certified == self.k:
-            point = self._goal.propose(self._W.array)
-            point = None if point is None else self._point(point)
-            if point is not None and self._problem.domain.contains(point, 1e-6):
-                other = {n: _number(n, metric(point)) for n, metric in self._metrics.items()}
-                self._offer(point, self._problem.evaluate(point), other, proposed=True)
+            self._consider(self._goal.propose(self._W.array))
         if self._goal.wanted and self._goal.miss(self._best.evaluation, self.bound) <= 1:
             self.status = Status.CONVERGED
+
+    def _consider(self, proposed: Any) -> None:
+        """Offer a proposed point; one that was proposed before is not evaluated again."""
+        if proposed is not self._proposed[0]:
+            self._proposed = (proposed, None)
+            point = None if proposed is None else self._point(proposed)
+            if point is not None and self._problem.domain.contains(point, 1e-6):
+                metrics = {n: _number(n, metric(point)) for n, metric in self._metrics.items()}
+                self._proposed = (proposed, (point, self._problem.evaluate(point), metrics))
+        if self._proposed[1] is not None:
+            point, evaluation, metrics = self._proposed[1]
+            self._offer(point, evaluation, metrics, proposed=True)
 
     def _point(self, proposed: Any) -> Array:
         """A proposed point, checked, in the precision of the run."""
@@ -228,6 +239,8 @@ class Monitor:
         if self._certificate is None or not due or not evaluation.finite:
             return
         self._certify_next = max(FROM, self.k + 1, int(np.ceil(self.k * 10 ** (1 / PER_DECADE))))
+        if self._goal.wanted and self._sparse:
+            self._next = self._certify_next
         if self._goal.wanted:
             self.clock.start()
         report = self._certificate.evaluate(

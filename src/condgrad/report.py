@@ -69,15 +69,12 @@ def print_run(run: Run, console: Console) -> None:
     table.add_row("settings", ", ".join(settings))
     console.print(table)
     first = float(r.trace["infeasibility"][0])
-    far = max((v.relative for v in r.families.values()), default=0.0) > 1e-3
+    far = r.worst > 1e-2
     if far and r.status is not Status.CONVERGED and r.infeasibility > 0.1 * first:
         number = isinstance(run.beta0, (int, float))
         lower = f"lower --beta0 (now {run.beta0:g}), " if number else ""
         other = ", or use preset auto." if run.preset != "auto" else "."
-        console.print(
-            f"The constraints are far from met (infeasibility {first:.3g} at the start): {lower}"
-            f"run longer{other}"
-        )
+        console.print(f"The constraints are far from met: {lower}run longer{other}")
 
 
 def print_cut(run: Run, console: Console) -> None:
@@ -107,12 +104,12 @@ def promise(run: Run, what: str) -> str:
     """What the bound proves of a rounded solution, as a sentence."""
     assert run.rounded is not None
     r, gap = run.result, run.rounded_gap
-    if not np.isfinite(r.lower_bound) or not r.lower_bound > 0:
+    if run.rounded.value > 0 and not r.lower_bound > 0:
         return (
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
     kind = "Proved" if not r.bound_failure else f"With probability 1 - {r.bound_failure:.0e}"
-    if gap < 1e-9:
+    if gap < 1e-7:
         return f"{kind}: this {what} is the best possible."
     return f"{kind}: this {what} is within {100 * gap:.2g} % of the best possible."
 

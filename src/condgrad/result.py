@@ -143,7 +143,8 @@ class Result:
 
     *Best* is judged at recorded iterations by the function the method descends on at the β of the
     moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian where the method keeps
-    multipliers. The last iterate always takes part.
+    multipliers. Where a gap is asked for it is judged by how far gap and relative infeasibility are
+    from their tolerances. The last iterate always takes part.
     """
 
     W: Array
@@ -181,17 +182,23 @@ class Result:
     below the bound: read it together with `families`."""
     bound_kind: str = "none"
     """How the bound is known: ``exact``, ``exact-eigenvalue``, ``exact-singular-value``,
-    ``probabilistic``, ``oracle`` or ``none``; see `condgrad.domains._base.Minimum`."""
+    ``probabilistic``, ``oracle``, ``given`` (by the user, as `floor`) or ``none``; see
+    `condgrad.domains._base.Minimum`."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 unless `bound_kind` is ``probabilistic``."""
     bound_source: str = ""
     """The dual point that gave the bound."""
 
+    @property
+    def worst(self) -> float:
+        """The largest relative infeasibility of a family, which `feasibility` is compared with."""
+        return max((max(v.relative, v.scaled) for v in self.families.values()), default=0.0)
+
     def __str__(self) -> str:
         return (
             f"{self.method}: objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, "
-            f"infeasibility {self.infeasibility:.3g} after {self.iterations} iterations "
-            f"({self.seconds:.2f} s); {self.status}{self._whence()}"
+            f"infeasibility {self.infeasibility:.3g} (relative {self.worst:.2g}) after "
+            f"{self.iterations} iterations ({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
 
     def _whence(self) -> str:

@@ -99,15 +99,23 @@ class Blocks:
 
     def __init__(self, size: int, block: int, batch: int) -> None:
         self.size, self.batch = size, batch
-        self.block = block * max(1, -(-batch // (block * self.AT_ONCE)))
+        self.block = min(size, block * max(1, -(-batch // (block * self.AT_ONCE))))
+        total = -(-size // self.block)
+        short = total * self.block - size  # rows that the last block lacks
+        self._count = -(-(batch + short) // self.block)
+        if self._count >= total:
+            self.block, self._count = size, 1
         self._order = np.empty(0, np.int64)
+
+    @property
+    def starts(self) -> range:
+        """First row of every block."""
+        return range(0, self.size, self.block)
 
     def draw(self, rng: np.random.Generator) -> list[slice]:
         """Blocks that hold at least `batch` rows together, at most all rows."""
-        total = -(-self.size // self.block)
-        short = total * self.block - self.size  # rows that the last block lacks
-        count = -(-(self.batch + short) // self.block)
-        if count >= total:
+        count, total = self._count, len(self.starts)
+        if total == 1:
             return [slice(0, self.size)]
         drawn, self._order = self._order[:count], self._order[count:]
         if drawn.size < count:  # a new round; a block still in `drawn` must not come twice

@@ -34,10 +34,11 @@ def solve(
     gap: float | None = None,
     feasibility: float | None = None,
     certify: bool = True,
-    record: int = 30,
+    record: int | None = None,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     callbacks: Sequence[Callback] = (),
     propose: Callable[[Array], Array | None] | None = None,
+    floor: float | None = None,
     errors: bool = False,
     seed: int | None = 0,
 ) -> Result:
@@ -59,12 +60,14 @@ def solve(
     gap, feasibility : float, optional
         End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
         most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
-        `feasibility` for every constraint family. Where one is given the other is 1e-3.
+        `feasibility` for every constraint family, with the 1 and without it (`Violation.scaled`).
+        Where one is given the other is 1e-3.
     certify : bool, default True
         Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Off
         the clock, unless a gap is asked for.
-    record : int, default 30
+    record : int, optional
         Rows of the trace per decade of iterations; the first and the last are always recorded.
+        Default 30, or where there is a bound if a gap is asked for.
     metrics : mapping of str to callable, optional
         More numbers to record, each a function of W.
     callbacks : sequence of callables, optional
@@ -72,6 +75,8 @@ def solve(
     propose : callable, optional
         Offers a point of the domain for an iterate W, for example a rounded solution, or None. It
         is asked where a bound was computed and a gap is asked for; the point returned is the best.
+    floor : float, optional
+        A lower bound on the optimum that is known beforehand, such as 0 for a sum of distances.
     errors : bool, default False
         Record ``NAME.error``, by how much each estimate of slopes is off, for the terms whose
         estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
@@ -91,7 +96,7 @@ def solve(
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
-    goal = Goal(gap, feasibility, certify, propose)
+    goal = Goal(gap, feasibility, certify, propose, floor)
     if goal.wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = 100_000
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)

@@ -151,6 +151,8 @@ class Application:
     formula: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     rounding: Callable[[Array], Rounded] | None = None
+    floor: float = 0.0
+    """The objective is never lower: costs are non-negative."""
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
@@ -167,6 +169,11 @@ class Application:
         options: dict[str, Any] = {}
         if entry.smoothed:
             options["beta0"] = self.beta0.get(slug, self.beta0[""]) if beta0 is None else beta0
+        if slug == "cgal" and isinstance(options["beta0"], str):
+            raise ProblemError(
+                "CGAL needs a number for beta0 (--beta0), which preset auto has not: give one, or "
+                "use sag-cgal with batch 1.0, its automatic form"
+            )
         if entry.batched and not (batch is None and slug == "sag-cgal"):  # it chooses by itself
             options["batch"] = self.batch if batch is None else batch
         method = entry(**options)
@@ -192,7 +199,7 @@ class Application:
             method,
             start=self.start,
             metrics=self.metrics,
-            **{"propose": rounder, **limits},
+            **{"propose": rounder, "floor": self.floor, **limits},
         )
         if rounder is not None:
             rounder(result.W)

@@ -112,7 +112,8 @@ def lowest_bound(V: Array, seed: int = 0) -> tuple[float, float]:
     if n <= LARGE:
         return float(scipy.linalg.eigvalsh(V, check_finite=False)[0]) - rounding, 0.0
     steps = min(n, 600)
-    start = np.random.default_rng([seed, n, steps]).standard_normal(n)  # no other stream's
+    bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
+    start = np.random.default_rng([seed, n, steps, bits]).standard_normal(n)
     _, ritz, *_ = ops.lanczos(V, False, start, steps, float(np.finfo(np.float64).eps), 1e-300)
     spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
     epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)

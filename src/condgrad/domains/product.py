@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.domains._base import KINDS, Domain, Minimum
+from condgrad.domains._base import EPS, KINDS, Domain, Minimum
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Blocks
 
@@ -62,7 +62,8 @@ class Product(Domain):
     def minimum(self, v: Array) -> Minimum:
         parts = [d.minimum(self.block(v, i)) for i, d in enumerate(self.domains)]
         kind = max((p.kind for p in parts), key=KINDS.index)
-        return Minimum(sum(p.value for p in parts), kind, sum(p.failure for p in parts))
+        rounding = 8 * EPS * sum(abs(p.value) for p in parts)
+        return Minimum(sum(p.value for p in parts) - rounding, kind, sum(p.failure for p in parts))
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return all(d.contains(self.block(W, i), tol) for i, d in enumerate(self.domains))

@@ -190,6 +190,7 @@ class PinnedSpectrahedron(Domain):
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
         self.values, self._basis = mu, basis
+        self._error = 20 * EPS / float(np.abs(np.diag(triangle)).min())  # of the basis
         self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
@@ -227,13 +228,15 @@ class PinnedSpectrahedron(Domain):
     def minimum(self, v: Array) -> Minimum:
         v = np.asarray(v, dtype=np.float64)
         value, failure = lowest_bound(self._reduced(v))
-        value -= 20 * EPS * float(np.linalg.norm(v))  # rounding of the projection
+        size = float(np.linalg.norm(v))
+        value -= self._error * size  # rounding of the projection
         if not self.equality:
             value = min(0.0, value)
         total = self._rest * value
         if self._offset is not None:
-            size = float(np.vdot(np.abs(v), np.abs(self._offset)))
-            total += float(np.vdot(v, self._offset)) - (v.shape[0] + 10) * EPS * size
+            terms = float(np.vdot(np.abs(v), np.abs(self._offset)))
+            total += float(np.vdot(v, self._offset)) - (v.shape[0] + 10) * EPS * terms
+            total -= self._error * size * float(self.values.sum())
         return Minimum(_down(total), "probabilistic" if failure else "exact-eigenvalue", failure)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -291,12 +294,14 @@ class NuclearBall(Domain):
     def minimum(self, v: Array) -> Minimum:
         V = np.asarray(v, dtype=np.float64)
         V = V if V.shape[0] >= V.shape[1] else V.T
+        unit = float(np.abs(V).max()) or 1.0  # squares must not underflow
+        V = V / unit
         gram = V.T @ V
         value, failure = lowest_bound(-gram)
         rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
         top = np.sqrt(max(0.0, -value + rounding))
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
-        return Minimum(_down(-self.radius * float(top)), kind, failure)
+        return Minimum(_down(-self.radius * unit * float(top)), kind, failure)
 
 
 def _down(value: float) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum, radius_of
+from condgrad.domains._base import Domain, radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions._base import row_data
 from condgrad.maps._base import dimension
@@ -30,6 +30,8 @@ class Simplex(Domain):
     >>> Simplex(3).lmo(np.array([2.0, -1.0, 0.0])).dense()
     array([0., 1., 0.])
     """
+
+    proof: ClassVar[str] = "exact"
 
     def __init__(self, d: int, total: float = 1.0) -> None:
         self.shape, self.total = (dimension("d", d),), radius_of("total", total)
@@ -57,6 +59,8 @@ class L1Ball(Domain):
         r > 0.
     """
 
+    proof: ClassVar[str] = "exact"
+
     def __init__(self, d: int, radius: float = 1.0) -> None:
         self.shape, self.radius = (dimension("d", d),), radius_of("radius", radius)
         self.diameter = 2 * self.radius
@@ -83,6 +87,8 @@ class L2Ball(Domain):
         r > 0.
     """
 
+    proof: ClassVar[str] = "exact"
+
     def __init__(self, shape: Any, radius: float = 1.0) -> None:
         self.shape, self.radius = any_shape(shape), radius_of("radius", radius)
         self.diameter = 2 * self.radius
@@ -108,6 +114,8 @@ class Box(Domain):
     shape : int or tuple of int, optional
         Shape of w; needed where both bounds are numbers.
     """
+
+    proof: ClassVar[str] = "exact"
 
     def __init__(self, lower: Any, upper: Any, shape: Any = None) -> None:
         low, high = _bounds("lower", lower), _bounds("upper", upper)
@@ -207,9 +215,6 @@ class Oracle(Domain):
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         return Full(self._answer(v))
-
-    def minimum(self, v: Array) -> Minimum:
-        return super().minimum(v)._replace(kind="oracle")
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return self._contains is None or bool(self._contains(W, tol))

@@ -139,8 +139,14 @@ class SagAugmented(Estimator):
                 dtype = np.float64 if 16 * size <= 0.25 * free_memory() else np.float32
             s.slopes = np.zeros(size, dtype)
         s.y = np.zeros(size, dtype)
-        s.conjugates = {}
         s.blocks = Blocks(size, term.map.block, self.rows_now(term))
+        s.conjugates = {}
+        if not term.function.cone:
+            parts = (slice(i, min(i + s.blocks.block, size)) for i in s.blocks.starts)
+            zeros = np.zeros(s.blocks.block)
+            s.conjugates = {
+                b.start: term.function.conjugate(zeros[: b.stop - b.start], b) for b in parts
+            }
         return s
 
     def rows_now(self, term: Term) -> int:

@@ -58,8 +58,12 @@ class Interval(Indicator):
         return np.clip(y, low, high)
 
     def data_norm(self, size: int) -> float:
-        sides = (np.broadcast_to(b, size) for b in (self.lower, self.upper))
-        return max(float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0))) for b in sides)
+        squares = []
+        for side in (self.lower, self.upper):
+            finite = np.where(np.isfinite(side), side, 0.0)
+            repeats = size if finite.ndim == 0 else 1
+            squares.append(repeats * float(np.vdot(finite, finite)))
+        return float(np.sqrt(max(squares)))
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""

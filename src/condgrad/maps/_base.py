@@ -76,10 +76,10 @@ class LinearMap(ABC):
         y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
     def renewed(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> Array:
-        """h'_β(z + βy) of the rows `at`."""
+        """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
         z = self.rows(W, at)
         shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
-        slopes: Array = function.slope(shifted, beta, at)
+        slopes: Array = function.into_dual(function.slope(shifted, beta, at), at)
         return slopes
 
     @property
