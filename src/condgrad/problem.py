@@ -101,8 +101,9 @@ class Violation(NamedTuple):
     relative: float = 0.0
     """‖r‖₂ / (1 + max(‖z‖₂, ‖b‖₂)), b the finite data of the family."""
     scaled: float = 0.0
-    """‖r‖₂ / max(‖z‖₂, ‖b‖₂, c), c a tenth of the largest row norm times the domain's diameter:
-    the same without the 1, so that the unit of the rows does not matter."""
+    """‖r‖₂ / (2 max(‖z‖₂, ‖b‖₂, c)), c a tenth of the largest row norm times the domain's diameter:
+    without the 1, so that the unit of the rows does not matter, and never above `relative` where
+    ‖z‖₂ or ‖b‖₂ is at least 1."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ class Problem:
                     worst = max(worst, float(np.abs(r).max()))
                 size = float(max(np.sqrt(images), t.function.data_norm(t.map.size)))
                 l2, least = float(np.sqrt(squares)), 0.1 * t.map.row_norm * self.domain.diameter
-                scaled = l2 / max(size, least) if l2 > 0 else 0.0
+                scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
                 out[t.name] = Violation(l2, worst, l2 / (1 + size), scaled)
         return out
 

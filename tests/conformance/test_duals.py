@@ -163,7 +163,7 @@ def test_relative_infeasibility_by_hand(f, w, l2, largest, relative):
     assert found[:3] == pytest.approx((l2, largest, relative), rel=1e-14, abs=1e-14)
     least = 0.1 * 200 * np.sqrt(2)  # a tenth of the box's diameter, rows of length 1
     size = l2 / relative - 1 if l2 else 0.0
-    assert found.scaled == pytest.approx(l2 / max(size, least))
+    assert found.scaled == pytest.approx(l2 / (2 * max(size, least)))
     evaluation = problem.evaluate(np.array(w))
     assert evaluation.infeasibility == pytest.approx(l2)
     assert evaluation.worst == max(found.relative, found.scaled)
