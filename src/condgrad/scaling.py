@@ -91,7 +91,7 @@ class Scaling:
                 continue
             need = report.slack[name] / (gap * size)
             if name in families:
-                need = max(need, families[name].scaled / feasibility)
+                need = max(need, 2 * families[name].scaled / feasibility)
             if need > BAND * lag:
                 self.factors[i] /= FACTOR
             elif need < lag / BAND:
