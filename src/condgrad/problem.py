@@ -106,6 +106,11 @@ class Violation(NamedTuple):
     ‖z‖₂ or ‖b‖₂ is at least 1."""
 
 
+def worst(families: Mapping[str, Violation]) -> float:
+    """The largest relative infeasibility of a family, with the 1 and without; 0 for no family."""
+    return max((max(v.relative, v.scaled) for v in families.values()), default=0.0)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Objective and infeasibility of one point."""
@@ -117,7 +122,7 @@ class Evaluation:
     @property
     def worst(self) -> float:
         """The largest relative infeasibility of a family, with the 1 and without."""
-        return max((max(v.relative, v.scaled) for v in self.families.values()), default=0.0)
+        return worst(self.families)
 
     @property
     def finite(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.problem import Violation
+from condgrad.problem import Violation, worst
 
 
 class Status(Enum):
@@ -192,7 +192,7 @@ class Result:
     @property
     def worst(self) -> float:
         """The largest relative infeasibility of a family, which `feasibility` is compared with."""
-        return max((max(v.relative, v.scaled) for v in self.families.values()), default=0.0)
+        return worst(self.families)
 
     def __str__(self) -> str:
         return (
