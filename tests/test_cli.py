@@ -184,10 +184,24 @@ def test_same_seed_same_run(run, tmp_path):
         args = ("solve", "sparsest-cut", "petersen", "--iterations", 40, "--seed", seed)
         args += ("--preset", "paper")
         data = json.loads(run(*args, "--json", "-", "--quiet")[1])
-        return {key: value for key, value in data.items() if key != "seconds"}
+        return {key: value for key, value in data.items() if key not in ("seconds", "profile")}
 
     assert once(1) == once(1)
     assert once(1)["objective"] != once(2)["objective"]
+
+
+def test_profile(run):
+    options = ("--iterations", 30, "--profile", "--jobs", 1)
+    code, out, _ = run("solve", "sparsest-cut", "petersen", *options)
+    assert code == 0
+    for part in ("sampling", "rows", "direction", "oracle", "step", "certificate", "metrics"):
+        assert re.search(rf"{part} .*\d %", out), part
+    data = json.loads(run("solve", "sparsest-cut", "petersen", "--json", "-", *options)[1])
+    counted = {"sampling", "rows", "direction", "oracle", "step", "certificate"}
+    shares = {part: s for part, s in data["profile"].items() if part in counted}
+    assert sum(shares.values()) == pytest.approx(data["seconds"], rel=1e-6)
+    code, _, error = run("solve", "sparsest-cut", "petersen", "--jobs", 0)
+    assert (code, "n_jobs is 0" in error) == (2, True)
 
 
 def test_saved_run_and_cut(run, tmp_path):

@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._types import Array
+from condgrad.backends import threads
 from condgrad.domains._base import EPS
 from condgrad.estimators import Estimator, Full, State
 from condgrad.functions import Linear
+from condgrad.maps._base import Pairing
 from condgrad.problem import Problem, Term
 
 SEARCH = 6
@@ -252,22 +255,17 @@ def _better(a: Bound, b: Bound) -> Bound:
 
 def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
     """One term at the dual point y, or at the slopes of W where none is kept."""
-    G, conjugate, product, value, size, conjugates = term.map.zeros(), 0.0, 0.0, 0.0, 0.0, 0.0
-    for b in term.blocks():
-        z = None if W is None else term.map.rows(W, b)
-        if y is not None:
-            slopes = y[b].astype(np.float64, copy=False)
-        else:
-            assert z is not None
-            slopes = term.function.slope(z, beta, b)
-        slopes = term.function.into_dual(slopes, b)
-        term.map.scatter(G, b, slopes)
-        part = term.function.conjugate(slopes, b)
-        conjugate, conjugates = conjugate + part, conjugates + abs(part)
-        size += float(np.abs(slopes).sum())
-        if z is not None:
-            product += float(np.vdot(slopes, z))
-            value += 0.0 if term.function.indicator else term.function.value(z, b)
+
+    def work(part: list[slice]) -> tuple[Array, list[Pairing]]:
+        G = term.map.zeros()
+        return G, [term.map.pair(W, G, at, term.function, y, beta) for at in part]
+
+    done = threads.run([partial(work, part) for part in term.parts()])
+    G = done[0][0]
+    for other, _ in done[1:]:
+        G += other
+    sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
+    conjugate, conjugates, size, product, value = sums
     v = np.zeros(term.map.shape)
     term.map.add_to(G, term.weight, v)
     w, size = term.weight, term.map.row_norm * size

@@ -18,6 +18,7 @@ from condgrad.cli_options import (
     Feasibility,
     Gap,
     Iterations,
+    Jobs,
     JsonFile,
     MethodName,
     PlotFile,
@@ -28,6 +29,7 @@ from condgrad.cli_options import (
     SaveFile,
     Seconds,
     Seed,
+    ShowProfile,
     as_json,
     check_outputs,
     finish,
@@ -113,6 +115,8 @@ def solve_sparsest_cut(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    jobs: Jobs = None,
+    profile: ShowProfile = False,
     quiet: Quiet = False,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
@@ -125,10 +129,10 @@ def solve_sparsest_cut(
     goal = goal_of(gap, feasibility, preset)
     limits = limits_of(epochs, iterations, seconds, max_epochs=3000 if goal else 1000)
     name = method or preset_method(preset, "h-sag-v2")
-    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     more = {"input": graph, "cut": as_json(run.rounded)}
-    finish(run, json_file, plot, save, quiet, more, partial(report.print_cut, run))
+    finish(run, json_file, plot, save, quiet, more, partial(report.print_cut, run), profile)
 
 
 @solve_app.command("kmeans")
@@ -148,6 +152,8 @@ def solve_kmeans(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    jobs: Jobs = None,
+    profile: ShowProfile = False,
     quiet: Quiet = False,
 ) -> None:
     """k-means clustering by its semidefinite relaxation."""
@@ -160,11 +166,11 @@ def solve_kmeans(
     goal = goal_of(gap, feasibility, preset)
     limits = limits_of(epochs, iterations, seconds, max_epochs=20_000 if goal else 1000)
     name = method or preset_method(preset, "h-sag-v2")
-    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     assert run.rounded is not None
     more = {"input": str(data), "labels": run.rounded.answer.labels.tolist()}
-    finish(run, json_file, plot, save, quiet, more, partial(report.print_clusters, run))
+    finish(run, json_file, plot, save, quiet, more, partial(report.print_clusters, run), profile)
 
 
 @solve_app.command("matrix-completion")
@@ -189,6 +195,8 @@ def solve_matrix_completion(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    jobs: Jobs = None,
+    profile: ShowProfile = False,
     quiet: Quiet = False,
 ) -> None:
     """Matrix completion from ratings, with box constraints or an l1 term."""
@@ -220,10 +228,10 @@ def solve_matrix_completion(
     goal = goal_of(gap, feasibility, preset)
     limits = limits_of(epochs, iterations, seconds, max_iter=5000 if goal else 1000)
     name = method or preset_method(preset, "h-sag-v1")
-    options = {**limits, **goal, "seed": seed, "quiet": quiet}
+    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     more = {"input": str(ratings), "test_dropped": data.dropped}
-    finish(run, json_file, plot, save, quiet, more)
+    finish(run, json_file, plot, save, quiet, more, profile=profile)
 
 
 @app.command("reproduce")

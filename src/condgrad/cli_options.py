@@ -63,6 +63,11 @@ PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the converge
 SaveFile = Annotated[
     Path | None, typer.Option("--save", help="Write W and the trace to this .npz file.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", help="Threads; default: all cores, or OMP_NUM_THREADS of them."),
+]
+ShowProfile = Annotated[bool, typer.Option("--profile", help="Print where the time went.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
@@ -135,6 +140,7 @@ def finish(
     quiet: bool,
     more: dict[str, Any],
     answer: Callable[[Console], None] | None = None,
+    profile: bool = False,
 ) -> None:
     """Write and print a run; the exit code says whether it ended as planned."""
     from condgrad import report
@@ -154,9 +160,11 @@ def finish(
     if not quiet and json_file != "-":
         console = Console()
         report.print_run(run, console)
+        if profile:
+            report.print_profile(run, console)
         if answer is not None:
             answer(console)
-    codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1}
+    codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
     if run.result.status in codes:
         raise typer.Exit(codes[run.result.status])
 

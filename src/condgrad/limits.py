@@ -53,6 +53,10 @@ class Limits:
         self.over = found is not None
         return found
 
+    def room(self, k: int, epochs: float, lmo: int, share: float) -> float:
+        """Iterations of `share` epochs and one oracle call that surely pass no limit but time."""
+        return min(self.iterations - k, self.lmo - lmo, (self.epochs - epochs) / share)
+
     def _reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
         if k >= self.iterations:
             return Status.MAX_ITER
@@ -66,20 +70,32 @@ class Limits:
 
 
 class Clock:
-    """Seconds of the method alone: it stands while metrics are evaluated or kernels compiled."""
+    """Where the time goes: every second since `start` belongs to one part of the run.
+
+    Seconds of the method alone leave out what does not count (metrics, callbacks) and the time
+    that kernels take to compile.
+    """
 
     def __init__(self) -> None:
-        self._spent, self._since, self._compiled = 0.0, 0.0, 0.0
+        self.parts: dict[str, float] = {}
+        self.seconds = 0.0
+        self.start()
 
     def start(self) -> None:
-        """Let it run."""
+        """Begin now; what went before belongs to no part."""
         self._since, self._compiled = time.perf_counter(), compile_seconds()
 
-    def stop(self) -> float:
-        """Stop it; return the seconds so far."""
-        compiled = compile_seconds() - self._compiled
-        self._spent += max(0.0, time.perf_counter() - self._since - compiled)
-        return self._spent
+    def lap(self, part: str, counts: bool = True) -> float:
+        """Give the time since the last lap to a part; return the seconds of the method so far."""
+        since, compiled = self._since, self._compiled
+        self.start()
+        compiling = self._compiled - compiled
+        spent = max(0.0, self._since - since - compiling)
+        self.parts[part] = self.parts.get(part, 0.0) + spent
+        if compiling:
+            self.parts["compiling"] = self.parts.get("compiling", 0.0) + compiling
+        self.seconds += spent if counts else 0.0
+        return self.seconds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator, State
 from condgrad.limits import Clock, Goal, Limits
-from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
 from condgrad.result import Result, Status, Trace
@@ -22,6 +21,8 @@ from condgrad.scaling import FROM, Scaling
 
 PER_DECADE = 10
 """Certificates per decade of iterations."""
+PARTS = ("sampling", "rows", "direction", "oracle", "step", "loop", "certificate", "proposal")
+"""The parts of `Result.profile` in the order of an iteration."""
 
 
 @dataclass
@@ -96,12 +97,19 @@ class Monitor:
         if self._certificate is not None:
             self._certificate.follow(k, v, self._estimators, self._states)
 
-    def after(self, k: int, p: Params, atom: Atom) -> bool:
-        """Account for iteration k; True ends the run."""
-        self.seconds = self.clock.stop()
+    def ahead(self, most: int, share: float) -> int:
+        """Iterations of `share` epochs to the next that is recorded or may be the last."""
+        watched = self._goal.wanted or self._scaling is not None
+        due = min(self._next, self._certify_next) if watched else self._next
+        room = self._limits.room(self.k, self.epochs, self.lmo_calls, share)
+        return max(1, int(min(most, due - self.k, room)))
+
+    def after(self, k: int, p: Params, products: int, calls: int = 1) -> bool:
+        """Account for the iterations up to k, an oracle call each; True ends the run."""
+        self.seconds = self.clock.lap("step")
         self.k, self._params = k, p
-        self.lmo_calls += 1
-        self.matvecs += atom.products
+        self.lmo_calls += calls
+        self.matvecs += products
         limit = self._limits.reached(k, self.epochs, self.seconds, self.lmo_calls)
         certify = k >= self._certify_next and (self._goal.wanted or self._scaling is not None)
         if k >= self._next or limit is not None or certify:
@@ -110,7 +118,7 @@ class Monitor:
             self._judge()
         if self.status is None:
             self.status = self._ask() or limit
-        self.clock.start()
+        self.clock.lap("metrics", counts=False)
         return self.status is not None
 
     def result(self, method: str, seed: Any) -> Result:
@@ -147,7 +155,18 @@ class Monitor:
             bound_kind=self.bound.kind,
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
+            profile=self._profile(),
         )
+
+    def _profile(self) -> dict[str, float]:
+        """Seconds by part; the estimators know how much of theirs went into drawing rows."""
+        self.clock.lap("metrics", counts=False)
+        parts = dict.fromkeys(PARTS, 0.0) | self.clock.parts
+        drawers = [d for s in self._states for d in (s.sampler, s.blocks) if d is not None]
+        parts["sampling"] = sum(d.seconds for d in drawers)
+        whole = "loop" if parts["loop"] else "rows"
+        parts[whole] = max(0.0, parts[whole] - parts["sampling"])
+        return {name: seconds for name, seconds in parts.items() if seconds}
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
@@ -179,7 +198,9 @@ class Monitor:
             return
         self._offer(self._W.array, evaluation, metrics)
         if self._goal.wanted and self._goal.propose is not None and self._certified == self.k:
+            self.clock.lap("metrics", counts=False)
             self._consider(self._goal.propose(self._W.array))
+            self.clock.lap("proposal", counts=False)
         if self._goal.wanted and self._goal.miss(self._best.evaluation, self.bound) <= 1:
             self.status = Status.CONVERGED
 
@@ -241,8 +262,7 @@ class Monitor:
         self._certify_next = max(FROM, self.k + 1, int(np.ceil(self.k * 10 ** (1 / PER_DECADE))))
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
-        if self._goal.wanted:
-            self.clock.start()
+        self.clock.lap("metrics", counts=False)
         report = self._certificate.evaluate(
             self._W.array, self._estimators, self._states, self._betas()
         )
@@ -250,8 +270,7 @@ class Monitor:
         if self._scaling is not None:
             size = max(abs(evaluation.objective), abs(self.bound.value))
             self._scaling.adapt(self.k, size, report, evaluation.families)
-        if self._goal.wanted:
-            self.seconds = self.clock.stop()
+        self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         """What the method descends on at this β and, where it has them, these multipliers.
@@ -266,9 +285,11 @@ class Monitor:
             if s.y is None:
                 total += penalty(t, evaluation, beta)
             else:
-                shifted = t.map.rows(W) + beta * s.y
-                slack = beta * float(np.vdot(s.y, s.y)) / 2
-                total += t.weight * (t.function.smoothed(shifted, beta) - slack)
+                for b in t.blocks():
+                    y = s.y[b]
+                    shifted = (t.map.rows(W, b) + beta * y).astype(W.dtype, copy=False)
+                    slack = beta * float(np.vdot(y, y)) / 2
+                    total += t.weight * (t.function.smoothed(shifted, beta, b) - slack)
         return total
 
     def _smoothed(self, evaluation: Evaluation) -> float:

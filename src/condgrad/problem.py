@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends import threads
 from condgrad.domains._base import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Function, Proximable
-from condgrad.maps._base import LinearMap
+from condgrad.maps._base import LinearMap, Miss
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
@@ -70,6 +73,12 @@ class Term:
         step = BLOCK if self.function.separable else self.map.size
         for start in range(0, self.map.size, step):
             yield slice(start, min(start + step, self.map.size))
+
+    def parts(self) -> list[list[slice]]:
+        """All rows for a pass, a list of ranges for each thread."""
+        if self.map.fuses(self.function):
+            return threads.share([slice(0, self.map.size)])
+        return [list(self.blocks())]
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""
@@ -241,13 +250,7 @@ class Problem:
         for t in self.terms:
             if t.function.indicator:
                 assert isinstance(t.function, Proximable)
-                squares, worst, images = 0.0, 0.0, 0.0
-                for b in t.blocks():
-                    z = t.map.rows(W, b)
-                    r = t.function.residual(z, b)
-                    squares += float(np.vdot(r, r))
-                    images += float(np.vdot(z, z))
-                    worst = max(worst, float(np.abs(r).max()))
+                squares, images, worst = _miss(t, W)
                 size = float(max(np.sqrt(images), t.function.data_norm(t.map.size)))
                 l2, least = float(np.sqrt(squares)), 0.1 * t.map.row_norm * self.domain.diameter
                 scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
@@ -276,6 +279,17 @@ class Problem:
         if self.infeasibility_weights:
             return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))
+
+
+def _miss(t: Term, W: Array) -> Miss:
+    """How far the images of W are from the set of a constraint family."""
+
+    def work(part: list[slice]) -> list[Miss]:
+        return [t.map.miss(W, at, t.function) for at in part]
+
+    found = threads.run([partial(work, part) for part in t.parts()])
+    squares, images, worst = zip(*chain(*found), strict=True)
+    return Miss(sum(squares), sum(images), max(worst))
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:

@@ -77,6 +77,24 @@ def print_run(run: Run, console: Console) -> None:
         console.print(f"The constraints are far from met: {lower}run longer{other}")
 
 
+def print_profile(run: Run, console: Console) -> None:
+    """Where the time of the run went."""
+    r = run.result
+    total, steps = sum(r.profile.values()), max(r.iterations, 1)
+    table = Table(title="Profile")
+    table.add_column("part")
+    for column in ("seconds", "share", "µs per iteration"):
+        table.add_column(column, justify="right")
+    for part, seconds in r.profile.items():
+        share = f"{100 * seconds / total:.1f} %"
+        table.add_row(part, f"{seconds:.3f}", share, f"{1e6 * seconds / steps:.1f}")
+    table.add_row("total", f"{total:.3f}", "100 %", f"{1e6 * total / steps:.1f}")
+    console.print(table)
+    rows = sum(r.rows.values()) / steps
+    products = r.matvecs / max(r.lmo_calls, 1)
+    console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
+
+
 def print_cut(run: Run, console: Console) -> None:
     """The partition found and what is proved of it."""
     assert run.rounded is not None

@@ -27,6 +27,7 @@ class Status(Enum):
     MAX_LMO = "the limit on oracle calls was reached"
     STOPPED = "a callback stopped the run"
     INTERRUPTED = "the run was interrupted from the keyboard"
+    OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
     NONFINITE = "a number became infinite or NaN; the best point before that is returned"
 
     def __str__(self) -> str:
@@ -188,6 +189,11 @@ class Result:
     """Probability that the bound does not hold; 0 unless `bound_kind` is ``probabilistic``."""
     bound_source: str = ""
     """The dual point that gave the bound."""
+    profile: dict[str, float] = field(default_factory=dict)
+    """Where the seconds of the whole run went: ``sampling`` (drawing rows), ``rows`` (their images,
+    slopes and tables), ``direction``, ``oracle``, ``step`` (of W), or ``loop`` where these five are
+    one kernel; then ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
+    ``compiling``."""
 
     @property
     def worst(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 
 from condgrad._types import Array, Rows
@@ -62,24 +64,57 @@ class Sampler:
         self.size, self.replace = size, replace
         self._narrow = np.int32 if size < 2**31 else np.int64  # half the cost to draw
         self._seen: Array | None = None
+        self.seconds = 0.0
+        """Time spent drawing."""
 
     def draw(self, batch: int, rng: np.random.Generator) -> Rows:
         """`batch` rows as integer ids, or a slice where that is all of them."""
+        began = perf_counter()
+        drawn = self._draw(batch, rng)
+        self.seconds += perf_counter() - began
+        return drawn
+
+    def _draw(self, batch: int, rng: np.random.Generator) -> Rows:
         if self.replace or batch == 1:
             return rng.integers(0, self.size, batch)
         if batch == self.size:
             return slice(0, self.size)
         if 2 * batch > self.size:  # most draws would be thrown back
             return rng.choice(self.size, batch, replace=False, shuffle=False)
+        seen, out, count = self._marks(), np.empty(batch, np.int64), 0
+        while count < batch:
+            more = self._enough(batch - count, batch)
+            count = ops.fresh(rng.integers(0, self.size, more, self._narrow), seen, out, count)
+        ops.forget(out, seen)
+        return out
+
+    def draw_many(self, count: int, batch: int, rng: np.random.Generator) -> Array:
+        """`count` draws, one a row: the same ids as by `draw` one after the other."""
+        began = perf_counter()
+        drawn = self._draw_many(count, batch, rng)
+        self.seconds += perf_counter() - began
+        return drawn
+
+    def _draw_many(self, count: int, batch: int, rng: np.random.Generator) -> Array:
+        if self.replace or batch == 1:
+            return rng.integers(0, self.size, (count, batch))
+        if 2 * batch <= self.size:
+            before, out = rng.bit_generator.state, np.empty((count, batch), np.int64)
+            shape = (count, self._enough(batch, batch))
+            if ops.fresh_rows(rng.integers(0, self.size, shape, self._narrow), self._marks(), out):
+                return out
+            rng.bit_generator.state = before  # rare: a draw that has to draw again
+        return np.array([self._draw(batch, rng) for _ in range(count)])
+
+    def _enough(self, more: int, batch: int) -> int:
+        """Ids to draw where `more` of a batch are missing."""
+        return more + more * batch // self.size + 8
+
+    def _marks(self) -> Array:
+        """A bit per row, none set."""
         if self._seen is None:
             self._seen = np.zeros(self.size // 64 + 1, np.uint64)
-        out, count = np.empty(batch, np.int64), 0
-        while count < batch:
-            more = batch - count
-            ids = rng.integers(0, self.size, more + more * batch // self.size + 8, self._narrow)
-            count = ops.fresh(ids, self._seen, out, count)
-        ops.forget(out, self._seen)
-        return out
+        return self._seen
 
 
 class Blocks:
@@ -106,6 +141,8 @@ class Blocks:
         if self._count >= total:
             self.block, self._count = size, 1
         self._order = np.empty(0, np.int64)
+        self.seconds = 0.0
+        """Time spent drawing."""
 
     @property
     def starts(self) -> range:
@@ -114,6 +151,12 @@ class Blocks:
 
     def draw(self, rng: np.random.Generator) -> list[slice]:
         """Blocks that hold at least `batch` rows together, at most all rows."""
+        began = perf_counter()
+        drawn = self._draw(rng)
+        self.seconds += perf_counter() - began
+        return drawn
+
+    def _draw(self, rng: np.random.Generator) -> list[slice]:
         count, total = self._count, len(self.starts)
         if total == 1:
             return [slice(0, self.size)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condgrad._types import Params
+from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
 
 Sequence = Callable[[int], float]
@@ -44,6 +44,20 @@ class Constant:
 
     def __call__(self, k: int) -> float:
         return self.c
+
+
+def values(sequence: Sequence, first: int, count: int) -> Array:
+    """The sequence at k = first, …, first + count − 1; powers at once, others one by one.
+
+    Examples
+    --------
+    >>> values(Power(2, 1, 1), 1, 3)
+    array([1.        , 0.66666667, 0.5       ])
+    """
+    if type(sequence) is Power:
+        k = np.arange(first, first + count, dtype=np.float64)
+        return sequence.c / (k + sequence.shift) ** sequence.exponent
+    return np.array([sequence(k) for k in range(first, first + count)], np.float64)
 
 
 ZERO = Constant(0.0)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import memory, vector_loop
 from condgrad._types import Array
+from condgrad.backends import threads
 from condgrad.callbacks import Callback
 from condgrad.errors import ProblemError
-from condgrad.estimators import State
+from condgrad.estimators import Estimator, State
 from condgrad.limits import Goal, Limits
 from condgrad.methods import sag_cgal
 from condgrad.monitor import Monitor
@@ -20,6 +22,7 @@ from condgrad.problem import Problem, Term
 from condgrad.registry import Method, check
 from condgrad.result import Result, Status
 from condgrad.scaling import Scaling
+from condgrad.schedules import Schedule
 
 
 def solve(
@@ -41,6 +44,7 @@ def solve(
     floor: float | None = None,
     errors: bool = False,
     seed: int | None = 0,
+    n_jobs: int | None = None,
 ) -> Result:
     """Run a method on a problem until it has converged, or a limit or the keyboard ends it.
 
@@ -82,7 +86,11 @@ def solve(
         estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
         iteration, off the clock, and a copy of W; the run itself stays the same.
     seed : int or None, default 0
-        The same seed on the same machine gives the same run bit for bit; None draws a new one.
+        The same seed on the same machine with the same number of threads gives the same run bit
+        for bit; None draws a new one.
+    n_jobs : int, optional
+        Threads for the kernels that can use several; default: all cores, or OMP_NUM_THREADS of
+        them where that is set; −1: all cores.
 
     Returns
     -------
@@ -92,7 +100,8 @@ def solve(
     Raises
     ------
     ProblemError
-        Where the input cannot work; the sentence says what to change.
+        Where the input cannot work, or the run will not fit into the free memory; the sentence says
+        what to change.
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
@@ -104,31 +113,68 @@ def solve(
         seed = int(np.random.default_rng().integers(2**63))
     rng = _generator(seed)
     estimators = [method.estimator(t) for t in problem.terms]
+    memory.require(needs(problem, estimators))
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     v = np.zeros(problem.domain.shape, problem.dtype)
-    scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
-    watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
-    monitor = Monitor(problem, W, states, *watch)
-    try:
-        for k in itertools.count(1) if monitor.status is None else ():
-            p = method.schedule(k)
-            for i, (e, s, t) in enumerate(zip(estimators, states, problem.terms, strict=True)):
-                e.update(s, t, W, p if scaling is None else scaling.params(i, p), rng)
-            direction(problem.terms, states, v)
-            if not np.isfinite(np.vdot(v, v)):  # some oracles would hide it
-                monitor.status = Status.NONFINITE
-                break
-            monitor.follow(k, v)
-            atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
-            W.step(p.eta, atom)
-            if monitor.after(k, p, atom):
-                break
-    except KeyboardInterrupt:
-        monitor.status = Status.INTERRUPTED
-    except np.linalg.LinAlgError:
-        monitor.status = Status.NONFINITE
-    return monitor.result(method.name, seed)
+    with threads.using(n_jobs):
+        scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
+        watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
+        monitor = Monitor(problem, W, states, *watch)
+        try:
+            if not (callbacks or errors) and vector_loop.applies(problem, estimators, states):
+                vector_loop.run(problem, method.schedule, estimators, states, W, rng, monitor)
+            elif monitor.status is None:
+                _iterate(problem, method.schedule, estimators, states, W, v, scaling, rng, monitor)
+        except KeyboardInterrupt:
+            monitor.status = Status.INTERRUPTED
+        except np.linalg.LinAlgError:
+            monitor.status = Status.NONFINITE
+        except MemoryError:
+            monitor.status = Status.OUT_OF_MEMORY
+        return monitor.result(method.name, seed)
+
+
+def _iterate(
+    problem: Problem,
+    schedule: Schedule,
+    estimators: Sequence[Estimator],
+    states: Sequence[State],
+    W: Dense,
+    v: Array,
+    scaling: Scaling | None,
+    rng: np.random.Generator,
+    monitor: Monitor,
+) -> None:
+    """Every method is this loop."""
+    lap = monitor.clock.lap
+    for k in itertools.count(1):
+        p = schedule(k)
+        for i, (e, s, t) in enumerate(zip(estimators, states, problem.terms, strict=True)):
+            e.update(s, t, W, p if scaling is None else scaling.params(i, p), rng)
+        lap("rows")
+        direction(problem.terms, states, v)
+        if not np.isfinite(np.vdot(v, v)):  # some oracles would hide it
+            monitor.status = Status.NONFINITE
+            return
+        monitor.follow(k, v)
+        lap("direction")
+        atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
+        lap("oracle")
+        W.step(p.eta, atom)
+        if monitor.after(k, p, atom.products):
+            return
+
+
+def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need]:
+    """What a run takes of the memory, by parts.
+
+    Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
+    the direction, the oracle and the bound.
+    """
+    dense = memory.Need("W, direction and oracle", 16 * 8 * int(np.prod(problem.domain.shape)))
+    pairs = zip(estimators, problem.terms, strict=True)
+    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 
 
 def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from condgrad._types import Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
 from condgrad.maps._base import ids_of
+from condgrad.memory import free_memory
 
 Kind = Literal["auto", "dense", "sparse"]
 
@@ -52,6 +52,9 @@ class DenseTable:
 class SparseTable:
     """Only the rows that ever had a slope other than 0, in a hash table that grows as needed.
 
+    A slot is a row's number and its slope, 8 bytes in float32 (12 where there are more than 2³¹
+    rows), and at least half of the slots stay empty.
+
     Parameters
     ----------
     size : int
@@ -63,7 +66,7 @@ class SparseTable:
     def __init__(self, size: int, dtype: Any = np.float64) -> None:
         self.size = size
         self.count = 0
-        self._keys = np.full(1024, -1, np.int64)
+        self._keys = np.full(1024, -1, key_type(size))
         self._values = np.zeros(1024, dtype)
 
     def swap(self, at: Rows, new: Array) -> Array:
@@ -72,6 +75,9 @@ class SparseTable:
         while 2 * (self.count + min(new.size, int(np.count_nonzero(new)))) > capacity:
             capacity *= 2
         if capacity > self._keys.size:
+            slot = self._keys.itemsize + self._values.itemsize
+            if capacity * slot > free_memory():
+                raise MemoryError(f"the table has {self.count} rows and cannot grow")
             self._keys, self._values = ops.hash_grow(self._keys, self._values, capacity)
         delta: Array
         delta, inserted = ops.hash_swap(self._keys, self._values, ids_of(at, self.size), new)
@@ -93,12 +99,34 @@ class SparseTable:
 Table = DenseTable | SparseTable
 
 
+def key_type(size: int) -> Any:
+    """The type of a row's number."""
+    return np.int32 if size < 2**31 else np.int64
+
+
+def table_memory(size: int, kind: Kind, dtype: Any, batch: int) -> int:
+    """Bytes of a table; of a sparse one, of which nobody knows how far it will grow, at the start.
+
+    A batch with no slope 0 makes it grow to four slots a row and be copied once.
+    """
+    real = np.dtype(dtype).itemsize
+    if kind_of(size, kind, dtype) == "dense":
+        return size * real
+    return 6 * min(batch, size) * (real + np.dtype(key_type(size)).itemsize)
+
+
 def make_table(size: int, kind: Kind = "auto", dtype: Any = np.float64) -> Table:
     """A table for `size` rows; ``"auto"`` is dense where it takes at most half the free memory."""
     check_table(kind, dtype)
-    if kind == "auto":
-        kind = "dense" if size * np.dtype(dtype).itemsize <= 0.5 * free_memory() else "sparse"
-    return DenseTable(size, dtype) if kind == "dense" else SparseTable(size, dtype)
+    dense = kind_of(size, kind, dtype) == "dense"
+    return DenseTable(size, dtype) if dense else SparseTable(size, dtype)
+
+
+def kind_of(size: int, kind: Kind, dtype: Any) -> Kind:
+    """What ``"auto"`` means now."""
+    if kind != "auto":
+        return kind
+    return "dense" if size * np.dtype(dtype).itemsize <= 0.5 * free_memory() else "sparse"
 
 
 def check_table(kind: str, dtype: Any) -> None:
@@ -113,11 +141,3 @@ def check_table(kind: str, dtype: Any) -> None:
         raise ProblemError(
             f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
         )
-
-
-def free_memory() -> float:
-    """Bytes of memory free now, infinite where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return float("inf")

@@ -147,9 +147,9 @@ def test_lanczos_bound_with_fewer_steps_than_the_side(monkeypatch):
     taken = []
     lanczos = eigen.ops.lanczos
 
-    def short(V, gram, start, steps, *more):
-        taken.append(steps)
-        return lanczos(V, gram, start, steps, *more)
+    def short(V, gram, start, Q, *more):
+        taken.append(len(Q))
+        return lanczos(V, gram, start, Q, *more)
 
     monkeypatch.setattr(eigen.ops, "lanczos", short)
     rng = np.random.default_rng(0)

@@ -93,12 +93,6 @@ def test_auto_is_sparse_where_memory_is_short(monkeypatch):
     assert isinstance(make_table(5, "sparse"), SparseTable)
 
 
-def test_free_memory_is_a_number_everywhere(monkeypatch):
-    assert tables.free_memory() > 0
-    monkeypatch.delattr(tables.os, "sysconf")
-    assert tables.free_memory() == np.inf
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [

@@ -93,6 +93,7 @@ class Run:
             "best_iteration": r.best_iteration,
             "epochs": r.epochs,
             "seconds": r.seconds,
+            "profile": r.profile,
             "lmo_calls": r.lmo_calls,
             "matvecs": r.matvecs,
             "rows": sum(r.rows.values()),

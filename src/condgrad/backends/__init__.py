@@ -5,12 +5,15 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 ===========================  ====================================================================
 `fresh`                      keep the ids not seen yet, mark them, say how many are kept
 `forget`                     clear the marks of given ids
+`fresh_rows`                 both for many draws in one call
 `take`, `add_at`             x[index], x[index] += y with repeats counted each time
 `axpy`, `axpy_at`            out += weight·y, out[index] += weight·y, without a temporary
 `interval_slope`             slopes of a box or a distance, written where they belong,
 `absolute_slope`             one pass
 `interval_dual`              slopes at z + βy and the multipliers' step towards them
 `triangle_dual`              the same for a range of triangle rows, G kept up to date
+`triangle_miss`              how far a range of triangle rows is from an interval
+`triangle_pair`              A*y of such a range, with the sums that a lower bound needs
 `table_swap`                 overwrite table rows one after the other, return what changed
 `hash_swap`, `hash_grow`     the same for a table that holds only touched rows
 `triangle_gather/scatter`    rows of the triangle map at given ids
@@ -21,6 +24,7 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `rank_one_step`              W ← keep·W + c·u vᵀ in place
 `gram_product`               VᵀV x, V read once
 `symmetrise`                 V ← (V + Vᵀ)/2 in place
+`vector_sag`                 iterations of SAG Frank-Wolfe on a data matrix, many in one call
 `lanczos`                    lowest Ritz pair of V, or of −VᵀV
 ===========================  ====================================================================
 

@@ -1,4 +1,4 @@
-"""Compiled kernels. Only this file and `_numba_triangles` import numba.
+"""Compiled kernels. Only this file, `_numba_triangles` and `_numba_vector` import numba.
 
 Free functions on contiguous arrays; each has a twin of the same name in `_reference`, where the
 documentation is. Nothing here checks its input: the maps and tables that call it have.
@@ -11,13 +11,22 @@ from numba import njit
 from numba.core import event
 
 from condgrad._types import Array
+from condgrad.backends._numba_spectral import (  # noqa: F401
+    gram_product,
+    lanczos,
+    symmetric_part,
+    tridiagonal_lowest,
+)
 from condgrad.backends._numba_triangles import (  # noqa: F401
     triangle_add,
     triangle_dual,
     triangle_gather,
+    triangle_miss,
+    triangle_pair,
     triangle_scatter,
     triangle_sweep,
 )
+from condgrad.backends._numba_vector import vector_sag  # noqa: F401
 
 REORDER = {"reassoc", "contract"}
 """Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""
@@ -48,6 +57,16 @@ def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
 def forget(ids: Array, seen: Array) -> None:
     for i in ids:
         seen[i >> 6] = 0
+
+
+@njit(cache=True)
+def fresh_rows(ids: Array, seen: Array, out: Array) -> bool:
+    for k in range(ids.shape[0]):
+        count = fresh(ids[k], seen, out[k], 0)
+        forget(out[k, :count], seen)
+        if count < out.shape[1]:
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -86,7 +105,7 @@ def interval_slope(z: Array, lower: float, upper: float, beta: float, out: Array
         out[i] = (x - (low if x < low else high if x > high else x)) / b
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def interval_dual(
     z: Array, lower: float, upper: float, beta: float, theta: float, y: Array, slopes: Array
 ) -> None:
@@ -150,7 +169,7 @@ def hash_swap(keys: Array, values: Array, ids: Array, new: Array) -> tuple[Array
 
 @njit(cache=True)
 def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
-    new_keys = np.full(capacity, -1, np.int64)
+    new_keys = np.full(capacity, -1, keys.dtype)
     new_values = np.zeros(capacity, values.dtype)
     for i in range(keys.size):
         if keys[i] != -1:
@@ -210,7 +229,7 @@ def row_gather(W: Array, ids: Array) -> Array:
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rank_one_step(W: Array, keep: float, c: float, u: Array, v: Array) -> None:
     k, s = W.dtype.type(keep), W.dtype.type(c)
     for i in range(W.shape[0]):
@@ -218,70 +237,3 @@ def rank_one_step(W: Array, keep: float, c: float, u: Array, v: Array) -> None:
         row = W[i]
         for j in range(v.size):
             row[j] = k * row[j] + a * v[j]
-
-
-@njit(cache=True)
-def symmetrise(V: Array) -> None:
-    n = V.shape[0]
-    tile = 32
-    for I in range(0, n, tile):
-        for J in range(I, n, tile):
-            for i in range(I, min(I + tile, n)):
-                for j in range(max(J, i + 1), min(J + tile, n)):
-                    mean = 0.5 * (V[i, j] + V[j, i])
-                    V[i, j] = mean
-                    V[j, i] = mean
-
-
-@njit(cache=True)
-def gram_product(V: Array, x: Array) -> Array:
-    r = np.zeros(x.size, V.dtype)
-    for i in range(0, V.shape[0], 64):  # a block is still in the cache when it is needed again
-        block = V[i : i + 64]
-        r += np.dot(np.dot(block, x), block)
-    return r
-
-
-@njit(cache=True)
-def lanczos(
-    V: Array, gram: bool, start: Array, steps: int, eps: float, enough: float = 0.0
-) -> tuple[Array, float, float, float, int]:
-    n = start.size
-    steps = min(steps, n)
-    Q = np.empty((steps, n), V.dtype)
-    T = np.zeros((steps, steps))
-    q = (start / np.sqrt(np.dot(start, start))).astype(V.dtype)
-    before, scale, m, b = 0.0, 0.0, steps, 0.0
-    look = 4 if V.size >= 16_000 else 8
-    for j in range(steps):
-        Q[j] = q
-        r = -gram_product(V, q) if gram else np.dot(V, q)
-        a = np.dot(q, r)
-        basis = Q[: j + 1]
-        r = r - np.dot(np.dot(basis, r), basis)
-        r = r - np.dot(np.dot(basis, r), basis)
-        b = np.sqrt(np.dot(r, r))
-        T[j, j] = a
-        scale = max(scale, abs(a) + b + before)
-        if b <= 10.0 * eps * np.sqrt(n) * scale or j + 1 == steps:
-            m = j + 1
-            break
-        if enough > 0 and j + 1 == look:
-            ritz, S = np.linalg.eigh(np.ascontiguousarray(T[: j + 1, : j + 1]))
-            if b * abs(S[j, 0]) <= enough * abs(ritz[0]):
-                m = j + 1
-                break
-            look += 1 if V.size >= 1000 * look**2 else look
-        T[j, j + 1] = b
-        T[j + 1, j] = b
-        before = b
-        q = (r / b).astype(V.dtype)
-    ritz, S = np.linalg.eigh(np.ascontiguousarray(T[:m, :m]))
-    x = np.dot(np.ascontiguousarray(S[:, 0]).astype(V.dtype), Q[:m])
-    x = (x / np.sqrt(np.dot(x, x))).astype(V.dtype)
-    if enough > 0:  # the projection knows value and residual well enough for a rough answer
-        return x, ritz[0], b * abs(S[m - 1, 0]), scale, m
-    r = -gram_product(V, x) if gram else np.dot(V, x)
-    value = np.dot(x, r)
-    r = (r - value * x).astype(V.dtype)
-    return x, value, np.sqrt(np.dot(r, r)), scale, m + 1

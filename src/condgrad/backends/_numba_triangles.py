@@ -38,7 +38,7 @@ def _triple(
     return p + np.int64(p >= q), q, r + np.int64(r >= q)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def triangle_gather(W: Array, ids: Array) -> Array:
     n = W.shape[0]
     pairs, width, mirror = _fold(n)
@@ -60,7 +60,7 @@ def triangle_gather(W: Array, ids: Array) -> Array:
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
     n = G.shape[0]
     pairs, width, mirror = _fold(n)
@@ -77,65 +77,92 @@ def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
             g[row + np.uint64(q)] -= v
 
 
-@njit(cache=True)
-def _run(i: int, n: int, pairs: int, width: int, mirror: int) -> tuple[int, int, int, int]:
-    # The ids from i on that share p and q: their first r, counted without q, and their number.
+@njit(cache=True, inline="always")
+def _place(i: int, pairs: int, width: int) -> tuple[int, int, int]:
     q = i // pairs
     row = (i - q * pairs) // width
-    c = i - q * pairs - row * width
+    return q, row, i - q * pairs - row * width
+
+
+@njit(cache=True, inline="always")
+def _run(n: int, q: int, row: int, c: int, width: int, mirror: int) -> tuple[int, int, int]:
+    # The rows from here on that share p and q: p, their first r counted without q, their number.
     head = n - 2 - row
     p = row if c < head else mirror - row
     r = p + 1 + (c if c < head else c - head)
-    return p + (p >= q), q, r, head - c if c < head else width - c
+    return p + (p >= q), r, head - c if c < head else width - c
 
 
-@njit(cache=True)
-def triangle_sweep(W: Array, start: int, stop: int) -> Array:
+@njit(cache=True, inline="always")
+def _advance(q: int, row: int, c: int, pairs: int, width: int) -> tuple[int, int, int]:
+    if c < width:
+        return q, row, c
+    if (row + 1) * width < pairs:
+        return q, row + 1, 0
+    return q + 1, 0, 0
+
+
+# The vertex q is left out of a run, so that there are two loops, before q and after it. Offsets are
+# unsigned, which spares a test for negative indices in the loops and lets them vectorise.
+
+
+@njit(cache=True, nogil=True)
+def triangle_sweep(W: Array, start: int, stop: int, out: Array) -> None:
     n = W.shape[0]
     pairs, width, mirror = _fold(n)
-    out = np.empty(stop - start, W.dtype)
-    i = start
+    w, i = W.reshape(-1), start
+    q, row, c = _place(start, pairs, width)
     while i < stop:
-        p, q, r, length = _run(i, n, pairs, width, mirror)
+        p, r, length = _run(n, q, row, c, width, mirror)
         length = min(length, stop - i)
-        base, row_p, row_q = W[q, p] - W[q, q], W[p], W[q]
-        at = i - start - r
-        split = max(r, min(q, r + length))  # the vertex q is left out: two plain loops vectorise
-        for s in range(r, split):
-            out[at + s] = base + row_q[s] - row_p[s]
-        for s in range(split, r + length):
-            out[at + s] = base + row_q[s + 1] - row_p[s + 1]
+        before = max(0, min(q - r, length))
+        base = W[q, p] - W[q, q]
+        at, wq, wp = np.uint64(i - start), np.uint64(q * n + r), np.uint64(p * n + r)
+        for s in range(np.uint64(before)):
+            out[at + s] = base + w[wq + s] - w[wp + s]
+        skip = np.uint64(before + 1)
+        at, wq, wp = at + np.uint64(before), wq + skip, wp + skip
+        for s in range(np.uint64(length - before)):
+            out[at + s] = base + w[wq + s] - w[wp + s]
         i += length
-    return out
+        q, row, c = _advance(q, row, c + length, pairs, width)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
     n = G.shape[0]
     pairs, width, mirror = _fold(n)
-    i = start
+    g, i = G.reshape(-1), start
+    q, row, c = _place(start, pairs, width)
     while i < stop:
-        p, q, r, length = _run(i, n, pairs, width, mirror)
+        p, r, length = _run(n, q, row, c, width, mirror)
         length = min(length, stop - i)
-        total, row_p, row_q = 0.0, G[p], G[q]
-        at = i - start - r
-        split = max(r, min(q, r + length))
-        for s in range(r, split):
+        before = max(0, min(q - r, length))
+        total = 0.0
+        at, gq, gp = np.uint64(i - start), np.uint64(q * n + r), np.uint64(p * n + r)
+        for s in range(np.uint64(before)):
             v = y[at + s]
             total += v
-            row_q[s] += v
-            row_p[s] -= v
-        for s in range(split, r + length):
+            g[gq + s] += v
+            g[gp + s] -= v
+        skip = np.uint64(before + 1)
+        at, gq, gp = at + np.uint64(before), gq + skip, gp + skip
+        for s in range(np.uint64(length - before)):
             v = y[at + s]
             total += v
-            row_q[s + 1] += v
-            row_p[s + 1] -= v
+            g[gq + s] += v
+            g[gp + s] -= v
         G[q, p] += total
         G[q, q] -= total
         i += length
+        q, row, c = _advance(q, row, c + length, pairs, width)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+CHUNK = 4096
+"""Rows whose images stay in the nearest cache between two steps of a fused kernel."""
+
+
+@njit(cache=True, nogil=True)
 def triangle_dual(
     W: Array,
     G: Array,
@@ -148,37 +175,68 @@ def triangle_dual(
     beta: float,
     theta: float,
 ) -> None:
-    n = W.shape[0]
-    pairs, width, mirror = _fold(n)
     real = y.dtype.type
     b, t, low, high = real(1 / beta), real(theta), real(lower / beta), real(upper / beta)
-    i = start
-    while i < stop:
-        p, q, r, length = _run(i, n, pairs, width, mirror)
-        length = min(length, stop - i)
-        base, wp, wq, gp, gq = W[q, p] - W[q, q], W[p], W[q], G[p], G[q]
-        total, at = 0.0, i - r
-        split = max(r, min(q, r + length))  # as in `triangle_sweep`
-        for s in range(r, split):
-            old = y[at + s]
-            x = old + b * real(base + wq[s] - wp[s])
+    buffer = np.empty(CHUNK, W.dtype)
+    for i in range(start, stop, CHUNK):
+        j = min(i + CHUNK, stop)
+        triangle_sweep(W, i, j, buffer)
+        z, some_y, some_slopes = buffer[: j - i], y[i:j], slopes[i:j]
+        for s in range(j - i):
+            old = some_y[s]
+            x = old + b * real(z[s])
             g = x - min(max(x, low), high)
-            d = g - slopes[at + s]
-            slopes[at + s] = g
-            y[at + s] = old + t * (g - old)
-            total += d
-            gq[s] += d
-            gp[s] -= d
-        for s in range(split, r + length):
-            old = y[at + s]
-            x = old + b * real(base + wq[s + 1] - wp[s + 1])
-            g = x - min(max(x, low), high)
-            d = g - slopes[at + s]
-            slopes[at + s] = g
-            y[at + s] = old + t * (g - old)
-            total += d
-            gq[s + 1] += d
-            gp[s + 1] -= d
-        G[q, p] += total
-        G[q, q] -= total
-        i += length
+            z[s] = g - some_slopes[s]
+            some_slopes[s] = g
+            some_y[s] = old + t * (g - old)
+        triangle_add(G, i, j, buffer)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz"})
+def _largest(z: Array, low: float, high: float) -> float:
+    # NaN plays no part here (it shows in the sums), or the loop would not vectorise.
+    worst = z.dtype.type(0)
+    for s in range(z.size):
+        worst = max(worst, abs(z[s] - min(max(z[s], low), high)))
+    return worst
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def triangle_miss(
+    W: Array, start: int, stop: int, lower: float, upper: float
+) -> tuple[float, float, float]:
+    squares, images, worst = 0.0, 0.0, 0.0
+    low, high = W.dtype.type(lower), W.dtype.type(upper)
+    buffer = np.empty(CHUNK, W.dtype)
+    for i in range(start, stop, CHUNK):
+        j = min(i + CHUNK, stop)
+        triangle_sweep(W, i, j, buffer)
+        z = buffer[: j - i]
+        for s in range(j - i):
+            r = z[s] - min(max(z[s], low), high)
+            squares += r * r
+            images += z[s] * z[s]
+        worst = max(worst, _largest(z, low, high))
+    return squares, images, worst
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def triangle_pair(
+    W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
+) -> tuple[float, float, float]:
+    above, below, product = 0.0, 0.0, 0.0
+    z, inside = np.empty(CHUNK, W.dtype), np.empty(CHUNK, G.dtype)
+    for i in range(start, stop, CHUNK):
+        j = min(i + CHUNK, stop)
+        some = y[i:j]
+        if images:
+            triangle_sweep(W, i, j, z)
+        for s in range(j - i):
+            v = min(max(np.float64(some[s]), low), high)
+            inside[s] = v
+            above += max(v, 0.0)
+            below += max(-v, 0.0)
+        for s in range(j - i if images else 0):
+            product += inside[s] * z[s]
+        triangle_add(G, i, j, inside)
+    return above, below, product

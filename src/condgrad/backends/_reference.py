@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends._reference_vector import vector_sag  # noqa: F401
 
 
 def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
@@ -24,6 +25,19 @@ def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
 def forget(ids: Array, seen: Array) -> None:
     """Clear the words of `seen` that hold the bits of `ids`."""
     seen[ids >> 6] = 0
+
+
+def fresh_rows(ids: Array, seen: Array, out: Array) -> bool:
+    """`fresh` from each row of `ids` to that of `out`, none seen before; False where one is short.
+
+    The rows behind a short one are left as they are.
+    """
+    for some, kept in zip(ids, out, strict=True):
+        count = fresh(some, seen, kept, 0)
+        forget(kept[:count], seen)
+        if count < kept.size:
+            return False
+    return True
 
 
 def take(x: Array, index: Array) -> Array:
@@ -92,7 +106,7 @@ def hash_swap(keys: Array, values: Array, ids: Array, new: Array) -> tuple[Array
 
 def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
     """Copy a hash table into a larger one; `capacity` is a power of two."""
-    new_keys, new_values = np.full(capacity, -1, np.int64), np.zeros(capacity, values.dtype)
+    new_keys, new_values = np.full(capacity, -1, keys.dtype), np.zeros(capacity, values.dtype)
     for key, value in zip(keys[keys != -1], values[keys != -1], strict=True):
         j = _slot(new_keys, int(key))
         new_keys[j], new_values[j] = key, value
@@ -131,9 +145,9 @@ def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
         np.add.at(G, (i, j), sign * y)
 
 
-def triangle_sweep(W: Array, start: int, stop: int) -> Array:
-    """`triangle_gather` of the contiguous range of ids start … stop − 1."""
-    return triangle_gather(W, np.arange(start, stop))
+def triangle_sweep(W: Array, start: int, stop: int, out: Array) -> None:
+    """`triangle_gather` of the contiguous range of ids start … stop − 1, written to `out`."""
+    out[: stop - start] = triangle_gather(W, np.arange(start, stop))
 
 
 def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
@@ -163,9 +177,32 @@ def triangle_dual(
     theta: float,
 ) -> None:
     """`interval_dual` of the rows start … stop − 1, with G += A*(γ − γ_old)."""
-    z, old, at = triangle_sweep(W, start, stop), slopes[start:stop].copy(), slice(start, stop)
+    at = slice(start, stop)
+    z, old = triangle_gather(W, np.arange(start, stop)), slopes[at].copy()
     interval_dual(z, lower, upper, beta, theta, y[at], slopes[at])
     triangle_add(G, start, stop, slopes[at] - old)
+
+
+def triangle_miss(
+    W: Array, start: int, stop: int, lower: float, upper: float
+) -> tuple[float, float, float]:
+    """Σ r², Σ z² and max |r| with r = z − clip(z, lower, upper), over the rows start … stop − 1."""
+    z = triangle_gather(W, np.arange(start, stop)).astype(np.float64)
+    r = z - np.clip(z, lower, upper)
+    return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
+
+
+def triangle_pair(
+    W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
+) -> tuple[float, float, float]:
+    """G += A*v for v = clip(y, low, high) of the rows start … stop − 1.
+
+    Returns Σ max(v, 0), Σ max(−v, 0) and, where `images` are wanted, ⟨v, A W⟩, otherwise 0.
+    """
+    v = np.clip(y[start:stop].astype(np.float64), low, high)
+    triangle_add(G, start, stop, v)
+    z = triangle_gather(W, np.arange(start, stop)) if images else np.zeros(v.size)
+    return float(np.maximum(v, 0).sum()), float(np.maximum(-v, 0).sum()), float(v @ z)
 
 
 def _csr_positions(indptr: Array, ids: Array) -> tuple[Array, Array]:
@@ -215,55 +252,70 @@ def gram_product(V: Array, x: Array) -> Array:
     return np.asarray(V.T @ (V @ x))
 
 
-def symmetrise(V: Array) -> None:
-    """V ← (V + Vᵀ)/2 in place."""
-    V[:] = 0.5 * (V + V.T)
+def symmetric_part(v: Array, out: Array) -> None:
+    """(v + vᵀ)/2, written to `out`."""
+    out[:] = 0.5 * (v + v.T)
+
+
+def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[float, Array]:
+    """Smallest eigenvalue, to a relative accuracy, and unit eigenvector of a tridiagonal matrix.
+
+    `off` holds the entries beside the diagonal, none negative.
+    """
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    return float(values[0]), vectors[:, 0]
 
 
 def lanczos(
-    V: Array, gram: bool, start: Array, steps: int, eps: float, enough: float = 0.0
+    V: Array, gram: bool, start: Array, Q: Array, fixed: int, eps: float, enough: float = 0.0
 ) -> tuple[Array, float, float, float, int]:
     """Lowest Ritz pair of the symmetric V, or of −VᵀV where `gram` is set.
 
-    Full re-orthogonalisation, two passes a step; breakdown is judged relative to the size of the
-    matrix seen so far. Where `enough` is positive it looks after 4, 5, 6, … steps, while a look
-    costs next to nothing beside a product, and then after twice as many each time (8, 16, 32, … of
-    a small matrix) whether the residual is at most that part of the eigenvalue, and stops. Returns
-    the unit vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the projected
-    matrix where `enough` is positive, which spares a product), an estimate of ‖M‖ and the number
-    of products with M.
+    Q is room for the basis, whose length bounds the number of steps. Its first `fixed` rows are
+    orthonormal; they are projected out of start and products, so the pair is that of V on their
+    complement. Full re-orthogonalisation, two passes a step; breakdown is judged relative to the
+    size of the matrix seen so far. Where `enough` is positive it stops after at least four steps
+    when the residual is at most that part of the eigenvalue, and one pass does. Returns the unit
+    vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the projected matrix
+    where `enough` is positive, which spares a product), an estimate of ‖M‖ and the number of
+    products with M.
     """
+    basis = Q[:fixed]
+
+    def project(r: Array, passes: int = 2) -> Array:
+        for _ in range(passes):
+            r = r - (basis @ r) @ basis
+        return r
 
     def product(x: Array) -> Array:
         return -gram_product(V, x) if gram else V @ x
 
-    Q = [(start / np.linalg.norm(start)).astype(V.dtype)]
+    r = project(start.astype(V.dtype))
+    b, scale = float(np.linalg.norm(r)), 0.0
     diagonal: list[float] = []
     off: list[float] = []
-    scale, b, look = 0.0, 0.0, 4 if V.size >= 16_000 else 8
-    for j in range(min(steps, start.size)):
-        r = product(Q[-1])
-        diagonal.append(float(Q[-1] @ r))
-        basis = np.array(Q)
-        for _ in range(2):
-            r = r - (basis @ r) @ basis
+    for j in range(min(Q.shape[0], start.size) - fixed):
+        if j > 0:
+            off.append(b)
+        q = Q[fixed + j] = r / b
+        basis = Q[: fixed + j + 1]
+        r = product(q)
+        diagonal.append(float(q @ r))
+        r = project(r, 1 if enough > 0 else 2)
         b = float(np.linalg.norm(r))
         scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
-        if b <= 10 * eps * np.sqrt(start.size) * scale or j + 1 == min(steps, start.size):
+        if b <= 10 * eps * np.sqrt(start.size) * scale:
             break
-        if enough > 0 and j + 1 == look:
-            T = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
-            ritz, S = np.linalg.eigh(T)
-            if b * abs(S[-1, 0]) <= enough * abs(ritz[0]):
+        if enough > 0 and j >= 3:
+            value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-4)
+            if b * abs(s[-1]) <= enough * abs(value):
                 break
-            look += 1 if V.size >= 1000 * look**2 else look
-        off.append(b)
-        Q.append((r / b).astype(V.dtype))
-    ritz, S = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
-    x = S[:, 0].astype(V.dtype) @ np.array(Q)
+    value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-15)
+    x = s.astype(V.dtype) @ basis[fixed:]
     x = x / np.linalg.norm(x)
     if enough > 0:
-        return x, float(ritz[0]), float(b * abs(S[-1, 0])), scale, len(Q)
-    r = product(x)
+        return x, value, float(b * abs(s[-1])), scale, len(diagonal)
+    basis, r = Q[:fixed], product(x)
     value = float(x @ r)
-    return x, value, float(np.linalg.norm(r - value * x)), scale, len(Q) + 1
+    miss = project(r) - value * x
+    return x, value, float(np.linalg.norm(miss)), scale, len(diagonal) + 1

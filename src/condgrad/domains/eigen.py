@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -40,30 +41,49 @@ class Pair(NamedTuple):
 
 
 def lowest_eigpair(
-    V: Array,
+    v: Array,
     *,
     effort: float | None = None,
     hint: Array | None = None,
     rng: np.random.Generator | None = None,
+    fixed: Array | None = None,
 ) -> Pair:
-    """Smallest eigenvalue of a symmetric V with its unit eigenvector.
+    """Smallest eigenvalue of the symmetric part V of a square v with its unit eigenvector.
 
     Up to side 40 LAPACK answers. Above, Lanczos with ⌈effort · ln n⌉ steps starts from
     W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
     earlier answers. It stops early where the residual is a hundredth of the eigenvalue, and while
     it exceeds a tenth it is restarted, up to four times. Without `effort` it goes on until the
     residual is negligible, and LAPACK answers if it never is.
+
+    `fixed` holds orthonormal columns q_i: then the pair is that of V on their complement.
     """
-    if V.shape[0] <= SMALL:
-        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
-        return Pair(float(values[0]), vectors[:, 0].astype(V.dtype, copy=False), 0)
-    rng = rng or np.random.default_rng(0)
-    start = _start(V.shape[0], V.dtype, rng, hint)
-    pair = _lanczos(V, False, start, effort)
-    if pair is None:
-        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
-        return Pair(float(values[0]), vectors[:, 0].astype(V.dtype, copy=False), 0)
-    return pair
+    n = v.shape[0]
+    V = room("V", (n, n), v.dtype)
+    ops.symmetric_part(v, V)
+    basis = np.empty((n, 0), V.dtype) if fixed is None else fixed.astype(V.dtype, copy=False)
+    if n > SMALL:
+        rng = rng or np.random.default_rng(0)
+        pair = _lanczos(V, False, _start(n, V.dtype, rng, hint), effort, basis)
+        if pair is not None:
+            return pair
+    V = deflated(V, basis)
+    values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
+    vector = vectors[:, 0] - basis @ (basis.T @ vectors[:, 0])
+    return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
+
+
+def deflated(V: Array, basis: Array) -> Array:
+    """A symmetric V with orthonormal columns projected out and moved to the top of the spectrum."""
+    if basis.shape[1] == 0:
+        return V
+    Q = basis.astype(V.dtype, copy=False)
+    X = V @ Q
+    V = V - X @ Q.T
+    V -= Q @ (X.T - (Q.T @ X) @ Q.T)
+    top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
+    V += (V.dtype.type(top) * Q) @ Q.T
+    return V
 
 
 def top_singular_pair(
@@ -114,10 +134,23 @@ def lowest_bound(V: Array, seed: int = 0) -> tuple[float, float]:
     steps = min(n, 600)
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([seed, n, steps, bits]).standard_normal(n)
-    _, ritz, *_ = ops.lanczos(V, False, start, steps, float(np.finfo(np.float64).eps), 1e-300)
+    Q = np.empty((steps, n))
+    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, float(np.finfo(np.float64).eps), 1e-300)
     spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
     epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)
     return float(ritz) - epsilon * spread - rounding, FAILURE
+
+
+_rooms = threading.local()
+
+
+def room(name: str, shape: tuple[int, int], dtype: Any) -> Array:
+    """An array to write to, the same at every call with that name, shape and type."""
+    kept: Array | None = getattr(_rooms, name, None)
+    if kept is None or kept.shape != shape or kept.dtype != dtype:
+        kept = np.empty(shape, dtype)
+        setattr(_rooms, name, kept)
+    return kept
 
 
 def _first_axis(n: int, dtype: np.dtype) -> Array:
@@ -145,14 +178,19 @@ def _start(
     return start
 
 
-def _lanczos(V: Array, gram: bool, start: Array, effort: float | None) -> Pair | None:
+def _lanczos(
+    V: Array, gram: bool, start: Array, effort: float | None, fixed: Array | None = None
+) -> Pair | None:
     """Restarted Lanczos; None where full accuracy was asked for and not reached."""
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
-    products = 0
+    known = 0 if fixed is None else fixed.shape[1]
+    products, Q = 0, room("Q", (known + steps, n), V.dtype)
+    if fixed is not None:
+        Q[:known] = fixed.T
     enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
     for _ in range(20 if effort is None else CYCLES):
-        x, value, residual, scale, spent = ops.lanczos(V, gram, start, steps, eps, enough)
+        x, value, residual, scale, spent = ops.lanczos(V, gram, start, Q, known, eps, enough)
         products += spent
         if effort is None:
             done = residual <= max(TIGHT * abs(value), 50 * eps * scale)

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import ops
 from condgrad.domains._base import EPS, Domain, Minimum, radius_of
-from condgrad.domains.eigen import lowest_bound, lowest_eigpair, top_singular_pair
+from condgrad.domains.eigen import deflated, lowest_bound, lowest_eigpair, top_singular_pair
 from condgrad.errors import ProblemError
 from condgrad.maps._base import dimension, numbers, sides
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
@@ -55,8 +54,7 @@ class BlockSpectrahedron(Domain):
         whole = len(self.blocks) == 1
         for b in self.blocks:
             part = slice(start, start + b)
-            V = np.array(v[part, part], order="C")
-            ops.symmetrise(V)
+            V = v if whole else np.ascontiguousarray(v[part, part])
             near = None if hint is None else (hint if whole else hint[part, part])
             pair = lowest_eigpair(V, effort=effort, hint=near, rng=rng)
             products += pair.products
@@ -72,9 +70,8 @@ class BlockSpectrahedron(Domain):
     def minimum(self, v: Array) -> Minimum:
         start, values, failure = 0, [], 0.0
         for b in self.blocks:
-            V = np.array(v[start : start + b, start : start + b], np.float64, order="C")
-            ops.symmetrise(V)
-            value, chance = lowest_bound(V)
+            V = np.asarray(v[start : start + b, start : start + b], dtype=np.float64)
+            value, chance = lowest_bound(0.5 * (V + V.T))
             values.append(value)
             failure += chance
             start += b
@@ -195,18 +192,6 @@ class PinnedSpectrahedron(Domain):
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
-    def _reduced(self, v: Array) -> Array:
-        """The symmetric part of v with the basis projected out and moved to the top."""
-        V = np.array(v, order="C")
-        ops.symmetrise(V)
-        Q = self._basis.astype(V.dtype, copy=False)
-        X = V @ Q
-        V -= X @ Q.T
-        V -= Q @ (X.T - (Q.T @ X) @ Q.T)
-        top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
-        V += (V.dtype.type(top) * Q) @ Q.T
-        return V
-
     def lmo(
         self,
         v: Array,
@@ -215,11 +200,8 @@ class PinnedSpectrahedron(Domain):
         hint: Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Atom:
-        V = self._reduced(v)
-        pair = lowest_eigpair(V, effort=effort, hint=hint, rng=rng)
-        u, Q = pair.vector, self._basis.astype(V.dtype, copy=False)
-        u = u - Q @ (Q.T @ u)
-        u = u / np.linalg.norm(u)
+        pair = lowest_eigpair(v, effort=effort, hint=hint, rng=rng, fixed=self._basis)
+        u = pair.vector
         atom: Atom = RankOne(self._rest, u, u, pair.products)
         if pair.value >= 0 and not self.equality:
             atom = Zero(self.shape, pair.products)
@@ -227,7 +209,7 @@ class PinnedSpectrahedron(Domain):
 
     def minimum(self, v: Array) -> Minimum:
         v = np.asarray(v, dtype=np.float64)
-        value, failure = lowest_bound(self._reduced(v))
+        value, failure = lowest_bound(deflated(0.5 * (v + v.T), self._basis))
         size = float(np.linalg.norm(v))
         value -= self._error * size  # rounding of the projection
         if not self.equality:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from condgrad._types import Array, Params, Rows
 from condgrad.errors import ProblemError
+from condgrad.memory import Need
 from condgrad.points.dense import Dense
-from condgrad.problem import Problem, Term
+from condgrad.problem import BLOCK, Problem, Term
 from condgrad.sampling import Blocks, Sampler, batch_size
 from condgrad.tables import DenseTable, Table
 
@@ -38,6 +39,15 @@ class State:
     """h*(slopes) of every block drawn so far, by its first row (SagAugmented)."""
     reach: float = 0.0
     """D_W ‖A‖ (Augmented)."""
+    _spare: list[Array] = field(default_factory=list)
+
+    def spare(self, number: int) -> list[Array]:
+        """Cotangents of 0 for other threads to sum into, the same arrays at every call."""
+        while len(self._spare) < number:
+            self._spare.append(np.empty_like(self.G))
+        for G in self._spare[:number]:
+            G.fill(0)
+        return self._spare[:number]
 
 
 class Estimator(ABC):
@@ -56,6 +66,23 @@ class Estimator(ABC):
         """State before the first iteration: the estimate is 0."""
         sampler = Sampler(term.map.size, getattr(self, "replace", False)) if self.samples else None
         return State(term.map.zeros(problem.dtype), sampler=sampler)
+
+    def memory(self, term: Term, problem: Problem) -> list[Need]:
+        """What it will take, by parts: the state, and what an iteration allocates beside it."""
+        real, rows = problem.dtype.itemsize, min(term.map.size, BLOCK)
+        needs = [Need(f"gradient of {term.name}", term.map.storage * real)]
+        if self.samples:
+            marks = term.map.size // 8 if not getattr(self, "replace", False) else 0
+            rows = max(rows, self.most(term))
+            if 2 * rows > term.map.size > rows:
+                marks = 8 * term.map.size  # a shuffle of all ids
+            needs.append(Need(f"drawing rows of {term.name}", marks))
+        advice = f"draw fewer rows of {term.name} at a time" if rows > BLOCK else ""
+        return [*needs, Need(f"drawn rows of {term.name}", 6 * 8 * rows, advice)]
+
+    def most(self, term: Term) -> int:
+        """The most rows drawn at once."""
+        return batch_size(self.batch, term.map.size) if hasattr(self, "batch") else term.map.size
 
     @abstractmethod
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:

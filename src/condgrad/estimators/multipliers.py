@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from condgrad._types import ALL, Array, Params
+from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
 from condgrad.functions._base import Proximable
 from condgrad.maps._base import RowStorage
+from condgrad.memory import Need, free_memory
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.sampling import Batch, Blocks, batch_size, check_batch
 from condgrad.schedules import Power, Sequence
-from condgrad.tables import check_table, free_memory
+from condgrad.tables import check_table
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
@@ -60,6 +63,11 @@ class Augmented(Estimator):
         s.y = np.zeros(term.map.size, problem.dtype)
         s.reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
         return s
+
+    def memory(self, term: Term, problem: Problem) -> list[Need]:
+        rows = 7 * term.map.size * problem.dtype.itemsize
+        remedy = "use sag_cgal(batch=1.0), which works in blocks"
+        return [*super().memory(term, problem), Need(f"rows of {term.name}", rows, remedy)]
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         assert s.y is not None
@@ -131,13 +139,8 @@ class SagAugmented(Estimator):
 
     def init(self, term: Term, problem: Problem) -> State:
         s, size = super().init(term, problem), term.map.size
-        if isinstance(term.map, RowStorage):
-            dtype, s.slopes = problem.dtype, s.G
-        else:
-            dtype = self.table_dtype
-            if isinstance(dtype, str):
-                dtype = np.float64 if 16 * size <= 0.25 * free_memory() else np.float32
-            s.slopes = np.zeros(size, dtype)
+        dtype = self._dtype(term, problem)
+        s.slopes = s.G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
         s.y = np.zeros(size, dtype)
         s.blocks = Blocks(size, term.map.block, self.rows_now(term))
         s.conjugates = {}
@@ -148,6 +151,28 @@ class SagAugmented(Estimator):
                 b.start: term.function.conjugate(zeros[: b.stop - b.start], b) for b in parts
             }
         return s
+
+    def _dtype(self, term: Term, problem: Problem) -> np.dtype:
+        """Precision of the table."""
+        if isinstance(term.map, RowStorage):
+            return problem.dtype
+        if isinstance(self.table_dtype, str):
+            fits = 16 * term.map.size <= 0.25 * free_memory()
+            return np.dtype(np.float64 if fits else np.float32)
+        return np.dtype(self.table_dtype)
+
+    def memory(self, term: Term, problem: Problem) -> list[Need]:
+        numbers = 1 if isinstance(term.map, RowStorage) else 2
+        dtype = self._dtype(term, problem)
+        table, remedy = numbers * term.map.size * dtype.itemsize, "use h_sag_v2(table='sparse')"
+        if dtype == np.float64 and numbers == 2:
+            remedy = "keep the table in single precision (table_dtype='float32')"
+        elif numbers == 1:
+            remedy = "solve in single precision (problem.astype('float32'))"
+        needs = [Need(f"multipliers of {term.name}", table, remedy)]
+        if not term.function.separable:
+            needs.append(Need(f"rows of {term.name}", 5 * 8 * term.map.size))
+        return [*super().memory(term, problem), *needs]
 
     def rows_now(self, term: Term) -> int:
         """Rows to draw at each iteration."""
@@ -163,8 +188,20 @@ class SagAugmented(Estimator):
         assert s.slopes is not None
         assert s.blocks is not None
         theta = min(1.0, self.rate(p.k))
-        for at in s.blocks.draw(rng):
-            term.map.renew(W.array, s.G, at, term.function, s.y, s.slopes, p.beta, theta)
+        drawn = s.blocks.draw(rng)
+        parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
+
+        y, slopes = s.y, s.slopes
+
+        def work(part: list[slice], G: Array) -> None:
+            for at in part:
+                term.map.renew(W.array, G, at, term.function, y, slopes, p.beta, theta)
+
+        own = [s.G, *s.spare(len(parts) - 1)] if term.map.overlaps else [s.G] * len(parts)
+        threads.run([partial(work, part, G) for part, G in zip(parts, own, strict=True)])
+        for G in own[1:] if term.map.overlaps else ():
+            s.G += G
+        for at in drawn:
             s.rows += at.stop - at.start
             assert s.conjugates is not None
             if not term.function.cone:

@@ -9,10 +9,11 @@ import numpy as np
 
 from condgrad._types import Array, Params, Rows
 from condgrad.estimators._base import Estimator, State, blocks, kept
+from condgrad.memory import Need
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.sampling import Batch, batch_size, check_batch
-from condgrad.tables import DenseTable, Kind, check_table, make_table
+from condgrad.tables import DenseTable, Kind, check_table, make_table, table_memory
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,13 @@ class SAG(Estimator):
         s = super().init(term, problem)
         s.table = make_table(term.map.size, self.table, self.table_dtype)
         return s
+
+    def memory(self, term: Term, problem: Problem) -> list[Need]:
+        table = table_memory(term.map.size, self.table, self.table_dtype, self.most(term))
+        remedy = f"keep a sparse table of {term.name} (table='sparse')"
+        if np.dtype(self.table_dtype) == np.float64:
+            remedy += " or one in single precision (table_dtype='float32')"
+        return [*super().memory(term, problem), Need(f"table of {term.name}", table, remedy)]
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         assert s.sampler is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,32 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
+
+
+class Miss(NamedTuple):
+    """How rows miss a set, r = z − proj z."""
+
+    squares: float
+    """Σ r²."""
+    images: float
+    """Σ z²."""
+    worst: float
+    """max |r|."""
+
+
+class Pairing(NamedTuple):
+    """Sums over rows at a dual point y."""
+
+    conjugate: float
+    """h*(y)."""
+    conjugates: float
+    """The absolute values that `conjugate` is made of."""
+    total: float
+    """Σ |y_l|."""
+    product: float = 0.0
+    """⟨y, z⟩."""
+    value: float = 0.0
+    """h(z) of a function that is no constraint."""
 
 
 class LinearMap(ABC):
@@ -31,6 +57,8 @@ class LinearMap(ABC):
     """Length of the cotangent."""
     row_norm: float
     """An upper bound on max_l ‖a_l‖."""
+    overlaps: ClassVar[bool] = True
+    """Whether two rows can touch the same entry of the cotangent."""
 
     @abstractmethod
     def rows(self, W: Array, at: Rows = ALL) -> Array:
@@ -81,6 +109,34 @@ class LinearMap(ABC):
         shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
         slopes: Array = function.into_dual(function.slope(shifted, beta, at), at)
         return slopes
+
+    def fuses(self, function: Any) -> bool:
+        """Whether `renew`, `miss` and `pair` run a whole range in one kernel, any thread's."""
+        return False
+
+    def miss(self, W: Array, at: slice, function: Any) -> Miss:
+        """How the rows `at` miss the set of an indicator."""
+        z = self.rows(W, at)
+        r = function.residual(z, at)
+        return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), float(np.abs(r).max()))
+
+    def pair(
+        self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
+    ) -> Pairing:
+        """G += A*y over the rows `at`, and the sums at y that a lower bound needs.
+
+        `y` holds all rows and is put into dom h*; without it the slopes h'_β(z) serve. Without W
+        there are no products and values.
+        """
+        z = None if W is None else self.rows(W, at)
+        slopes = function.slope(z, beta, at) if y is None else y[at].astype(np.float64, copy=False)
+        slopes = function.into_dual(slopes, at)
+        self.scatter(G, at, slopes)
+        conjugate, total = function.conjugate(slopes, at), float(np.abs(slopes).sum())
+        if z is None:
+            return Pairing(conjugate, abs(conjugate), total)
+        value = 0.0 if function.indicator else function.value(z, at)
+        return Pairing(conjugate, abs(conjugate), total, float(np.vdot(slopes, z)), value)
 
     @property
     def block(self) -> int:
@@ -133,6 +189,8 @@ class LinearMap(ABC):
 class RowStorage(LinearMap):
     """A map whose cotangent is y itself, one number per row, until `add_to` spreads it."""
 
+    overlaps: ClassVar[bool] = False
+
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         if isinstance(at, slice):
             G[at] += y
@@ -161,12 +219,18 @@ class RowStorage(LinearMap):
         theta: float,
     ) -> None:
         """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
-        low, high = getattr(function, "lower", None), getattr(function, "upper", None)
-        if isinstance(low, float) and isinstance(high, float):
-            ops.interval_dual(self.rows(W, at), low, high, beta, theta, y[at], G[at])
+        bounds = scalar_bounds(function)
+        if bounds is not None:
+            ops.interval_dual(self.rows(W, at), *bounds, beta, theta, y[at], G[at])
         else:
             G[at] = self.renewed(W, at, function, y, beta)
             y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
+
+
+def scalar_bounds(function: Any) -> tuple[float, float] | None:
+    """(lower, upper) of an interval that is the same for all rows, or None."""
+    low, high = getattr(function, "lower", None), getattr(function, "upper", None)
+    return (low, high) if isinstance(low, float) and isinstance(high, float) else None
 
 
 def ids_of(at: Rows, size: int) -> Array:

@@ -108,6 +108,14 @@ class DataMatrix(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, bool]:
+        """X as (indptr, indices, data) of CSR, and whether it is dense: then without indices."""
+        if self._csr is not None:
+            return self._csr.indptr, self._csr.indices, self._csr.data, False
+        indptr = np.arange(self.size + 1) * self.storage
+        return indptr, np.empty(0, np.int64), self._dense.reshape(-1), True
+
 
 class _Csr:
     """Rows of a CSR matrix, gathered and scattered by the compiled kernels."""

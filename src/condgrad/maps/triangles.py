@@ -9,7 +9,7 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.backends._reference import triangle_address
-from condgrad.maps._base import LinearMap, dimension
+from condgrad.maps._base import LinearMap, Miss, Pairing, dimension, scalar_bounds
 
 
 class Triangles(LinearMap):
@@ -54,7 +54,9 @@ class Triangles(LinearMap):
         z: Array
         W = np.ascontiguousarray(W)
         if isinstance(at, slice):
-            z = ops.triangle_sweep(W, *span(at, self.size))
+            start, stop = span(at, self.size)
+            z = np.empty(stop - start, W.dtype)
+            ops.triangle_sweep(W, start, stop, z)
         else:
             z = ops.triangle_gather(W, at)
         return z
@@ -77,13 +79,40 @@ class Triangles(LinearMap):
         beta: float,
         theta: float,
     ) -> None:
-        low, high = getattr(function, "lower", None), getattr(function, "upper", None)
-        if isinstance(low, float) and isinstance(high, float):
+        bounds = scalar_bounds(function)
+        if bounds is not None:
             square, start_stop = G.reshape(self.shape), span(at, self.size)
             W = np.ascontiguousarray(W)
-            ops.triangle_dual(W, square, y, slopes, *start_stop, low, high, beta, theta)
+            ops.triangle_dual(W, square, y, slopes, *start_stop, *bounds, beta, theta)
         else:
             super().renew(W, G, at, function, y, slopes, beta, theta)
+
+    def fuses(self, function: Any) -> bool:
+        """With the same interval for all rows."""
+        return scalar_bounds(function) is not None
+
+    def miss(self, W: Array, at: slice, function: Any) -> Miss:
+        bounds = scalar_bounds(function)
+        if bounds is None:
+            return super().miss(W, at, function)
+        W = np.ascontiguousarray(W)
+        return Miss(*ops.triangle_miss(W, *span(at, self.size), *bounds))
+
+    def pair(
+        self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
+    ) -> Pairing:
+        bounds = scalar_bounds(function)
+        if bounds is None or y is None:
+            return super().pair(W, G, at, function, y, beta)
+        lower, upper = bounds
+        low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
+        point = np.empty(self.shape) if W is None else np.ascontiguousarray(W)
+        sums = ops.triangle_pair(
+            point, W is not None, G.reshape(self.shape), y, *span(at, self.size), low, high
+        )
+        above, below, product = sums
+        up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
+        return Pairing(up - down, abs(up) + abs(down), above + below, product)
 
     @property
     def block(self) -> int:

@@ -1,0 +1,129 @@
+"""Compiled kernels of the spectral oracles; `_numba` re-exports them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from condgrad._types import Array
+
+
+@njit(cache=True, nogil=True)
+def symmetric_part(v: Array, out: Array) -> None:
+    n = v.shape[0]
+    tile = 32
+    half = v.dtype.type(0.5)
+    for I in range(0, n, tile):
+        for J in range(I, n, tile):
+            for i in range(I, min(I + tile, n)):
+                for j in range(max(J, i), min(J + tile, n)):
+                    mean = half * (v[i, j] + v[j, i])
+                    out[i, j] = mean
+                    out[j, i] = mean
+
+
+@njit(cache=True, nogil=True)
+def gram_product(V: Array, x: Array) -> Array:
+    r = np.zeros(x.size, V.dtype)
+    for i in range(0, V.shape[0], 64):  # a block is still in the cache when it is needed again
+        block = V[i : i + 64]
+        r += np.dot(np.dot(block, x), block)
+    return r
+
+
+@njit(cache=True, nogil=True)
+def _definite(diagonal: Array, off: Array, shift: float) -> bool:
+    pivot = diagonal[0] - shift
+    for i in range(1, diagonal.size):
+        if pivot <= 0:
+            return False
+        pivot = diagonal[i] - shift - off[i - 1] * off[i - 1] / pivot
+    return pivot > 0
+
+
+@njit(cache=True, nogil=True)
+def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[float, Array]:
+    m = diagonal.size
+    low, high, size = diagonal[0], diagonal[0], 0.0
+    for i in range(m):
+        beside = (abs(off[i - 1]) if i > 0 else 0.0) + (abs(off[i]) if i + 1 < m else 0.0)
+        low, high = min(low, diagonal[i] - beside), min(high, diagonal[i])
+        size = max(size, abs(diagonal[i]) + beside)
+    low -= 1e-16 * size
+    while high - low > max(accuracy * max(abs(low), abs(high)), 1e-16 * size):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        if _definite(diagonal, off, middle):
+            low = middle
+        else:
+            high = middle
+    # Inverse iteration; the shift lies below all eigenvalues, so no pivoting is needed.
+    pivots, s = np.empty(m), np.empty(m)
+    for i in range(m):
+        pivots[i] = diagonal[i] - low - (off[i - 1] * off[i - 1] / pivots[i - 1] if i > 0 else 0.0)
+        pivots[i] = max(pivots[i], 1e-16 * size + 1e-150)
+        s[i] = 1.0 if i % 2 == 0 else -1.0
+    for _ in range(3):
+        for i in range(1, m):
+            s[i] -= off[i - 1] / pivots[i - 1] * s[i - 1]
+        s[m - 1] /= pivots[m - 1]
+        for i in range(m - 2, -1, -1):
+            s[i] = (s[i] - off[i] * s[i + 1]) / pivots[i]
+        s /= np.sqrt(np.dot(s, s))
+    return 0.5 * (low + high), s
+
+
+@njit(cache=True, nogil=True)
+def lanczos(
+    V: Array, gram: bool, start: Array, Q: Array, fixed: int, eps: float, enough: float = 0.0
+) -> tuple[Array, float, float, float, int]:
+    n = start.size
+    steps = min(Q.shape[0], n) - fixed
+    diagonal, off = np.empty(steps), np.empty(steps)
+    r, part, along = start.astype(V.dtype), np.empty(n, V.dtype), np.empty(Q.shape[0], V.dtype)
+    passes = 1 if enough > 0 else 2
+    before, scale, m, b = 0.0, 0.0, steps, 0.0
+    for _ in range(2 if fixed > 0 else 0):
+        np.dot(Q[:fixed], r, along[:fixed])
+        np.dot(along[:fixed], Q[:fixed], part)
+        r -= part
+    r /= np.sqrt(np.dot(r, r))
+    for j in range(steps):
+        q, count = Q[fixed + j], fixed + j + 1
+        q[:] = r
+        if gram:
+            r[:] = -gram_product(V, q)
+        else:
+            np.dot(V, q, r)
+        a = np.dot(q, r)
+        diagonal[j] = a
+        for _ in range(passes):
+            np.dot(Q[:count], r, along[:count])
+            np.dot(along[:count], Q[:count], part)
+            r -= part
+        b = np.sqrt(np.dot(r, r))
+        scale = max(scale, abs(a) + b + before)
+        m = j + 1
+        if b <= 10.0 * eps * np.sqrt(n) * scale:
+            break
+        if enough > 0 and m >= 4:
+            value, s = tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-4)
+            if b * abs(s[j]) <= enough * abs(value):
+                break
+        off[j] = b
+        before = b
+        r /= b
+    value, s = tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-15)
+    x = np.dot(s.astype(V.dtype), Q[fixed : fixed + m])
+    x /= np.sqrt(np.dot(x, x))
+    if enough > 0:  # the projection knows value and residual well enough for a rough answer
+        return x, value, b * abs(s[m - 1]), scale, m
+    r[:] = -gram_product(V, x) if gram else np.dot(V, x)
+    value = np.dot(x, r)
+    for _ in range(2 if fixed > 0 else 0):
+        np.dot(Q[:fixed], r, along[:fixed])
+        np.dot(along[:fixed], Q[:fixed], part)
+        r -= part
+    r -= V.dtype.type(value) * x
+    return x, value, np.sqrt(np.dot(r, r)), scale, m + 1

@@ -1,0 +1,100 @@
+"""What a run will take of the memory, known before any of it is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from condgrad.errors import ProblemError
+
+GIB = float(1 << 30)
+OTHER = 64 << 20
+"""Buffers of fixed size and the allocator's own."""
+
+
+class Need(NamedTuple):
+    """Memory that something will take."""
+
+    what: str
+    bytes: int
+    remedy: str = ""
+    """How to take less."""
+
+
+def require(needs: Iterable[Need]) -> int:
+    """Refuse a run that will not fit into the free memory; return the bytes it needs.
+
+    Raises
+    ------
+    ProblemError
+        With the figures, the largest parts first, and what to change.
+    """
+    needs = sorted(needs, key=lambda need: -need.bytes)
+    total, free = OTHER + sum(need.bytes for need in needs), free_memory()
+    if total <= free:
+        return total
+    parts = ", ".join(f"{need.what} {size(need.bytes)}" for need in needs[:4])
+    remedies = dict.fromkeys(need.remedy for need in needs if need.remedy)
+    advice = "; or ".join(list(remedies)[:2]) or "solve a smaller problem"
+    raise ProblemError(
+        f"this run needs {size(total)} of memory ({parts}), but {size(free)} are free: {advice}"
+    )
+
+
+def size(number: float) -> str:
+    """Bytes for people.
+
+    Examples
+    --------
+    >>> size(3.2e9), size(5e6)
+    ('2.98 GiB', '4.77 MiB')
+    """
+    return f"{number / GIB:.3g} GiB" if number >= GIB else f"{number / (1 << 20):.3g} MiB"
+
+
+def free_memory() -> float:
+    """Bytes that this process can still have, infinite where the system does not tell.
+
+    The least of what the machine has free, what its control group allows and what a limit on the
+    address space (``ulimit -v``) leaves.
+    """
+    return min(_machine(), _group(), _limit())
+
+
+def _machine() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(l.split()[1]) for l in lines if l.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        pass
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def _group() -> float:
+    try:
+        top = Path("/sys/fs/cgroup")
+        own = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().split(":")[-1]
+        folder = top / own.lstrip("/")
+        folder = folder if (folder / "memory.max").exists() else top
+        most = (folder / "memory.max").read_text(encoding="ascii").strip()
+        used = (folder / "memory.current").read_text(encoding="ascii")
+        return float("inf") if most == "max" else max(0.0, float(int(most) - int(used)))
+    except (OSError, ValueError):
+        return float("inf")
+
+
+def _limit() -> float:
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        used = pages * os.sysconf("SC_PAGE_SIZE")
+        return float("inf") if most == resource.RLIM_INFINITY else max(0.0, float(most - used))
+    except (AttributeError, ImportError, OSError, ValueError):
+        return float("inf")

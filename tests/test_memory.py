@@ -1,0 +1,135 @@
+"""Memory: predicted before it is taken, refused with the figure and the remedy."""
+
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from functools import partial
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import memory, methods, tables
+from condgrad.applications import sparsest_cut
+from condgrad.errors import ProblemError
+from condgrad.result import Status
+from condgrad.solve import needs
+
+
+def problem(n=60):
+    graph = nx.gnp_random_graph(n, 0.3, seed=1)
+    return sparsest_cut(nx.to_numpy_array(graph)).problem
+
+
+METHODS = {
+    "sag-cgal": methods.sag_cgal(),
+    "sag-cgal float32": methods.sag_cgal(table_dtype=np.float32),
+    "sag-cgal full": methods.sag_cgal(batch=1.0),
+    "cgal": methods.cgal(),
+    "hcgm": methods.hcgm(),
+    "h-sag-v2": methods.h_sag_v2(batch=0.05),
+    "h-sag-v2 most": methods.h_sag_v2(batch=0.7),
+    "h-sag-v2 sparse": methods.h_sag_v2(batch=0.02, table="sparse"),
+    "h-1sfw": methods.h_1sfw(batch=0.05),
+    "h-spider-fw": methods.h_spider_fw(),
+}
+
+
+def predicted(problem, method):
+    return sum(need.bytes for need in needs(problem, [method.estimator(t) for t in problem.terms]))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_prediction_covers_what_a_run_takes(name):
+    p, method = problem(), METHODS[name]
+    cg.solve(p, method, max_iter=3)  # compiled, caches filled
+    tracemalloc.start()
+    cg.solve(p, method, max_iter=12, n_jobs=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    most = predicted(p, method)
+    assert peak <= most + (8 << 20)
+    assert most <= 8 * peak + (16 << 20)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_refused_with_figure_and_remedy(name, monkeypatch):
+    p, method = problem(), METHODS[name]
+    free = 0.5 * (predicted(p, method) + memory.OTHER)
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    with pytest.raises(ProblemError, match=r"this run needs [\d.]+ [MG]iB of memory") as caught:
+        cg.solve(p, method, max_iter=3)
+    text = str(caught.value)
+    assert memory.size(free) in text
+    assert text.rpartition("are free: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("method", "small", "large"),
+    [
+        (methods.sag_cgal, {"table_dtype": np.float32}, {"table_dtype": np.float64}),
+        (partial(methods.h_sag_v2, batch=100), {"table": "sparse"}, {"table": "dense"}),
+    ],
+    ids=["float32", "sparse"],
+)
+def test_the_remedy_works(method, small, large, monkeypatch):
+    """Follow the advice, and the run fits."""
+    p = problem(100)
+    little, much = predicted(p, method(**small)), predicted(p, method(**large))
+    for module in (memory, tables):
+        monkeypatch.setattr(module, "free_memory", lambda: memory.OTHER + (little + much) / 2)
+    advice = "table_dtype='float32'" if "table_dtype" in small else "table='sparse'"
+    with pytest.raises(ProblemError, match=advice):
+        cg.solve(p, method(**large), max_iter=2)
+    assert cg.solve(p, method(**small), max_iter=2).iterations == 2
+
+
+def test_a_table_that_cannot_grow_ends_the_run_with_its_best_point(monkeypatch):
+    p = problem(40)
+    method = methods.h_sag_v2(batch=500, table="sparse")
+    monkeypatch.setattr(tables, "free_memory", lambda: 40_000.0)
+    result = cg.solve(p, method, max_iter=500)
+    assert result.status is Status.OUT_OF_MEMORY
+    assert 0 < result.iterations < 500
+    assert np.isfinite(result.objective)
+
+
+def test_a_huge_problem_is_refused_at_once():
+    """Eight billion rows: the answer must come before anything is allocated."""
+    n = 2500
+    domain = cg.domains.Spectrahedron(n, trace=1.0)
+    terms = [cg.Term(cg.maps.Triangles(n), cg.functions.AtMost(0.0), name="triangles")]
+    if memory.free_memory() > 8e10:
+        pytest.skip("this machine has more memory than the problem needs")
+    with pytest.raises(ProblemError, match="GiB of memory"):
+        cg.solve(cg.Problem(domain, terms), max_iter=1)
+
+
+def test_sparse_slots_are_eight_bytes():
+    table = tables.SparseTable(10**9, np.float32)
+    assert table.nbytes == 8 * 1024
+    table.swap(np.array([0, 999_999_999]), np.array([1.0, 2.0]))
+    assert table.swap(np.array([999_999_999]), np.array([5.0])).tolist() == [3.0]
+    assert tables.SparseTable(2**31, np.float32).nbytes == 12 * 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's own figures")
+def test_a_limit_on_the_address_space_counts():
+    code = """
+        import resource
+        from condgrad.memory import free_memory
+        used = 4096 * int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
+        assert (100 << 20) < free_memory() <= (300 << 20)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_free_memory_is_a_number_everywhere(monkeypatch):
+    assert 0 < memory.free_memory() < np.inf
+    monkeypatch.setattr(memory.Path, "read_text", lambda *_, **__: "nothing to see")
+    assert memory._machine() > 0
+    monkeypatch.delattr(memory.os, "sysconf")
+    assert memory.free_memory() == np.inf
