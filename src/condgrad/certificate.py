@@ -22,7 +22,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._types import Array
-from condgrad.backends import threads
+from condgrad.backends import ops, threads
 from condgrad.domains._base import EPS
 from condgrad.estimators import Estimator, Full, State
 from condgrad.functions import Linear
@@ -110,7 +110,12 @@ class Certificate:
         self._at_zero = sum(_conjugate_of_zero(t) for t in problem.composite)
 
     def follow(
-        self, k: int, v: Array, estimators: Sequence[Estimator], states: Sequence[State]
+        self,
+        k: int,
+        v: Array,
+        length: float,
+        estimators: Sequence[Estimator],
+        states: Sequence[State],
     ) -> None:
         """Take the direction of iteration k into the average of the latest tenth of them.
 
@@ -129,13 +134,14 @@ class Certificate:
         if not np.isfinite(total):
             self._average = None
             return
-        size = max(float(np.linalg.norm(v)), abs(total))
+        size = max(length, abs(total))
         if self._average is None:
-            self._average = Average(v.copy(), total, k, size)
+            self._average, self._spare = Average(v.copy(), total, k, size), np.empty_like(v)
             return
-        a, share = self._average, min(1.0, LATEST / (k + LATEST - 1))
-        mean, conjugate = a.v + share * (v - a.v), a.conjugate + share * (total - a.conjugate)
-        self._average = Average(mean, conjugate, k, max(a.largest, size))  # at once, or not at all
+        a, share, mean = self._average, min(1.0, LATEST / (k + LATEST - 1)), self._spare
+        ops.between(a.v.reshape(-1), v.reshape(-1), share, mean.reshape(-1))
+        conjugate = a.conjugate + share * (total - a.conjugate)
+        self._average, self._spare = Average(mean, conjugate, k, max(a.largest, size)), a.v
 
     def evaluate(
         self,

@@ -92,14 +92,15 @@ class Monitor:
         """Composite rows evaluated per composite row."""
         return sum(self._states[i].rows for i in self._counted) / self._total
 
-    def follow(self, k: int, v: Array) -> None:
-        """Show the certificate the direction of iteration k."""
+    def follow(self, k: int, v: Array, length: float) -> None:
+        """Show the certificate the direction of iteration k and its length."""
         if self._certificate is not None:
-            self._certificate.follow(k, v, self._estimators, self._states)
+            self._certificate.follow(k, v, length, self._estimators, self._states)
 
     def ahead(self, most: int, share: float) -> int:
         """Iterations of `share` epochs to the next that is recorded or may be the last."""
-        watched = self._goal.wanted or self._scaling is not None
+        wanted = self._goal.wanted or self._scaling is not None
+        watched = self._certificate is not None and wanted
         due = min(self._next, self._certify_next) if watched else self._next
         room = self._limits.room(self.k, self.epochs, self.lmo_calls, share)
         return max(1, int(min(most, due - self.k, room)))
@@ -111,7 +112,8 @@ class Monitor:
         self.lmo_calls += calls
         self.matvecs += products
         limit = self._limits.reached(k, self.epochs, self.seconds, self.lmo_calls)
-        certify = k >= self._certify_next and (self._goal.wanted or self._scaling is not None)
+        wanted = self._goal.wanted or self._scaling is not None
+        certify = self._certificate is not None and wanted and k >= self._certify_next
         if k >= self._next or limit is not None or certify:
             if k >= self._next:
                 self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))

@@ -140,7 +140,7 @@ class Blocks:
         self._count = -(-(batch + short) // self.block)
         if self._count >= total:
             self.block, self._count = size, 1
-        self._order = np.empty(0, np.int64)
+        self._order: list[int] = []
         self.seconds = 0.0
         """Time spent drawing."""
 
@@ -161,11 +161,10 @@ class Blocks:
         if total == 1:
             return [slice(0, self.size)]
         drawn, self._order = self._order[:count], self._order[count:]
-        if drawn.size < count:  # a new round; a block still in `drawn` must not come twice
-            fresh = rng.permutation(total)
-            seen = np.isin(fresh, drawn)
-            order = np.concatenate([fresh[~seen], fresh[seen]])
-            more = count - drawn.size
-            drawn, self._order = np.concatenate([drawn, order[:more]]), order[more:]
-        start = np.sort(drawn) * self.block
-        return [slice(int(s), int(min(s + self.block, self.size))) for s in start]
+        if len(drawn) < count:  # a new round; a block still in `drawn` must not come twice
+            fresh, seen = rng.permutation(total).tolist(), set(drawn)
+            order = [b for b in fresh if b not in seen] + [b for b in fresh if b in seen]
+            more = count - len(drawn)
+            drawn, self._order = drawn + order[:more], order[more:]
+        starts = [b * self.block for b in sorted(drawn)]
+        return [slice(s, min(s + self.block, self.size)) for s in starts]

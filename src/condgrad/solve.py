@@ -154,10 +154,11 @@ def _iterate(
             e.update(s, t, W, p if scaling is None else scaling.params(i, p), rng)
         lap("rows")
         direction(problem.terms, states, v)
-        if not np.isfinite(np.vdot(v, v)):  # some oracles would hide it
+        squares = float(np.vdot(v, v))
+        if not np.isfinite(squares):  # some oracles would hide it
             monitor.status = Status.NONFINITE
             return
-        monitor.follow(k, v)
+        monitor.follow(k, v, np.sqrt(squares))
         lap("direction")
         atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
         lap("oracle")

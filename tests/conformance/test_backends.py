@@ -17,8 +17,18 @@ BOTH = pytest.mark.parametrize("ops", [reference, numba_kernels], ids=["referenc
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 SEED = pytest.mark.parametrize("seed", range(5))
 NAMES = {
-    *("fresh", "forget", "fresh_rows", "take", "add_at", "table_swap", "hash_swap", "hash_grow"),
-    *("axpy", "axpy_at", "interval_slope", "absolute_slope", "gram_product"),
+    *(
+        "fresh",
+        "forget",
+        "fresh_rows",
+        "take",
+        "dot_at",
+        "add_at",
+        "table_swap",
+        "hash_swap",
+        "hash_grow",
+    ),
+    *("axpy", "axpy_at", "between", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
     *("interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
     *("csr_gather", "csr_scatter", "dense_gather", "dense_scatter", "row_gather"),
@@ -106,6 +116,10 @@ def test_take_and_add_at(dtype, seed):
     total = check_twins("add_at", dtype, x, index, y)[1]
     assert total == pytest.approx(x + np.bincount(index, y, 20), abs=1e-4)
     check_twins("add_at", dtype, x, index[:0], y[:0])
+    product = check_twins("dot_at", dtype, x, index, y.astype(np.float64))[0]
+    assert product == pytest.approx(float(x[index] @ y), abs=1e-4)
+    a, b, out = x.copy(), y[:20].copy(), np.zeros(20, dtype)
+    assert check_twins("between", dtype, a, b, 0.25, out)[3] == pytest.approx(0.75 * a + 0.25 * b)
 
 
 @REAL

@@ -109,7 +109,7 @@ def test_triangle_dual(ops, stored, dtype, n):
         p, q, r = reference.triangle_address(n, np.arange(start, stop))
         z = (W.astype(float)[p, q] + W[q, r]) - W[p, r] - W[q, q]
         expected, after = definition(z, y[start:stop], *bounds, beta, theta)
-        ops.triangle_dual(W, G, y, slopes, start, stop, *bounds, beta, theta)
+        ops.triangle_dual(W, G, y, slopes, np.array([[start, stop]]), *bounds, beta, theta)
         assert [a.dtype for a in (W, G, y, slopes)] == [a.dtype for a in before]
         tol, rows = tolerance(stored, dtype), slice(start, stop)
         close(slopes[rows], expected, tol)
@@ -135,7 +135,9 @@ def test_triangle_dual_twins(stored, dtype, n):
         outcomes = []
         for module in (reference, numba_kernels):
             arrays = state(n, stored, dtype, n + i)
-            module.triangle_dual(*arrays, start, stop, *BOUNDS[i % len(BOUNDS)], 0.7, 0.4)
+            module.triangle_dual(
+                *arrays, np.array([[start, stop]]), *BOUNDS[i % len(BOUNDS)], 0.7, 0.4
+            )
             outcomes.append(arrays)
         for a, b in zip(*outcomes, strict=True):
             assert a.dtype == b.dtype
@@ -146,8 +148,7 @@ def test_triangle_dual_twins(stored, dtype, n):
 def test_a_pass_in_pieces_is_the_whole_pass(ops):
     n, cuts = 7, [0, 1, 14, 15, 44, 76, 105]
     whole, pieces = (state(n, np.float64, np.float64, 0) for _ in range(2))
-    ops.triangle_dual(*whole, 0, 105, -INF, 0.1, 0.5, 0.3)
-    for start, stop in pairwise(cuts):
-        ops.triangle_dual(*pieces, start, stop, -INF, 0.1, 0.5, 0.3)
+    ops.triangle_dual(*whole, np.array([[0, 105]]), -INF, 0.1, 0.5, 0.3)
+    ops.triangle_dual(*pieces, np.array(list(pairwise(cuts))), -INF, 0.1, 0.5, 0.3)
     for a, b in zip(whole, pieces, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)

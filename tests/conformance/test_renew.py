@@ -63,7 +63,7 @@ def test_renew_is_its_definition(name, function, dtype):
         new = slopes_by_hand(h, z + beta * multipliers, beta, at)
         table[at] = new
         multipliers[at] += theta * (new - multipliers[at])
-        A.renew(W, G, at, h, y, slopes, beta, theta)
+        A.renew(W, G, [at], h, y, slopes, beta, theta)
         assert np.array_equal(W, kept)
         assert G.dtype == y.dtype == slopes.dtype == dtype
         size = 1 + np.abs(table).max()
@@ -82,7 +82,7 @@ def test_row_storage_keeps_the_slopes_in_the_cotangent(name, function):
     h, W = FUNCTIONS[function](A.size), rng.standard_normal(A.shape)
     G, y = np.full(A.size, 7.0), np.zeros(A.size)
     elsewhere = np.full(A.size, 5.0)
-    A.renew(W, G, slice(0, A.size), h, y, elsewhere, 0.5, 0.25)
+    A.renew(W, G, [slice(0, A.size)], h, y, elsewhere, 0.5, 0.25)
     assert np.all(elsewhere == 5.0)
     expected = slopes_by_hand(h, A.rows(W), 0.5, slice(0, A.size))
     np.testing.assert_allclose(G, expected, atol=1e-13)
@@ -100,10 +100,10 @@ def test_the_fused_pass_is_the_plain_one(name, function):
         G, y, slopes = A.zeros(), np.linspace(-1, 1, A.size), np.zeros(A.size)
         for at in pieces(A.size):
             if plain:
-                LinearMap.renew(A, W, G, at, h, y, slopes, 0.3, 0.4)
+                LinearMap.renew(A, W, G, [at], h, y, slopes, 0.3, 0.4)
             else:
                 store = G if isinstance(A, RowStorage) else slopes
-                A.renew(W, G, at, h, y, store, 0.3, 0.4)
+                A.renew(W, G, [at], h, y, store, 0.3, 0.4)
         outcomes.append((G, y))
     for a, b in zip(*outcomes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)

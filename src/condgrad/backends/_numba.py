@@ -77,6 +77,14 @@ def take(x: Array, index: Array) -> Array:
     return out
 
 
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def dot_at(x: Array, index: Array, y: Array) -> float:
+    total = 0.0
+    for i in range(index.size):
+        total += x[index[i]] * y[i]
+    return total
+
+
 @njit(cache=True)
 def add_at(x: Array, index: Array, y: Array) -> None:
     for i in range(index.size):
@@ -88,6 +96,13 @@ def axpy(out: Array, weight: float, y: Array) -> None:
     w = y.dtype.type(weight)
     for i in range(y.size):
         out[i] += w * y[i]
+
+
+@njit(cache=True, nogil=True)
+def between(a: Array, b: Array, share: float, out: Array) -> None:
+    t = a.dtype.type(share)
+    for i in range(a.size):
+        out[i] = a[i] + t * (b[i] - a[i])
 
 
 @njit(cache=True)

@@ -168,8 +168,7 @@ def triangle_dual(
     G: Array,
     y: Array,
     slopes: Array,
-    start: int,
-    stop: int,
+    ends: Array,
     lower: float,
     upper: float,
     beta: float,
@@ -178,18 +177,19 @@ def triangle_dual(
     real = y.dtype.type
     b, t, low, high = real(1 / beta), real(theta), real(lower / beta), real(upper / beta)
     buffer = np.empty(CHUNK, W.dtype)
-    for i in range(start, stop, CHUNK):
-        j = min(i + CHUNK, stop)
-        triangle_sweep(W, i, j, buffer)
-        z, some_y, some_slopes = buffer[: j - i], y[i:j], slopes[i:j]
-        for s in range(j - i):
-            old = some_y[s]
-            x = old + b * real(z[s])
-            g = x - min(max(x, low), high)
-            z[s] = g - some_slopes[s]
-            some_slopes[s] = g
-            some_y[s] = old + t * (g - old)
-        triangle_add(G, i, j, buffer)
+    for start, stop in ends:
+        for i in range(start, stop, CHUNK):
+            j = min(i + CHUNK, stop)
+            triangle_sweep(W, i, j, buffer)
+            z, some_y, some_slopes = buffer[: j - i], y[i:j], slopes[i:j]
+            for s in range(j - i):
+                old = some_y[s]
+                x = old + b * real(z[s])
+                g = x - min(max(x, low), high)
+                z[s] = g - some_slopes[s]
+                some_slopes[s] = g
+                some_y[s] = old + t * (g - old)
+            triangle_add(G, i, j, buffer)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz"})

@@ -45,6 +45,11 @@ def take(x: Array, index: Array) -> Array:
     return x[index]
 
 
+def dot_at(x: Array, index: Array, y: Array) -> float:
+    """⟨x[index], y⟩."""
+    return float(x[index].astype(np.float64) @ y)
+
+
 def add_at(x: Array, index: Array, y: Array) -> None:
     """x[index] += y, a repeated index counted every time."""
     np.add.at(x, index, y)
@@ -53,6 +58,11 @@ def add_at(x: Array, index: Array, y: Array) -> None:
 def axpy(out: Array, weight: float, y: Array) -> None:
     """Add weight·y to `out`, both flat."""
     out += y.dtype.type(weight) * y
+
+
+def between(a: Array, b: Array, share: float, out: Array) -> None:
+    """a + share·(b − a), written to `out`."""
+    out[:] = a + a.dtype.type(share) * (b - a)
 
 
 def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
@@ -169,18 +179,18 @@ def triangle_dual(
     G: Array,
     y: Array,
     slopes: Array,
-    start: int,
-    stop: int,
+    ends: Array,
     lower: float,
     upper: float,
     beta: float,
     theta: float,
 ) -> None:
-    """`interval_dual` of the rows start … stop − 1, with G += A*(γ − γ_old)."""
-    at = slice(start, stop)
-    z, old = triangle_gather(W, np.arange(start, stop)), slopes[at].copy()
-    interval_dual(z, lower, upper, beta, theta, y[at], slopes[at])
-    triangle_add(G, start, stop, slopes[at] - old)
+    """`interval_dual` of ranges of rows, a row of `ends` each, with G += A*(γ − γ_old)."""
+    for start, stop in ends:
+        at = slice(start, stop)
+        z, old = triangle_gather(W, np.arange(start, stop)), slopes[at].copy()
+        interval_dual(z, lower, upper, beta, theta, y[at], slopes[at])
+        triangle_add(G, start, stop, slopes[at] - old)
 
 
 def triangle_miss(

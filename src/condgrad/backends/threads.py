@@ -67,6 +67,8 @@ def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:
     """
     rows = sum(r.stop - r.start for r in ranges)
     threads = max(1, min(count(), rows // worth))
+    if threads == 1:
+        return [list(ranges)]
     parts: list[list[slice]] = [[] for _ in range(threads)]
     done = 0
     for r in ranges:

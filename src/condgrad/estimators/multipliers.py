@@ -191,14 +191,14 @@ class SagAugmented(Estimator):
         drawn = s.blocks.draw(rng)
         parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
 
-        y, slopes = s.y, s.slopes
-
-        def work(part: list[slice], G: Array) -> None:
-            for at in part:
-                term.map.renew(W.array, G, at, term.function, y, slopes, p.beta, theta)
-
         own = [s.G, *s.spare(len(parts) - 1)] if term.map.overlaps else [s.G] * len(parts)
-        threads.run([partial(work, part, G) for part, G in zip(parts, own, strict=True)])
+        rest = (term.function, s.y, s.slopes, p.beta, theta)
+        threads.run(
+            [
+                partial(term.map.renew, W.array, G, part, *rest)
+                for G, part in zip(own, parts, strict=True)
+            ]
+        )
         for G in own[1:] if term.map.overlaps else ():
             s.G += G
         for at in drawn:

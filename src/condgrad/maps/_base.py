@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -87,21 +87,22 @@ class LinearMap(ABC):
         self,
         W: Array,
         G: Array,
-        at: slice,
+        ranges: Sequence[slice],
         function: Any,
         y: Array,
         slopes: Array,
         beta: float,
         theta: float,
     ) -> None:
-        """Renew slopes γ and multipliers y of the rows `at`, and G = A*γ with them, in place.
+        """Renew slopes γ and multipliers y of ranges of rows, and G = A*γ with them, in place.
 
         γ ← h'_β(z + βy), then y ← y + θ(γ − y); `y` and `slopes` hold all rows.
         """
-        new = self.renewed(W, at, function, y, beta).astype(slopes.dtype, copy=False)
-        self.scatter(G, at, np.subtract(new, slopes[at], dtype=G.dtype))
-        slopes[at] = new
-        y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
+        for at in ranges:
+            new = self.renewed(W, at, function, y, beta).astype(slopes.dtype, copy=False)
+            self.scatter(G, at, np.subtract(new, slopes[at], dtype=G.dtype))
+            slopes[at] = new
+            y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
     def renewed(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> Array:
         """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
@@ -211,7 +212,7 @@ class RowStorage(LinearMap):
         self,
         W: Array,
         G: Array,
-        at: slice,
+        ranges: Sequence[slice],
         function: Any,
         y: Array,
         slopes: Array,
@@ -220,11 +221,12 @@ class RowStorage(LinearMap):
     ) -> None:
         """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
         bounds = scalar_bounds(function)
-        if bounds is not None:
-            ops.interval_dual(self.rows(W, at), *bounds, beta, theta, y[at], G[at])
-        else:
-            G[at] = self.renewed(W, at, function, y, beta)
-            y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
+        for at in ranges:
+            if bounds is not None:
+                ops.interval_dual(self.rows(W, at), *bounds, beta, theta, y[at], G[at])
+            else:
+                G[at] = self.renewed(W, at, function, y, beta)
+                y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
 
 
 def scalar_bounds(function: Any) -> tuple[float, float] | None:

@@ -58,19 +58,24 @@ class Inner(LinearMap):
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)
-        values = flat if self._flat is None else ops.take(flat, self._flat)
-        z = np.full(1, values @ self._data.astype(W.dtype, copy=False), dtype=W.dtype)
-        return z[at]
+        if self._flat is None:
+            value = flat @ self._data.astype(W.dtype, copy=False)
+        else:
+            value = ops.dot_at(flat, self._flat, self._data)
+        return np.full(1, value, dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         G[0] += y.sum()
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         c = weight * float(G[0])
-        if self._flat is None:
-            out += c * self._data.reshape(self.shape)
+        if not out.flags.c_contiguous:  # a reshaped copy would swallow the sum
+            flat = np.arange(out.size) if self._flat is None else self._flat
+            add_entries(out, flat, c * self._data)
+        elif self._flat is None:
+            ops.axpy(out.reshape(-1), c, self._data)
         else:
-            add_entries(out, self._flat, c * self._data)
+            ops.axpy_at(out.reshape(-1), self._flat, c, self._data)
 
     def norm(self, symmetric: bool = False) -> float:
         if not symmetric or len(self.shape) != 2 or self.shape[0] != self.shape[1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class Triangles(LinearMap):
         self,
         W: Array,
         G: Array,
-        at: slice,
+        ranges: Sequence[slice],
         function: Any,
         y: Array,
         slopes: Array,
@@ -81,11 +82,11 @@ class Triangles(LinearMap):
     ) -> None:
         bounds = scalar_bounds(function)
         if bounds is not None:
-            square, start_stop = G.reshape(self.shape), span(at, self.size)
-            W = np.ascontiguousarray(W)
-            ops.triangle_dual(W, square, y, slopes, *start_stop, *bounds, beta, theta)
+            ends = np.array([span(at, self.size) for at in ranges], np.int64).reshape(-1, 2)
+            W, square = np.ascontiguousarray(W), G.reshape(self.shape)
+            ops.triangle_dual(W, square, y, slopes, ends, *bounds, beta, theta)
         else:
-            super().renew(W, G, at, function, y, slopes, beta, theta)
+            super().renew(W, G, ranges, function, y, slopes, beta, theta)
 
     def fuses(self, function: Any) -> bool:
         """With the same interval for all rows."""
@@ -131,4 +132,7 @@ class Triangles(LinearMap):
         return float(np.sqrt(n * (n - 1) / 2)) if symmetric else super().norm()
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        out += weight * G.reshape(self.shape)
+        if out.flags.c_contiguous:
+            ops.axpy(out.reshape(-1), weight, G)
+        else:  # a reshaped copy would swallow the sum
+            out += weight * G.reshape(self.shape)
