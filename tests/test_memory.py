@@ -12,7 +12,7 @@ import pytest
 
 import condgrad as cg
 from condgrad import memory, methods, tables
-from condgrad.applications import sparsest_cut
+from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.errors import ProblemError
 from condgrad.result import Status
 from condgrad.solve import needs
@@ -52,6 +52,43 @@ def test_the_prediction_covers_what_a_run_takes(name):
     most = predicted(p, method)
     assert peak <= most + (8 << 20)
     assert most <= 8 * peak + (16 << 20)
+
+
+def completion():
+    rng = np.random.default_rng(0)
+    at = rng.choice(150 * 100, 2000, replace=False)
+    ratings = rng.integers(1, 6, 2000).astype(float)
+    return matrix_completion(*np.divmod(at, 100), ratings, (150, 100), bounds=(1, 5)).problem
+
+
+def clusters():
+    points = np.random.default_rng(0).standard_normal((120, 3))
+    return kmeans(np.square(points[:, None] - points[None]).sum(axis=2), 4).problem
+
+
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [
+        (partial(problem, 120), methods.sag_cgal()),
+        (clusters, methods.sag_cgal()),
+        (completion, methods.sag_cgal()),
+        (completion, methods.h_sag_v1(beta0=10.0, batch=50)),
+    ],
+    ids=["cut", "clusters", "completion", "completion v1"],
+)
+def test_an_iteration_allocates_nothing_of_the_size_of_w(make, method):
+    p, peaks = make(), []
+
+    def watch(info):
+        if info.k == 20:
+            tracemalloc.start()
+        if info.k == 40:
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+
+    options = {"max_iter": 41, "record": 1, "certify": False, "n_jobs": 1}
+    cg.solve(p, method, callbacks=[watch], **options)
+    assert peaks[0] < 0.7 * 8 * np.prod(p.domain.shape)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -30,7 +30,7 @@ NAMES = {
     ),
     *("axpy", "axpy_at", "between", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
-    *("interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
+    *("signed_sums", "interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
     *("csr_gather", "csr_scatter", "dense_gather", "dense_scatter", "row_gather"),
     *("rank_one_step", "symmetric_part", "tridiagonal_lowest", "lanczos", "vector_sag"),
 }
@@ -118,6 +118,7 @@ def test_take_and_add_at(dtype, seed):
     check_twins("add_at", dtype, x, index[:0], y[:0])
     product = check_twins("dot_at", dtype, x, index, y.astype(np.float64))[0]
     assert product == pytest.approx(float(x[index] @ y), abs=1e-4)
+    check_twins("signed_sums", dtype, y)
     a, b, out = x.copy(), y[:20].copy(), np.zeros(20, dtype)
     assert check_twins("between", dtype, a, b, 0.25, out)[3] == pytest.approx(0.75 * a + 0.25 * b)
 

@@ -12,6 +12,7 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `between`                    a + share·(b − a), written where it belongs
 `interval_slope`             slopes of a box or a distance, written where they belong,
 `absolute_slope`             one pass
+`signed_sums`                Σ max(y, 0) and Σ max(−y, 0)
 `interval_dual`              slopes at z + βy and the multipliers' step towards them
 `triangle_dual`              the same for a range of triangle rows, G kept up to date
 `triangle_miss`              how far a range of triangle rows is from an interval

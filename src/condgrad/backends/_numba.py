@@ -133,6 +133,16 @@ def interval_dual(
         y[i] += t * (g - y[i])
 
 
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def signed_sums(y: Array) -> tuple[float, float]:
+    above, below = 0.0, 0.0
+    for i in range(y.size):
+        v = np.float64(y[i])
+        above += max(v, 0.0)
+        below += max(-v, 0.0)
+    return above, below
+
+
 @njit(cache=True)
 def absolute_slope(z: Array, target: float, scale: float, beta: float, out: Array) -> None:
     t, s, b = z.dtype.type(target), z.dtype.type(scale), z.dtype.type(beta)

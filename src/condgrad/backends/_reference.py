@@ -75,6 +75,12 @@ def interval_slope(z: Array, lower: float, upper: float, beta: float, out: Array
     out[:] = (z - np.clip(z, lower, upper)) / z.dtype.type(beta)
 
 
+def signed_sums(y: Array) -> tuple[float, float]:
+    """Σ max(y, 0) and Σ max(−y, 0)."""
+    y = y.astype(np.float64)
+    return float(np.maximum(y, 0.0).sum()), float(np.maximum(-y, 0.0).sum())
+
+
 def absolute_slope(z: Array, target: float, scale: float, beta: float, out: Array) -> None:
     """Write clip((z − target)/β, −scale, scale) to `out`."""
     out[:] = np.clip((z - target) / beta, -scale, scale)

@@ -72,8 +72,7 @@ class Interval(Indicator):
                 low, high = self.lower == 0, self.upper == 0
                 inside = (high or not np.any(y > 0)) and (low or not np.any(y < 0))
                 return 0.0 if inside else np.inf
-            up = float(np.sum(np.maximum(y, 0.0), dtype=np.float64))
-            down = float(np.sum(np.maximum(-y, 0.0), dtype=np.float64))
+            up, down = ops.signed_sums(np.ascontiguousarray(y))
             return (up * self.upper if up > 0 else 0.0) - (down * self.lower if down > 0 else 0.0)
         above, below = np.maximum(y, 0.0), np.maximum(-y, 0.0)
         with np.errstate(invalid="ignore"):  # 0 · inf, which counts as 0

@@ -121,4 +121,7 @@ class Moved(Atom):
 
     def blend(self, W: Array, eta: float) -> None:
         self.atom.blend(W, eta)
-        W += eta * self.offset
+        if W.flags.c_contiguous:
+            ops.axpy(W.reshape(-1), eta, self.offset.reshape(-1))
+        else:
+            W += eta * self.offset
