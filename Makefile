@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make demo   environment, install, the main job on embedded data
 #   make test   environment, install with the test tools, every test
+# and one more measures: make bench, other solvers beside ours, in less than an hour.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -10,7 +11,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test lint types bench-kernels clean
+.PHONY: demo test lint types bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -25,6 +26,9 @@ lint: .venv/dev.stamp
 types: .venv/dev.stamp
 	$(BIN)/mypy
 
+bench: .venv/bench.stamp
+	$(BIN)/python benchmarks/run.py
+
 bench-kernels: .venv/dev.stamp
 	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-columns=median -p no:xdist
 
@@ -38,6 +42,10 @@ bench-kernels: .venv/dev.stamp
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml
 	$(PIP) -e '.[dev]'
+	touch $@ .venv/demo.stamp
+
+.venv/bench.stamp: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[bench]'
 	touch $@ .venv/demo.stamp
 
 clean:

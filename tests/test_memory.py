@@ -62,15 +62,15 @@ def completion():
 
 
 def clusters():
-    points = np.random.default_rng(0).standard_normal((120, 3))
+    points = np.random.default_rng(0).standard_normal((250, 3))
     return kmeans(np.square(points[:, None] - points[None]).sum(axis=2), 4).problem
 
 
 @pytest.mark.parametrize(
     ("make", "method"),
     [
-        (partial(problem, 120), methods.sag_cgal()),
-        (clusters, methods.sag_cgal()),
+        (partial(problem, 250), methods.sag_cgal()),
+        (clusters, methods.sag_cgal(block=False)),
         (completion, methods.sag_cgal()),
         (completion, methods.h_sag_v1(beta0=10.0, batch=50)),
     ],

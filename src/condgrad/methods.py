@@ -295,7 +295,9 @@ def sag_fw(batch: Batch = 1, **sag: Any) -> Method:
     exponent=float("nan"),
     reference="condgrad, 2026: the tables of H-SAG-CGM/v2 with the multipliers of CGAL",
 )
-def sag_cgal(beta0: Beta0 = "auto", batch: Batch | str = "auto", **options: Any) -> Method:
+def sag_cgal(
+    beta0: Beta0 = "auto", batch: Batch | str = "auto", block: bool = True, **options: Any
+) -> Method:
     """SAG on the augmented Lagrangian: v2's table of slopes and CGAL's multipliers, row by row.
 
     η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y).
@@ -313,8 +315,11 @@ def sag_cgal(beta0: Beta0 = "auto", batch: Batch | str = "auto", **options: Any)
         β0 > 0, or found per term and adapted, see `condgrad.scaling.Scaling`.
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.SagAugmented`.
+    block : bool, default True
+        With β0 found, f linear and W in a spectrahedron, move W to a low-rank point instead of an
+        atom (`condgrad.steps.BlockStep`): fewer passes, some more work in the oracle.
     **options
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
-    return Method(Full(), SagAugmented(batch, **options), schedule)
+    return Method(Full(), SagAugmented(batch, **options), schedule, block=block)

@@ -30,6 +30,9 @@ class Method:
         Another estimator for single terms, by name.
     smooth_only : bool, default False
         Whether the method is for g = 0.
+    block : bool, default False
+        Block steps where problem and domain allow them and β0 is automatic, see
+        `condgrad.steps.BlockStep`.
     """
 
     smooth: Estimator
@@ -37,6 +40,7 @@ class Method:
     schedule: Schedule
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
+    block: bool = False
     slug: str = "custom"
     name: str = "custom"
 

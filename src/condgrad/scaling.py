@@ -22,7 +22,7 @@ FACTOR = 1.5
 """By how much β moves at once."""
 BAND = 2.0
 """Imbalance up to which β stays."""
-FROM = 16
+FROM = 5
 """Iterations before the first adaptation."""
 
 
@@ -37,7 +37,8 @@ class Scaling:
     Later the family is judged by its violation against the tolerance for feasibility, and by its
     slack ω|⟨y, z⟩ − h*(y)| against the tolerance for the gap, both relative to the Frank-Wolfe gap
     of the direction in the same unit. A family that is worse by more than `BAND` is pressed harder
-    (β divided by `FACTOR`), one that is better by that much less hard. All this is free of units.
+    (β divided by `FACTOR`), one that is better by that much less hard; the exponent of `FACTOR` is
+    halved whenever a family turns round. All this is free of units.
 
     Parameters
     ----------
@@ -46,13 +47,13 @@ class Scaling:
     W : array
         The starting point.
     gap, feasibility : float
-        The tolerances that matter, brought to a ratio between 10 and 100: the gap follows where the
+        The tolerances that matter, brought to a ratio between 2 and 100: the gap follows where the
         constraints are pressed, but not the other way round.
     """
 
     def __init__(self, problem: Problem, W: Array, gap: float, feasibility: float) -> None:
         feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
-        self._tolerances = max(gap, 10 * feasibility), feasibility
+        self._tolerances = max(gap, 2 * feasibility), feasibility
         self._names = [t.name for t in problem.terms]
         W = W.astype(np.float64, copy=False)
         v = np.zeros(problem.domain.shape)
@@ -68,6 +69,7 @@ class Scaling:
             for t in problem.terms
         ]
         self._before, self._changed = list(self.factors), 0
+        self._moves, self._speed = [0] * len(self.factors), [1.0] * len(self.factors)
 
     @staticmethod
     def _other(problem: Problem, W: Array) -> float:
@@ -92,10 +94,11 @@ class Scaling:
             need = report.slack[name] / (gap * size)
             if name in families:
                 need = max(need, 2 * families[name].scaled / feasibility)
-            if need > BAND * lag:
-                self.factors[i] /= FACTOR
-            elif need < lag / BAND:
-                self.factors[i] *= FACTOR
+            move = -1 if need > BAND * lag else 1 if need < lag / BAND else 0
+            if move and move == -self._moves[i]:
+                self._speed[i] *= 0.5
+            self._moves[i] = move or self._moves[i]
+            self.factors[i] *= FACTOR ** (move * self._speed[i])
 
 
 def _squares(term: Term, steps: list[Array]) -> float:

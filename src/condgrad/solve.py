@@ -23,6 +23,7 @@ from condgrad.registry import Method, check
 from condgrad.result import Result, Status
 from condgrad.scaling import Scaling
 from condgrad.schedules import Schedule
+from condgrad.steps import AtomStep, step_of
 
 
 def solve(
@@ -116,7 +117,6 @@ def solve(
     memory.require(needs(problem, estimators))
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    v = np.zeros(problem.domain.shape, problem.dtype)
     with threads.using(n_jobs):
         scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
         watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
@@ -125,7 +125,11 @@ def solve(
             if not (callbacks or errors) and vector_loop.applies(problem, estimators, states):
                 vector_loop.run(problem, method.schedule, estimators, states, W, rng, monitor)
             elif monitor.status is None:
-                _iterate(problem, method.schedule, estimators, states, W, v, scaling, rng, monitor)
+                block = method.block and method.auto
+                step = step_of(problem, block, estimators, states)
+                _iterate(
+                    problem, method.schedule, step, estimators, states, W, scaling, rng, monitor
+                )
         except KeyboardInterrupt:
             monitor.status = Status.INTERRUPTED
         except np.linalg.LinAlgError:
@@ -138,20 +142,21 @@ def solve(
 def _iterate(
     problem: Problem,
     schedule: Schedule,
+    step: AtomStep,
     estimators: Sequence[Estimator],
     states: Sequence[State],
     W: Dense,
-    v: Array,
     scaling: Scaling | None,
     rng: np.random.Generator,
     monitor: Monitor,
 ) -> None:
     """Every method is this loop."""
-    lap = monitor.clock.lap
+    lap, v = monitor.clock.lap, np.zeros(problem.domain.shape, problem.dtype)
     for k in itertools.count(1):
-        p = schedule(k)
-        for i, (e, s, t) in enumerate(zip(estimators, states, problem.terms, strict=True)):
-            e.update(s, t, W, p if scaling is None else scaling.params(i, p), rng)
+        p = step.params(schedule(k))
+        own = [p if scaling is None else scaling.params(i, p) for i in range(len(states))]
+        for e, s, t, mine in zip(estimators, states, problem.terms, own, strict=True):
+            e.update(s, t, W, mine, rng)
         lap("rows")
         direction(problem.terms, states, v)
         squares = float(np.vdot(v, v))
@@ -160,10 +165,8 @@ def _iterate(
             return
         monitor.follow(k, v, np.sqrt(squares))
         lap("direction")
-        atom = problem.domain.lmo(v, effort=p.effort, hint=W.array, rng=rng)
-        lap("oracle")
-        W.step(p.eta, atom)
-        if monitor.after(k, p, atom.products):
+        products = step.move(W, v, own, rng, lap)
+        if monitor.after(k, p, products):
             return
 
 

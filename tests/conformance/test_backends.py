@@ -31,6 +31,7 @@ NAMES = {
     *("axpy", "axpy_at", "between", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
     *("signed_sums", "interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
+    *("triangle_squares", "masked_squares"),
     *("csr_gather", "csr_scatter", "dense_gather", "dense_scatter", "row_gather"),
     *("rank_one_step", "symmetric_part", "tridiagonal_lowest", "lanczos", "vector_sag"),
 }
@@ -119,6 +120,7 @@ def test_take_and_add_at(dtype, seed):
     product = check_twins("dot_at", dtype, x, index, y.astype(np.float64))[0]
     assert product == pytest.approx(float(x[index] @ y), abs=1e-4)
     check_twins("signed_sums", dtype, y)
+    check_twins("masked_squares", dtype, y, np.where(y > 0.5, y, 0))
     a, b, out = x.copy(), y[:20].copy(), np.zeros(20, dtype)
     assert check_twins("between", dtype, a, b, 0.25, out)[3] == pytest.approx(0.75 * a + 0.25 * b)
 
@@ -179,6 +181,9 @@ def test_triangles(dtype, n):
         check_twins("triangle_sweep", dtype, W, start, stop, np.zeros(stop - start, dtype))
         y = rng.standard_normal(stop - start).astype(dtype)
         check_twins("triangle_add", dtype, G, start, stop, y)
+        ends = np.array([[start, stop], [0, size // 3]])
+        some = rng.standard_normal(size).astype(dtype) * (rng.random(size) < 0.4)
+        check_twins("triangle_squares", dtype, W, some.astype(dtype), ends)
         for low, high in ((-np.inf, 0.0), (0.0, np.inf), (-0.3, 0.2)):
             check_twins("triangle_miss", dtype, W, start, stop, low, high)
             all_y, G64 = rng.standard_normal(size).astype(dtype), G.astype(np.float64)

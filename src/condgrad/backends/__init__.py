@@ -12,10 +12,12 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `between`                    a + share·(b − a), written where it belongs
 `interval_slope`             slopes of a box or a distance, written where they belong,
 `absolute_slope`             one pass
+`masked_squares`             Σ z² over the rows with a slope
 `signed_sums`                Σ max(y, 0) and Σ max(−y, 0)
 `interval_dual`              slopes at z + βy and the multipliers' step towards them
 `triangle_dual`              the same for a range of triangle rows, G kept up to date
 `triangle_miss`              how far a range of triangle rows is from an interval
+`triangle_squares`           length of the images of a step over the rows with a slope
 `triangle_pair`              A*y of such a range, with the sums that a lower bound needs
 `table_swap`                 overwrite table rows one after the other, return what changed
 `hash_swap`, `hash_grow`     the same for a table that holds only touched rows

@@ -24,6 +24,7 @@ from condgrad.backends._numba_triangles import (  # noqa: F401
     triangle_miss,
     triangle_pair,
     triangle_scatter,
+    triangle_squares,
     triangle_sweep,
 )
 from condgrad.backends._numba_vector import vector_sag  # noqa: F401
@@ -141,6 +142,14 @@ def signed_sums(y: Array) -> tuple[float, float]:
         above += max(v, 0.0)
         below += max(-v, 0.0)
     return above, below
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def masked_squares(z: Array, slopes: Array) -> float:
+    total = 0.0
+    for i in range(z.size):
+        total += z[i] * z[i] * (slopes[i] != 0)
+    return total
 
 
 @njit(cache=True)

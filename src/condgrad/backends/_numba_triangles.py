@@ -192,6 +192,20 @@ def triangle_dual(
             triangle_add(G, i, j, buffer)
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def triangle_squares(D: Array, slopes: Array, ends: Array) -> float:
+    total = 0.0
+    buffer = np.empty(CHUNK, D.dtype)
+    for start, stop in ends:
+        for i in range(start, stop, CHUNK):
+            j = min(i + CHUNK, stop)
+            triangle_sweep(D, i, j, buffer)
+            z, some = buffer[: j - i], slopes[i:j]
+            for s in range(j - i):
+                total += z[s] * z[s] * (some[s] != 0)
+    return total
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz"})
 def _largest(z: Array, low: float, high: float) -> float:
     # NaN plays no part here (it shows in the sums), or the loop would not vectorise.

@@ -81,6 +81,11 @@ def signed_sums(y: Array) -> tuple[float, float]:
     return float(np.maximum(y, 0.0).sum()), float(np.maximum(-y, 0.0).sum())
 
 
+def masked_squares(z: Array, slopes: Array) -> float:
+    """Σ z² over the rows with a slope other than 0."""
+    return float(np.square(z[slopes != 0], dtype=np.float64).sum())
+
+
 def absolute_slope(z: Array, target: float, scale: float, beta: float, out: Array) -> None:
     """Write clip((z − target)/β, −scale, scale) to `out`."""
     out[:] = np.clip((z - target) / beta, -scale, scale)
@@ -206,6 +211,15 @@ def triangle_miss(
     z = triangle_gather(W, np.arange(start, stop)).astype(np.float64)
     r = z - np.clip(z, lower, upper)
     return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
+
+
+def triangle_squares(D: Array, slopes: Array, ends: Array) -> float:
+    """Σ z² at D over the rows with a slope other than 0 of ranges, a row of `ends` each."""
+    total = 0.0
+    for start, stop in ends:
+        z = triangle_gather(D, np.arange(start, stop)) * (slopes[start:stop] != 0)
+        total += float(z @ z)
+    return total
 
 
 def triangle_pair(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,16 @@ from condgrad.domains.eigen import deflated, lowest_bound, lowest_eigpair, top_s
 from condgrad.errors import ProblemError
 from condgrad.maps._base import dimension, numbers, sides
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
+
+
+class Face(NamedTuple):
+    """{W' + offset : W' ⪰ 0, QᵀW' = 0, Tr W' = trace or at most that}: what a projection needs."""
+
+    trace: float
+    equality: bool
+    basis: Array
+    """Q, orthonormal columns."""
+    offset: Array | None
 
 
 class BlockSpectrahedron(Domain):
@@ -124,6 +134,7 @@ class Spectrahedron(BlockSpectrahedron):
 
     def __init__(self, n: int, trace: float = 1.0, equality: bool = False) -> None:
         super().__init__([dimension("n", n)], trace, equality)
+        self.face = Face(self.trace, equality, np.zeros((self.shape[0], 0)), None)
 
 
 class PinnedSpectrahedron(Domain):
@@ -189,6 +200,7 @@ class PinnedSpectrahedron(Domain):
         self.values, self._basis = mu, basis
         self._error = 20 * EPS / float(np.abs(np.diag(triangle)).min())  # of the basis
         self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
+        self.face = Face(rest, equality, basis, self._offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 

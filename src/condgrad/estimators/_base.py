@@ -35,6 +35,8 @@ class State:
     slopes: Array | None = None
     """Slope of every row (SagAugmented)."""
     blocks: Blocks | None = None
+    drawn: list[slice] = field(default_factory=list)
+    """The blocks of the latest draw (SagAugmented)."""
     conjugates: dict[int, float] | None = None
     """h*(slopes) of every block drawn so far, by its first row (SagAugmented)."""
     reach: float = 0.0

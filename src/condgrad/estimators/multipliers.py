@@ -187,8 +187,8 @@ class SagAugmented(Estimator):
         assert s.y is not None
         assert s.slopes is not None
         assert s.blocks is not None
-        theta = min(1.0, self.rate(p.k))
-        drawn = s.blocks.draw(rng)
+        theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
+        drawn = s.drawn = s.blocks.draw(rng)
         parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
 
         own = [s.G, *s.spare(len(parts) - 1)] if term.map.overlaps else [s.G] * len(parts)

@@ -115,6 +115,14 @@ class LinearMap(ABC):
         """Whether `renew`, `miss` and `pair` run a whole range in one kernel, any thread's."""
         return False
 
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+        """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
+        total = 0.0
+        for at in ranges:
+            z = self.rows(D, at)
+            total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
+        return float(total)
+
     def miss(self, W: Array, at: slice, function: Any) -> Miss:
         """How the rows `at` miss the set of an indicator."""
         z = self.rows(W, at)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import ops
+from condgrad.backends import ops, threads
 from condgrad.backends._reference import triangle_address
 from condgrad.maps._base import LinearMap, Miss, Pairing, dimension, scalar_bounds
 
@@ -82,15 +83,28 @@ class Triangles(LinearMap):
     ) -> None:
         bounds = scalar_bounds(function)
         if bounds is not None:
-            ends = np.array([span(at, self.size) for at in ranges], np.int64).reshape(-1, 2)
             W, square = np.ascontiguousarray(W), G.reshape(self.shape)
-            ops.triangle_dual(W, square, y, slopes, ends, *bounds, beta, theta)
+            ops.triangle_dual(W, square, y, slopes, self._ends(ranges), *bounds, beta, theta)
         else:
             super().renew(W, G, ranges, function, y, slopes, beta, theta)
 
     def fuses(self, function: Any) -> bool:
         """With the same interval for all rows."""
         return scalar_bounds(function) is not None
+
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+        if slopes is None:
+            return super().squares(D, ranges, slopes)
+        D = np.ascontiguousarray(D)
+
+        def work(part: list[slice]) -> float:
+            return float(ops.triangle_squares(D, slopes, self._ends(part)))
+
+        return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
+
+    def _ends(self, ranges: Sequence[slice]) -> Array:
+        """Start and stop of each range, a row each."""
+        return np.array([span(at, self.size) for at in ranges], np.int64).reshape(-1, 2)
 
     def miss(self, W: Array, at: slice, function: Any) -> Miss:
         bounds = scalar_bounds(function)

@@ -31,6 +31,14 @@ class Dense:
         """Images z = A W of the rows `at`."""
         return map.rows(self.array, at)
 
+    def shift(self, D: Array) -> None:
+        """W ← W + D."""
+        if self.previous is not None:
+            self.previous.array[...] = self.array
+        self.whole = False
+        self.array += D
+        self.whole = True
+
     def step(self, eta: float, atom: Atom) -> None:
         """W ← (1 − η) W + η·atom."""
         if self.previous is not None:

@@ -1,0 +1,13 @@
+"""Clarabel with all n(n − 1)/2 entries as variables."""
+
+from __future__ import annotations
+
+import clarabel  # noqa: F401
+from benchmark_utils.clusters import AllEntries
+from benchmark_utils.conic import ConicSolver
+
+
+class Solver(AllEntries, ConicSolver):
+    name = "Clarabel"
+    requirements = ("pip::clarabel",)
+    tunable = False

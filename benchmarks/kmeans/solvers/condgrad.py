@@ -1,0 +1,17 @@
+"""condgrad; `rounded` is what a user gets, `iterate` leaves the proposed clusterings out."""
+
+from __future__ import annotations
+
+from benchmark_utils.ours import CondgradSolver
+
+
+class Solver(CondgradSolver):
+    name = "condgrad"
+    parameters = {  # noqa: RUF012
+        "method, point": [
+            ("sag-cgal", "rounded"),
+            ("sag-cgal", "iterate"),
+            ("h-sag-v2", "iterate"),
+        ]
+    }
+    parameter_template = "{method}, {point}"

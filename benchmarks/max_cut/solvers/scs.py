@@ -1,0 +1,12 @@
+"""SCS on the dual, which has n variables."""
+
+from __future__ import annotations
+
+import scs  # noqa: F401
+from benchmark_utils.conic import ConicSolver
+from benchmark_utils.maxcut import Diagonals
+
+
+class Solver(Diagonals, ConicSolver):
+    name = "SCS"
+    requirements = ("pip::scs",)

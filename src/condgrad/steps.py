@@ -1,0 +1,175 @@
+"""How W moves along a direction: to an atom of the oracle, or to a low-rank point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+
+from condgrad._types import Array, Params
+from condgrad.backends import ops
+from condgrad.domains._base import Domain
+from condgrad.domains.eigen import deflated
+from condgrad.domains.spectral import Face
+from condgrad.estimators import Estimator, Full, SagAugmented, State
+from condgrad.functions import Linear
+from condgrad.functions.block import project_simplex
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem
+
+Lap = Callable[[str], object]
+
+
+class AtomStep:
+    r"""W ← (1 − η_k) W + η_k s, s the oracle's answer to the direction v."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def params(self, p: Params) -> Params:
+        """The scalars of an iteration that goes with this step."""
+        return p
+
+    def move(
+        self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
+    ) -> int:
+        """Move W; return the matrix-vector products spent. `own` has the scalars of every term."""
+        atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
+        lap("oracle")
+        W.step(own[0].eta, atom)
+        return atom.products
+
+
+class BlockStep(AtomStep):
+    r"""W ← (1 − η_k) W + η_k S, S the minimiser of ⟨v, S⟩ + (η_k L/2)‖S − W‖² over a spectrahedron.
+
+    S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
+    of atoms instead of one. It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of
+    the step before, at most n/4 of them; up to side 100, and at the second step, X is taken apart
+    whole. The first step goes to an atom.
+
+    L is measured: Σ_t ω_t ‖A_t D‖²/(β_t ‖D‖²), D the step before, over the drawn rows with a slope
+    other than 0, as a mean over the latest steps that rises at once and falls slowly, times
+    `SAFETY`, because the estimates lag by a round of blocks. β_t stays where `Scaling` puts it, and
+    θ is 1/2. The constants were chosen on nine graphs (docs/certificates.md); no rate is proved.
+
+    References
+    ----------
+    .. [1] Z. Allen-Zhu, E. Hazan, W. Hu, Y. Li, "Linear convergence of a Frank-Wolfe type algorithm
+       over trace-norm balls", NeurIPS 2017.
+    .. [2] L. Ding, Y. Fei, Q. Xu, C. Yang, "Spectral Frank-Wolfe algorithm", ICML 2020.
+    """
+
+    SAFETY = 4.0
+    RECENT = 0.9
+    """Weight of the measured curvature from one iteration to the next."""
+    SLOW = 0.02
+    """How fast L falls."""
+    SHARE = 10.0
+    """η_k = SHARE/(k + SHARE)."""
+    GUARD = 6
+    """Vectors kept beyond the rank, or a quarter of the rank where that is more."""
+    SMALL = 100
+    THETA = 0.5
+
+    def __init__(self, problem: Problem, face: Face, states: Sequence[State]) -> None:
+        super().__init__(problem.domain)
+        self._terms, self._states, self._face = problem.terms, states, face
+        self._squares = [0.0] * len(problem.terms)
+        self._curvature = [0.0] * len(problem.terms)
+        self._length = 0.0
+        self._frame: Array | None = None
+        self._X, self._D = np.empty(problem.domain.shape), np.empty(problem.domain.shape)
+
+    def params(self, p: Params) -> Params:
+        eta = self.SHARE / (p.k + self.SHARE)
+        return replace(p, eta=eta, beta=1.0, beta_before=1.0, theta=self.THETA)
+
+    def move(
+        self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
+    ) -> int:
+        eta, D, face = own[0].eta, self._D, self._face
+        if own[0].k == 1:
+            atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
+            np.subtract(atom.dense(), W.array, out=D)
+            products = atom.products
+        else:
+            L = self._lipschitz([p.beta for p in own])
+            L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace)
+            X = self._X
+            ops.symmetric_part(v, X)
+            X *= -1 / L
+            X += W.array
+            if face.offset is not None:
+                X -= face.offset
+            U, products = self._project(X)
+            np.dot(U, U.T, out=D)
+            if face.offset is not None:
+                D += face.offset
+            D -= W.array
+            D *= eta
+        lap("oracle")
+        W.shift(D)
+        return products
+
+    def _lipschitz(self, betas: Sequence[float]) -> float:
+        """L at the step before."""
+        self._length = self.RECENT * self._length + float(np.vdot(self._D, self._D))
+        total = 0.0
+        for i, (t, s, beta) in enumerate(zip(self._terms, self._states, betas, strict=True)):
+            if t.function.smooth:
+                continue
+            slopes = s.slopes if t.function.indicator else None
+            share = t.map.size / sum(at.stop - at.start for at in s.drawn)
+            found = share * t.map.squares(self._D, s.drawn, slopes)
+            self._squares[i] = self.RECENT * self._squares[i] + found
+            now, was = self._squares[i] / max(self._length, 1e-300), self._curvature[i]
+            self._curvature[i] = max(now, was + self.SLOW * (now - was))
+            total += self.SAFETY * t.weight * self._curvature[i] / beta
+        return total
+
+    def _project(self, X: Array) -> tuple[Array, int]:
+        """U with UUᵀ the projection of X, and the products with X it took."""
+        n, Q, K, products = X.shape[0], self._face.basis, self._frame, 0
+        if n <= self.SMALL or K is None:
+            P, T = None, -deflated(-X, Q)
+        else:
+            Y = X @ K
+            Y -= Q @ (Q.T @ Y)
+            Y -= K @ (K.T @ Y)
+            Y /= np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
+            P = scipy.linalg.qr(np.hstack([K, Y]), mode="economic", check_finite=False)[0]
+            T, products = P.T @ (X @ P), 3 * K.shape[1]
+        values, vectors = scipy.linalg.eigh(T, check_finite=False)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        d = np.maximum(values, 0.0)
+        if self._face.equality or d.sum() > self._face.trace:
+            d = project_simplex(values, self._face.trace)
+        rank = int(np.count_nonzero(d))
+        most = n if n <= self.SMALL else n // 4
+        kept = vectors[:, : min(most, rank + max(self.GUARD, rank // 4))]
+        frame = kept if P is None else P @ kept
+        self._frame = frame = frame - Q @ (Q.T @ frame)
+        rank = min(rank, frame.shape[1])
+        return frame[:, :rank] * np.sqrt(d[:rank]), products
+
+
+def step_of(
+    problem: Problem, block: bool, estimators: Sequence[Estimator], states: Sequence[State]
+) -> AtomStep:
+    """Block steps where the method wants them and problem and domain have what they need.
+
+    That is a spectrahedron of one block, a linear f taken in full and a `SagAugmented` estimator of
+    every composite term; atoms elsewhere.
+    """
+    face = getattr(problem.domain, "face", None)
+    fits = block and face is not None and bool(problem.composite)
+    for t, e in zip(problem.terms, estimators, strict=True):
+        linear = isinstance(t.function, Linear) and isinstance(e, Full)
+        fits = fits and (linear if t.function.smooth else isinstance(e, SagAugmented))
+    if fits:
+        assert isinstance(face, Face)
+        return BlockStep(problem, face, states)
+    return AtomStep(problem.domain)
