@@ -13,9 +13,9 @@ def karate() -> np.ndarray:
     return nx.to_numpy_array(nx.karate_club_graph())
 
 
-def planted(n: int) -> np.ndarray:
+def planted(n: int, seed: int | None = None) -> np.ndarray:
     """Adjacency of four planted groups: an edge with chance 0.3 within a group, 0.1 between."""
-    rng = np.random.default_rng(n)
+    rng = np.random.default_rng(n if seed is None else seed)
     group = rng.integers(0, 4, n)
     chance = np.where(group[:, None] == group[None, :], 0.3, 0.1)
     upper = np.triu(rng.random((n, n)) < chance, 1)
@@ -39,8 +39,9 @@ def geometric(n: int) -> np.ndarray:
 
 
 def named(name: str) -> np.ndarray:
-    """`karate`, or `rand` or `geo` with the number of vertices."""
+    """`karate`, or `geo` or `rand` with the number of vertices; `rand300-2` has the seed 2."""
     if name == "karate":
         return karate()
-    make = planted if name.startswith("rand") else geometric
-    return make(int(name.removeprefix("rand").removeprefix("geo")))
+    if name.startswith("geo"):
+        return geometric(int(name.removeprefix("geo")))
+    return planted(*map(int, name.removeprefix("rand").split("-")))

@@ -97,7 +97,7 @@ class BlockStep(AtomStep):
             products = atom.products
         else:
             L = self._lipschitz([p.beta for p in own])
-            L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace)
+            L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace) or 1.0
             X = self._X
             ops.symmetric_part(v, X)
             X *= -1 / L
@@ -140,19 +140,19 @@ class BlockStep(AtomStep):
             Y -= Q @ (Q.T @ Y)
             Y -= K @ (K.T @ Y)
             Y /= np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
-            P = scipy.linalg.qr(np.hstack([K, Y]), mode="economic", check_finite=False)[0]
+            P = scipy.linalg.qr(np.hstack([Q, K, Y]), mode="economic", check_finite=False)[0]
+            P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
             T, products = P.T @ (X @ P), 3 * K.shape[1]
         values, vectors = scipy.linalg.eigh(T, check_finite=False)
-        values, vectors = values[::-1], vectors[:, ::-1]
+        most = n - Q.shape[1] if n <= self.SMALL else min(n - Q.shape[1], n // 4)
+        values, vectors = values[::-1][:most], vectors[:, ::-1][:, :most]  # the pinned come last
         d = np.maximum(values, 0.0)
         if self._face.equality or d.sum() > self._face.trace:
             d = project_simplex(values, self._face.trace)
         rank = int(np.count_nonzero(d))
-        most = n if n <= self.SMALL else n // 4
-        kept = vectors[:, : min(most, rank + max(self.GUARD, rank // 4))]
+        kept = vectors[:, : rank + max(self.GUARD, rank // 4)]
         frame = kept if P is None else P @ kept
         self._frame = frame = frame - Q @ (Q.T @ frame)
-        rank = min(rank, frame.shape[1])
         return frame[:, :rank] * np.sqrt(d[:rank]), products
 
 

@@ -1,0 +1,323 @@
+"""Block steps: the projection against an exact twin, the domain, the curvature, known optima."""
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.optimize import brentq
+
+import condgrad as cg
+from condgrad import Problem, Term, domains, functions, maps
+from condgrad.applications import kmeans, sparsest_cut
+from condgrad.applications.graphs import laplacian
+from condgrad.backends import threads
+from condgrad.estimators import Full
+from condgrad.points.dense import Dense
+from condgrad.steps import AtomStep, BlockStep, step_of
+from random_problems import interior_point
+
+KINDS = ["whole", "pinned", "value", "two"]
+
+
+def domain_of(kind, n, equality=True):
+    if kind == "whole":
+        return domains.Spectrahedron(n, 2.0, equality)
+    vectors = np.random.default_rng(n).standard_normal((n, 2)) if kind == "two" else np.ones(n)
+    values = 0.0 if kind == "pinned" else 1.0
+    return domains.PinnedSpectrahedron(vectors, 4.0, values, equality)
+
+
+def bare(domain):
+    """A step to project with."""
+    return BlockStep(SimpleNamespace(domain=domain, terms=()), domain.face, ())
+
+
+def nearest(domain, X):
+    """The point of the domain nearest to X, offset included in both."""
+    face = domain.face
+    offset = 0.0 if face.offset is None else face.offset
+    E = scipy.linalg.null_space(face.basis.T) if face.basis.size else np.eye(len(X))
+    values, V = np.linalg.eigh(E.T @ (X - offset) @ E)
+
+    def excess(t):
+        return np.maximum(values - t, 0).sum() - face.trace
+
+    t = 0.0
+    if face.equality or excess(0.0) > 0:
+        t = brentq(excess, values[0] - face.trace - 1, values[-1], xtol=1e-14)
+    EV = E @ V
+    return offset + (EV * np.maximum(values - t, 0)) @ EV.T
+
+
+def projected(step, X):
+    offset = 0.0 if step._face.offset is None else step._face.offset
+    U, _ = step._project(X - offset)
+    return U @ U.T + offset
+
+
+def symmetric(rng, n, size=1.0):
+    X = rng.standard_normal((n, n))
+    return size * (X + X.T)
+
+
+def leading(rng, n, rank, size=3.0):
+    """A few eigenvalues far above the others, so that the projection has low rank."""
+    V = np.linalg.qr(rng.standard_normal((n, rank)))[0]
+    return (V * (size * (1 + rng.random(rank)))) @ V.T + symmetric(rng, n, 1e-3 / np.sqrt(n))
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.01, 1.0, 100.0])
+@pytest.mark.parametrize("equality", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_projections_are_exact(kind, equality, size):
+    rng = np.random.default_rng(0)
+    for n in (3, 12, 40, 100):
+        domain = domain_of(kind, n, equality)
+        step = bare(domain)
+        for _ in range(2):  # of size 1e-9 the mass goes everywhere but to the pinned vectors
+            X = symmetric(rng, n, size)
+            W = projected(step, X)
+            assert domain.contains(W)
+            np.testing.assert_allclose(W, nearest(domain, X), atol=1e-9 * max(1, size))
+
+
+@pytest.mark.parametrize("equality", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_projections_follow_the_leading_eigenvectors(kind, equality):
+    rng = np.random.default_rng(1)
+    domain = domain_of(kind, 110, equality)
+    step, X = bare(domain), leading(rng, 110, 5)
+    for _ in range(3):  # the frame spans them from the first on; what is added to it is noise
+        np.testing.assert_allclose(projected(step, X), nearest(domain, X), atol=1e-9)
+    X = X + symmetric(rng, 110, 1e-3)
+    for _ in range(20):
+        W = projected(step, X)
+        assert domain.contains(W)
+    np.testing.assert_allclose(W, nearest(domain, X), atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("equality", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_projections_stay_in_the_domain(kind, equality, size):
+    # also where the nearest point has a higher rank than the frame
+    rng = np.random.default_rng(2)
+    domain = domain_of(kind, 110, equality)
+    step = bare(domain)
+    for _ in range(6):
+        assert domain.contains(projected(step, domain.center() + symmetric(rng, 110, size)))
+
+
+def test_nearly_all_of_a_large_matrix_pinned():
+    rng = np.random.default_rng(3)
+    domain = domains.PinnedSpectrahedron(rng.standard_normal((110, 100)), 1.0, equality=True)
+    step = bare(domain)
+    for _ in range(4):
+        X = symmetric(rng, 110)
+        np.testing.assert_allclose(projected(step, X), nearest(domain, X), atol=1e-9)
+
+
+def graph(n, seed=0):
+    return nx.to_numpy_array(nx.gnp_random_graph(n, 0.4, seed=seed))
+
+
+def cut(n, seed=0):
+    return sparsest_cut(graph(n, seed)).problem
+
+
+def clusters(n, k=3):
+    points = np.random.default_rng(0).standard_normal((n, 2))
+    return kmeans(np.square(points[:, None] - points[None]).sum(axis=2), k).problem
+
+
+def max_cut(n, seed=0):
+    cost = Term(maps.Inner(-laplacian(graph(n, seed)).toarray() / 4), functions.Linear())
+    ones = Term(maps.Diagonal(n), functions.Equal(1.0))
+    return Problem(domains.Spectrahedron(n, n, equality=True), [cost, ones])
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The steps that `solve` has taken, by class."""
+    found = []
+
+    def spy(*arguments):
+        found.append(step_of(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(sys.modules["condgrad.solve"], "step_of", spy)
+    return lambda: [type(step) for step in found]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "problem",
+    [cut(12), cut(110), clusters(15), clusters(130, 20), max_cut(14), max_cut(110)],
+    ids=["cut-12", "cut-110", "kmeans-15", "kmeans-130", "max-cut-14", "max-cut-110"],
+)
+def test_every_iterate_lies_in_the_domain(problem, dtype, steps):
+    tol, outside = 1e-9 if dtype == "float64" else 1e-5, []
+
+    def look(info):
+        if not problem.domain.contains(np.asarray(info.W, np.float64), tol):
+            outside.append(info.k)
+
+    cg.solve(problem.astype(dtype), max_iter=40, callbacks=[look])
+    assert steps() == [BlockStep]
+    assert not outside
+
+
+def with_terms(domain, *terms, smooth=None):
+    cost = Term(maps.Inner(np.diag(np.arange(domain.shape[0]) - 2.0)), smooth or functions.Linear())
+    return Problem(domain, [cost, *terms])
+
+
+HALF = Term(maps.Diagonal(5), functions.AtMost(0.5), name="half")
+WHOLE = domains.Spectrahedron(5, 1.0)
+FITS = with_terms(WHOLE, HALF)
+
+
+@pytest.mark.parametrize(
+    ("problem", "method"),
+    [
+        (FITS, None),
+        (FITS, cg.sag_cgal(block=True, batch=1.0)),
+        (with_terms(domains.PinnedSpectrahedron(np.ones(5), 2.0, 1.0), HALF), None),
+        (Problem(WHOLE, [HALF]), None),
+        (with_terms(WHOLE, HALF, Term(maps.AllEntries(5), functions.L1(0.1))), None),
+        (with_terms(WHOLE, HALF, Term(maps.AllEntries(5), functions.L2Norm(0.1))), None),
+    ],
+    ids=["fits", "asked", "pinned", "no f", "Lipschitz", "not separable"],
+)
+def test_block_steps_where_they_fit(problem, method, steps):
+    cg.solve(problem, method, max_iter=3)
+    assert steps() == [BlockStep]
+
+
+NUCLEAR = domains.NuclearBall((5, 5), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "method"),
+    [
+        (FITS, cg.sag_cgal(block=False)),
+        (FITS, cg.sag_cgal(beta0=1.0)),
+        (FITS, cg.sag_cgal().override({"half": Full()})),
+        (FITS, cg.h_sag_v2(beta0="auto")),
+        (FITS, cg.cgal()),
+        (with_terms(WHOLE, HALF, smooth=functions.Squared(1.0)), None),
+        (with_terms(WHOLE), None),
+        (with_terms(domains.BlockSpectrahedron([3, 2], 1.0), HALF), None),
+        (with_terms(NUCLEAR, HALF), None),
+        (Problem(domains.Simplex(5), [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
+    ],
+    ids=["no block", "beta0", "override", "v2", "cgal", "f", "no g", "blocks", "ball", "vector"],
+)
+def test_atoms_elsewhere(problem, method, steps):
+    cg.solve(problem, method, max_iter=3)
+    assert steps() == [AtomStep]
+
+
+def test_the_options_reach_the_method():
+    assert cg.sag_cgal().block
+    assert not cg.sag_cgal(block=False).block
+    assert not cg.h_sag_v2().block
+
+
+def test_nothing_to_gain_and_nothing_to_mend(steps):
+    zero = Term(maps.Inner(np.zeros((5, 5))), functions.Linear())
+    result = cg.solve(Problem(WHOLE, [zero, HALF]), max_iter=20)
+    assert steps() == [BlockStep]
+    assert result.objective == 0
+    assert WHOLE.contains(result.W)
+
+
+@pytest.mark.parametrize("batch", [1.0, 0.3])
+def test_the_curvature_is_measured(batch):
+    n, rng = 8, np.random.default_rng(0)
+    triangles = Term(maps.Triangles(n), functions.AtMost(0.0), weight=2.0)
+    entries = Term(maps.AllEntries(n), functions.AtLeast(0.1), weight=0.5)
+    absolute = Term(maps.Diagonal(n), functions.Absolute(0.2))
+    domain = domains.Spectrahedron(n, 2.0)
+    problem = with_terms(domain, triangles, entries, absolute)
+    method = cg.sag_cgal(batch=batch)
+    estimators = [method.estimator(t) for t in problem.terms]
+    states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
+    step = step_of(problem, True, estimators, states)
+    betas = [1.0, 0.5, 2.0, 3.0]
+    W = Dense(nearest(domain, symmetric(rng, n)))
+    for e, t, s, beta in zip(estimators, problem.terms, states, betas, strict=True):
+        e.update(s, t, W, replace(step.params(method.schedule(1)), beta=beta), rng)
+    D = step._D = symmetric(rng, n)
+    expected = 0.0
+    for t, s, beta in list(zip(problem.terms, states, betas, strict=True))[1:]:
+        A = np.array([t.map.adjoint(e).reshape(-1) for e in np.eye(t.map.size)])
+        drawn = np.concatenate([np.arange(t.map.size)[at] for at in s.drawn])
+        active = drawn[s.slopes[drawn] != 0] if t.function.indicator else drawn
+        assert 0 < active.size <= drawn.size <= t.map.size
+        squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn.size
+        expected += step.SAFETY * t.weight * squares / beta / np.vdot(D, D)
+    assert step._lipschitz(betas) == pytest.approx(expected)
+    lower = step._lipschitz([2 * b for b in betas])  # the same step again
+    assert lower == pytest.approx(expected / 2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])  # connected, so that a cut is not free
+@pytest.mark.parametrize("make", [cut, max_cut])
+def test_known_optima(make, seed, steps):
+    problem = make(9, seed)
+    optimum, missed = interior_point(problem)
+    assert missed <= 1e-7
+    result = cg.solve(problem, gap=1e-4, feasibility=1e-4, seed=seed)
+    assert steps() == [BlockStep]
+    assert result.status is cg.Status.CONVERGED
+    assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
+    assert result.objective == pytest.approx(optimum, rel=3e-4)
+
+
+def test_fewer_passes_than_with_atoms():
+    problem = cut(12)
+    methods = (cg.sag_cgal(block=block) for block in (True, False))
+    block, atoms = (cg.solve(problem, method, gap=1e-3, max_iter=20_000) for method in methods)
+    assert block.status is cg.Status.CONVERGED
+    assert block.epochs < atoms.epochs
+
+
+def test_the_same_seed_gives_the_same_run():
+    problem = cut(30)
+    runs = [cg.solve(problem, cg.sag_cgal(batch=0.2), max_iter=50, seed=s) for s in (1, 1, 2)]
+    assert np.array_equal(runs[0].W, runs[1].W)
+    assert runs[0].lower_bound == runs[1].lower_bound
+    assert not np.array_equal(runs[0].W, runs[2].W)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("map", [maps.Triangles(9), maps.AllEntries(9), maps.Diagonal(9)])
+def test_squares_of_active_rows(map, dtype, monkeypatch):
+    share = threads.share
+    monkeypatch.setattr(threads, "share", lambda ranges: share(ranges, worth=5))
+    rng = np.random.default_rng(0)
+    D = symmetric(rng, 9)
+    slopes = (rng.standard_normal(map.size) * (rng.random(map.size) < 0.5)).astype(dtype)
+    slopes[:2] = 0.0, -0.0
+    ranges = [slice(0, map.size // 3), slice(map.size // 2, map.size)]
+    z = np.array([np.vdot(map.adjoint(e), D) for e in np.eye(map.size)])
+    drawn = np.concatenate([np.arange(map.size)[at] for at in ranges])
+    active = drawn[slopes[drawn] != 0]
+    for jobs in (1, 2, 3):
+        with threads.using(jobs):
+            assert map.squares(D, ranges, slopes) == pytest.approx(np.square(z[active]).sum())
+            assert map.squares(D, ranges, None) == pytest.approx(np.square(z[drawn]).sum())
+
+
+def test_the_same_run_for_the_same_number_of_threads(monkeypatch):
+    share = threads.share
+    monkeypatch.setattr(threads, "share", lambda ranges: share(ranges, worth=50))
+    problem = cut(105)
+    runs = [cg.solve(problem, max_iter=15, n_jobs=jobs) for jobs in (2, 2, 1)]
+    assert np.array_equal(runs[0].W, runs[1].W)
+    assert pytest.approx(runs[2].W, abs=1e-6) == runs[0].W
