@@ -104,12 +104,23 @@ def test_large_projections_follow_the_leading_eigenvectors(kind, equality):
 @pytest.mark.parametrize("equality", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_projections_stay_in_the_domain(kind, equality, size):
-    # also where the nearest point has a higher rank than the frame
     rng = np.random.default_rng(2)
     domain = domain_of(kind, 110, equality)
     step = bare(domain)
     for _ in range(6):
         assert domain.contains(projected(step, domain.center() + symmetric(rng, 110, size)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_projections_of_high_rank_are_exact(kind):
+    rng = np.random.default_rng(4)
+    domain = domain_of(kind, 110)
+    step = bare(domain)
+    for size in (1e-9, 1e-6, 1e-4):
+        X = domain.center() + symmetric(rng, 110, size)
+        W = projected(step, X)
+        assert np.linalg.matrix_rank(W) > 110 // 4
+        np.testing.assert_allclose(W, nearest(domain, X), atol=1e-12)
 
 
 def test_nearly_all_of_a_large_matrix_pinned():

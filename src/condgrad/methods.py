@@ -300,14 +300,14 @@ def sag_cgal(
 ) -> Method:
     """SAG on the augmented Lagrangian: v2's table of slopes and CGAL's multipliers, row by row.
 
-    η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y).
+    η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y); with
+    block steps (the default, where they apply) η_k = 10/(k + 10), β_k = β0, y += (slope − y)/2, and
+    the option ``rate`` and the effort of the oracle play no part.
 
     Proved: every slope and multiplier is a point of the dual problem, so the lower bound of a
     result holds whatever the method does. With a full batch it is CGAL with the dual step taken
     after the direction, without CGAL's cap on the step and bound on the multipliers. Not proved: a
-    rate of convergence. Observed on sparsest-cut problems of 25 to
-    300 nodes: bound and iterate within 1 % of each other after 20 to 600 passes over the triangle
-    inequalities, with the exponent 1/3 ahead of CGAL's 1/2; see docs/certificates.md.
+    rate of convergence. What was observed is in docs/certificates.md.
 
     Parameters
     ----------

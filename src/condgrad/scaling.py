@@ -34,6 +34,8 @@ class Scaling:
 
     .. math:: β_t = \tfrac12\, ω_t ‖A_t (s - W)‖^2 / ⟨∇f(W), W - s⟩
 
+    with a twentieth of the largest |⟨∇f, ·⟩| seen as the least denominator.
+
     Later the family is judged by its violation against the tolerance for feasibility, and by its
     slack ω|⟨y, z⟩ − h*(y)| against the tolerance for the gap, both relative to the Frank-Wolfe gap
     of the direction in the same unit. A family that is worse by more than `BAND` is pressed harder

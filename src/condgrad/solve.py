@@ -174,9 +174,10 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
     """What a run takes of the memory, by parts.
 
     Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
-    the direction, the oracle and the bound.
+    the direction, the oracle and the bound, which takes two more for every term.
     """
-    dense = memory.Need("W, direction and oracle", 16 * 8 * int(np.prod(problem.domain.shape)))
+    arrays = 16 + 2 * len(problem.terms)
+    dense = memory.Need("W, direction and oracle", arrays * 8 * int(np.prod(problem.domain.shape)))
     pairs = zip(estimators, problem.terms, strict=True)
     return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 

@@ -47,8 +47,8 @@ class BlockStep(AtomStep):
 
     S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
     of atoms instead of one. It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of
-    the step before, at most n/4 of them; up to side 100, and at the second step, X is taken apart
-    whole. The first step goes to an atom.
+    the step before; where those are more than n/4, up to side 100 and at the second step, X is
+    taken apart whole. The first step goes to an atom, and all the way.
 
     L is measured: Σ_t ω_t ‖A_t D‖²/(β_t ‖D‖²), D the step before, over the drawn rows with a slope
     other than 0, as a mean over the latest steps that rises at once and falls slowly, times
@@ -144,15 +144,16 @@ class BlockStep(AtomStep):
             P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
             T, products = P.T @ (X @ P), 3 * K.shape[1]
         values, vectors = scipy.linalg.eigh(T, check_finite=False)
-        most = n - Q.shape[1] if n <= self.SMALL else min(n - Q.shape[1], n // 4)
-        values, vectors = values[::-1][:most], vectors[:, ::-1][:, :most]  # the pinned come last
+        free = n - Q.shape[1]  # the pinned come last
+        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
         d = np.maximum(values, 0.0)
         if self._face.equality or d.sum() > self._face.trace:
             d = project_simplex(values, self._face.trace)
         rank = int(np.count_nonzero(d))
         kept = vectors[:, : rank + max(self.GUARD, rank // 4)]
         frame = kept if P is None else P @ kept
-        self._frame = frame = frame - Q @ (Q.T @ frame)
+        frame = frame - Q @ (Q.T @ frame)
+        self._frame = frame if frame.shape[1] <= n // 4 else None
         return frame[:, :rank] * np.sqrt(d[:rank]), products
 
 

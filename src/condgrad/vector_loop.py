@@ -3,7 +3,7 @@
 SAG on the rows of a `DataMatrix` over the simplex or the l1 ball moves one entry of w and a few of
 G per iteration, next to which a turn of the generic loop is expensive. Here the iterations between
 two that the monitor wants to see run in one compiled call, on the same rows and with the same
-steps, so that the run is that of the generic loop up to rounding.
+steps, so that the run is that of the generic loop up to rounding (which decides ties).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiled kernels. Only this file, `_numba_triangles` and `_numba_vector` import numba.
+"""Compiled kernels. Only the files `_numba*` import numba.
 
 Free functions on contiguous arrays; each has a twin of the same name in `_reference`, where the
 documentation is. Nothing here checks its input: the maps and tables that call it have.

@@ -82,7 +82,7 @@ def lanczos(
     steps = min(Q.shape[0], n) - fixed
     diagonal, off = np.empty(steps), np.empty(steps)
     r, part, along = start.astype(V.dtype), np.empty(n, V.dtype), np.empty(Q.shape[0], V.dtype)
-    passes = 1 if enough > 0 else 2
+    passes = 1 if enough > 0 and fixed == 0 else 2
     before, scale, m, b = 0.0, 0.0, steps, 0.0
     for _ in range(2 if fixed > 0 else 0):
         np.dot(Q[:fixed], r, along[:fixed])

@@ -174,7 +174,7 @@ def triangle_dual(
     beta: float,
     theta: float,
 ) -> None:
-    real = y.dtype.type
+    real, wide = y.dtype.type, G.dtype.type
     b, t, low, high = real(1 / beta), real(theta), real(lower / beta), real(upper / beta)
     buffer = np.empty(CHUNK, W.dtype)
     for start, stop in ends:
@@ -186,7 +186,7 @@ def triangle_dual(
                 old = some_y[s]
                 x = old + b * real(z[s])
                 g = x - min(max(x, low), high)
-                z[s] = g - some_slopes[s]
+                z[s] = wide(g) - wide(some_slopes[s])
                 some_slopes[s] = g
                 some_y[s] = old + t * (g - old)
             triangle_add(G, i, j, buffer)

@@ -305,7 +305,8 @@ def lanczos(
     orthonormal; they are projected out of start and products, so the pair is that of V on their
     complement. Full re-orthogonalisation, two passes a step; breakdown is judged relative to the
     size of the matrix seen so far. Where `enough` is positive it stops after at least four steps
-    when the residual is at most that part of the eigenvalue, and one pass does. Returns the unit
+    when the residual is at most that part of the eigenvalue, and one pass does unless rows are
+    fixed. Returns the unit
     vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the projected matrix
     where `enough` is positive, which spares a product), an estimate of ‖M‖ and the number of
     products with M.
@@ -331,7 +332,7 @@ def lanczos(
         basis = Q[: fixed + j + 1]
         r = product(q)
         diagonal.append(float(q @ r))
-        r = project(r, 1 if enough > 0 else 2)
+        r = project(r, 1 if enough > 0 and fixed == 0 else 2)
         b = float(np.linalg.norm(r))
         scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
         if b <= 10 * eps * np.sqrt(start.size) * scale:

@@ -156,7 +156,7 @@ class SagAugmented(Estimator):
         """Precision of the table."""
         if isinstance(term.map, RowStorage):
             return problem.dtype
-        if isinstance(self.table_dtype, str):
+        if isinstance(self.table_dtype, str) and self.table_dtype == "auto":
             fits = 16 * term.map.size <= 0.25 * free_memory()
             return np.dtype(np.float64 if fits else np.float32)
         return np.dtype(self.table_dtype)
