@@ -170,3 +170,14 @@ def test_free_memory_is_a_number_everywhere(monkeypatch):
     assert memory._machine() > 0
     monkeypatch.delattr(memory.os, "sysconf")
     assert memory.free_memory() == np.inf
+
+
+def test_a_bound_without_a_table_of_all_rows_takes_no_array_of_them():
+    p, method = problem(150), methods.h_sag_v2(batch=1000, table="sparse")
+    cg.solve(p, method, max_iter=2)
+    tracemalloc.start()
+    cg.solve(p, method, max_iter=5, n_jobs=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < predicted(p, method) + (8 << 20)
+    assert peak < 20 * p.terms[1].map.size  # what BLOCK rows take, several times

@@ -6,6 +6,7 @@ import os
 import networkx as nx
 import numpy as np
 import pytest
+import threadpoolctl
 
 import condgrad as cg
 from condgrad.applications import kmeans, sparsest_cut
@@ -121,3 +122,34 @@ def test_a_forked_process_gets_threads_of_its_own():
     assert queue.get(timeout=30) == [1, 2]
     process.join(30)
     assert process.exitcode == 0
+
+
+def test_blas_keeps_to_one_thread_below_side_1000():
+    def used():
+        found = [lib["num_threads"] for lib in threadpoolctl.threadpool_info()]
+        return max(found, default=1)
+
+    seen = []
+    application = sparsest_cut(graph())
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        application.run(max_iter=2, n_jobs=2, callbacks=[lambda info: seen.append(used())])
+        before = used()
+    assert seen == [1, 1]
+    assert before == 2  # given back
+    with threads.using(2), threads.calm_blas(1000):
+        assert used() == 2
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_augmented_lagrangian_is_the_sum_over_threads():
+    term = sparsest_cut(graph()).problem.terms[1]
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((24, 24))
+    W, y = W + W.T, rng.random(term.map.size)
+    z = term.map.rows(W)
+    expected = np.square(np.maximum(z + 0.3 * y, 0)).sum() / 0.6 - 0.15 * (y @ y)
+    for jobs in (1, 3):
+        with threads.using(jobs):
+            assert term.merit(W, y, 0.3) == pytest.approx(expected)
+    plain = cg.maps.LinearMap.merit(term.map, W, slice(0, y.size), term.function, y, 0.3)
+    assert plain == pytest.approx(expected)

@@ -266,7 +266,8 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G = term.map.zeros()
         return G, [term.map.pair(W, G, at, term.function, y, beta) for at in part]
 
-    done = threads.run([partial(work, part) for part in term.parts()])
+    parts = [list(term.blocks())] if y is None else term.parts()  # slopes at W make an array
+    done = threads.run([partial(work, part) for part in parts])
     G = done[0][0]
     for other, _ in done[1:]:
         G += other

@@ -65,7 +65,9 @@ SaveFile = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", help="Threads; default: all cores, or OMP_NUM_THREADS of them."),
+    typer.Option(
+        "--jobs", help="Threads; default (and -1): all cores; OMP_NUM_THREADS bounds the default."
+    ),
 ]
 ShowProfile = Annotated[bool, typer.Option("--profile", help="Print where the time went.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]

@@ -21,7 +21,10 @@ from condgrad.scaling import FROM, Scaling
 
 PER_DECADE = 10
 """Certificates per decade of iterations."""
-PARTS = ("sampling", "rows", "direction", "oracle", "step", "loop", "certificate", "proposal")
+PARTS = (
+    *("sampling", "rows", "direction", "oracle", "step", "loop"),
+    *("certificate", "proposal", "metrics", "compiling"),
+)
 """The parts of `Result.profile` in the order of an iteration."""
 
 
@@ -168,7 +171,7 @@ class Monitor:
         parts["sampling"] = sum(d.seconds for d in drawers)
         whole = "loop" if parts["loop"] else "rows"
         parts[whole] = max(0.0, parts[whole] - parts["sampling"])
-        return {name: seconds for name, seconds in parts.items() if seconds}
+        return parts
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
@@ -287,11 +290,7 @@ class Monitor:
             if s.y is None:
                 total += penalty(t, evaluation, beta)
             else:
-                for b in t.blocks():
-                    y = s.y[b]
-                    shifted = (t.map.rows(W, b) + beta * y).astype(W.dtype, copy=False)
-                    slack = beta * float(np.vdot(y, y)) / 2
-                    total += t.weight * (t.function.smoothed(shifted, beta, b) - slack)
+                total += t.weight * t.merit(W, s.y, beta)
         return total
 
     def _smoothed(self, evaluation: Evaluation) -> float:

@@ -80,6 +80,14 @@ class Term:
             return threads.share([slice(0, self.map.size)])
         return [list(self.blocks())]
 
+    def merit(self, W: Array, y: Array, beta: float) -> float:
+        """What the term adds to the augmented Lagrangian with multipliers y, without ω."""
+
+        def work(part: list[slice]) -> float:
+            return sum(self.map.merit(W, at, self.function, y, beta) for at in part)
+
+        return sum(threads.run([partial(work, part) for part in self.parts()]))
+
     def value(self, W: Array) -> float:
         """ω h(A W)."""
         return self.weight * sum(self.function.value(self.map.rows(W, b), b) for b in self.blocks())

@@ -86,12 +86,15 @@ def print_profile(run: Run, console: Console) -> None:
     for column in ("seconds", "share", "µs per iteration"):
         table.add_column(column, justify="right")
     for part, seconds in r.profile.items():
+        if seconds == 0:
+            continue
         share = f"{100 * seconds / total:.1f} %"
         table.add_row(part, f"{seconds:.3f}", share, f"{1e6 * seconds / steps:.1f}")
     table.add_row("total", f"{total:.3f}", "100 %", f"{1e6 * total / steps:.1f}")
     console.print(table)
     rows = sum(r.rows.values()) / steps
     products = r.matvecs / max(r.lmo_calls, 1)
+    console.print(f"{r.seconds:.3f} s of it count as the method's own time.")
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 

@@ -91,7 +91,7 @@ def solve(
         for bit; None draws a new one.
     n_jobs : int, optional
         Threads for the kernels that can use several; default: all cores, or OMP_NUM_THREADS of
-        them where that is set; −1: all cores.
+        them where that is set; −1: all cores. BLAS gets one thread, or as many from side 1000 on.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def solve(
     memory.require(needs(problem, estimators))
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    with threads.using(n_jobs):
+    with threads.using(n_jobs), threads.calm_blas(max(problem.domain.shape)):
         scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
         watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
         monitor = Monitor(problem, W, states, *watch)

@@ -31,7 +31,7 @@ NAMES = {
     *("axpy", "axpy_at", "between", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
     *("signed_sums", "interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
-    *("triangle_squares", "masked_squares"),
+    *("triangle_squares", "triangle_merit", "masked_squares"),
     *("csr_gather", "csr_scatter", "dense_gather", "dense_scatter", "row_gather"),
     *("rank_one_step", "symmetric_part", "tridiagonal_lowest", "lanczos", "vector_sag"),
 }
@@ -186,6 +186,7 @@ def test_triangles(dtype, n):
         check_twins("triangle_squares", dtype, W, some.astype(dtype), ends)
         for low, high in ((-np.inf, 0.0), (0.0, np.inf), (-0.3, 0.2)):
             check_twins("triangle_miss", dtype, W, start, stop, low, high)
+            check_twins("triangle_merit", dtype, W, some.astype(dtype), start, stop, low, high, 0.7)
             all_y, G64 = rng.standard_normal(size).astype(dtype), G.astype(np.float64)
             for images in (True, False):
                 check_twins("triangle_pair", dtype, W, images, G64, all_y, start, stop, low, high)

@@ -17,6 +17,7 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `interval_dual`              slopes at z + βy and the multipliers' step towards them
 `triangle_dual`              the same for a range of triangle rows, G kept up to date
 `triangle_miss`              how far a range of triangle rows is from an interval
+`triangle_merit`             the sums of the augmented Lagrangian over such a range
 `triangle_squares`           length of the images of a step over the rows with a slope
 `triangle_pair`              A*y of such a range, with the sums that a lower bound needs
 `table_swap`                 overwrite table rows one after the other, return what changed

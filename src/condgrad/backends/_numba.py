@@ -21,6 +21,7 @@ from condgrad.backends._numba_triangles import (  # noqa: F401
     triangle_add,
     triangle_dual,
     triangle_gather,
+    triangle_merit,
     triangle_miss,
     triangle_pair,
     triangle_scatter,

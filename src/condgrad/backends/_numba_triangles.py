@@ -235,6 +235,24 @@ def triangle_miss(
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def triangle_merit(
+    W: Array, y: Array, start: int, stop: int, lower: float, upper: float, beta: float
+) -> tuple[float, float]:
+    squares, lengths = 0.0, 0.0
+    buffer = np.empty(CHUNK, W.dtype)
+    for i in range(start, stop, CHUNK):
+        j = min(i + CHUNK, stop)
+        triangle_sweep(W, i, j, buffer)
+        z, some = buffer[: j - i], y[i:j]
+        for s in range(j - i):
+            x = np.float64(z[s]) + beta * some[s]
+            r = x - min(max(x, lower), upper)
+            squares += r * r
+            lengths += np.float64(some[s]) * some[s]
+    return squares, lengths
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def triangle_pair(
     W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
 ) -> tuple[float, float, float]:

@@ -213,6 +213,16 @@ def triangle_miss(
     return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
 
 
+def triangle_merit(
+    W: Array, y: Array, start: int, stop: int, lower: float, upper: float, beta: float
+) -> tuple[float, float]:
+    """Σ r² and Σ y², r = x − clip(x, lower, upper) with x = z + βy, over start … stop − 1."""
+    some = y[start:stop].astype(np.float64)
+    x = triangle_gather(W, np.arange(start, stop)) + beta * some
+    r = x - np.clip(x, lower, upper)
+    return float(r @ r), float(some @ some)
+
+
 def triangle_squares(D: Array, slopes: Array, ends: Array) -> float:
     """Σ z² at D over the rows with a slope other than 0 of ranges, a row of `ends` each."""
     total = 0.0

@@ -14,11 +14,15 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 
 from condgrad.errors import ProblemError
 
 WORTH = 200_000
 """Rows a thread must get before it is worth waking."""
+
+LARGE = 1000
+"""Side from which a matrix is worth several threads of BLAS."""
 
 _chosen: ContextVar[int | None] = ContextVar("condgrad_jobs", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -54,6 +58,15 @@ def using(n_jobs: int | None) -> Iterator[int]:
         yield count()
     finally:
         _chosen.reset(token)
+
+
+def calm_blas(side: int) -> Any:
+    """A context in which BLAS uses one thread for matrices below side 1000, `count()` above.
+
+    Its threads make small products and eigenproblems slower, on a busy machine twentyfold.
+    """
+    limit = 1 if side < LARGE else count()
+    return threadpoolctl.threadpool_limits(limit, user_api="blas")
 
 
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:

@@ -164,7 +164,10 @@ class SagAugmented(Estimator):
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         numbers = 1 if isinstance(term.map, RowStorage) else 2
         dtype = self._dtype(term, problem)
-        table, remedy = numbers * term.map.size * dtype.itemsize, "use h_sag_v2(table='sparse')"
+        table, remedy = (
+            numbers * term.map.size * dtype.itemsize,
+            "use h_sag_v2, whose table is sparse where it must be",
+        )
         if dtype == np.float64 and numbers == 2:
             remedy = "keep the table in single precision (table_dtype='float32')"
         elif numbers == 1:

@@ -129,6 +129,12 @@ class LinearMap(ABC):
         r = function.residual(z, at)
         return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), float(np.abs(r).max()))
 
+    def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
+        """dist²(z + βy)/(2β) − β‖y‖²/2 over the rows `at`, the augmented Lagrangian's part."""
+        some = y[at]
+        shifted = (self.rows(W, at) + beta * some).astype(W.dtype, copy=False)
+        return float(function.smoothed(shifted, beta, at)) - beta * float(np.vdot(some, some)) / 2
+
     def pair(
         self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
     ) -> Pairing:

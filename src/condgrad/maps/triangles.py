@@ -113,6 +113,14 @@ class Triangles(LinearMap):
         W = np.ascontiguousarray(W)
         return Miss(*ops.triangle_miss(W, *span(at, self.size), *bounds))
 
+    def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
+        bounds = scalar_bounds(function)
+        if bounds is None:
+            return super().merit(W, at, function, y, beta)
+        W = np.ascontiguousarray(W)
+        squares, lengths = ops.triangle_merit(W, y, *span(at, self.size), *bounds, beta)
+        return float(squares / (2 * beta) - beta * lengths / 2)
+
     def pair(
         self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
     ) -> Pairing:
