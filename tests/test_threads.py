@@ -124,7 +124,7 @@ def test_a_forked_process_gets_threads_of_its_own():
     assert process.exitcode == 0
 
 
-def test_blas_keeps_to_one_thread_below_side_1000():
+def test_blas_keeps_to_one_thread():
     def used():
         found = [lib["num_threads"] for lib in threadpoolctl.threadpool_info()]
         return max(found, default=1)
@@ -136,8 +136,6 @@ def test_blas_keeps_to_one_thread_below_side_1000():
         before = used()
     assert seen == [1, 1]
     assert before == 2  # given back
-    with threads.using(2), threads.calm_blas(1000):
-        assert used() == 2
 
 
 @pytest.mark.usefixtures("eager")

@@ -91,7 +91,7 @@ def solve(
         for bit; None draws a new one.
     n_jobs : int, optional
         Threads for the kernels that can use several; default: all cores, or OMP_NUM_THREADS of
-        them where that is set; −1: all cores. BLAS gets one thread, or as many from side 1000 on.
+        them where that is set; −1: all cores. BLAS gets one thread.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def solve(
     memory.require(needs(problem, estimators))
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    with threads.using(n_jobs), threads.calm_blas(max(problem.domain.shape)):
+    with threads.using(n_jobs), threads.calm_blas():
         scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
         watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
         monitor = Monitor(problem, W, states, *watch)
@@ -184,9 +184,10 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
 
 def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:
     """v = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
-    out.fill(0)
-    for t, s in zip(terms, states, strict=True):
-        t.map.add_to(s.G, t.weight * s.gain, out)
+    pairs = sorted(zip(terms, states, strict=True), key=lambda pair: not pair[0].map.covers)
+    for i, (t, s) in enumerate(pairs):
+        put = t.map.set_to if i == 0 else t.map.add_to
+        put(s.G, t.weight * s.gain, out)
     return out
 
 

@@ -24,6 +24,8 @@ def symmetric_part(v: Array, out: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def gram_product(V: Array, x: Array) -> Array:
+    if V.nbytes <= 8 << 20:  # it stays in the last cache as a whole
+        return np.dot(np.dot(V, x), V)
     r = np.zeros(x.size, V.dtype)
     for i in range(0, V.shape[0], 64):  # a block is still in the cache when it is needed again
         block = V[i : i + 64]

@@ -21,9 +21,6 @@ from condgrad.errors import ProblemError
 WORTH = 200_000
 """Rows a thread must get before it is worth waking."""
 
-LARGE = 1000
-"""Side from which a matrix is worth several threads of BLAS."""
-
 _chosen: ContextVar[int | None] = ContextVar("condgrad_jobs", default=None)
 _pool: ThreadPoolExecutor | None = None
 
@@ -60,13 +57,13 @@ def using(n_jobs: int | None) -> Iterator[int]:
         _chosen.reset(token)
 
 
-def calm_blas(side: int) -> Any:
-    """A context in which BLAS uses one thread for matrices below side 1000, `count()` above.
+def calm_blas() -> Any:
+    """A context in which BLAS uses one thread.
 
-    Its threads make small products and eigenproblems slower, on a busy machine twentyfold.
+    Its threads make products with vectors and small eigenproblems slower: twice for a matrix of
+    1675 × 943 on two idle cores, twentyfold for side 100 on a busy machine.
     """
-    limit = 1 if side < LARGE else count()
-    return threadpoolctl.threadpool_limits(limit, user_api="blas")
+    return threadpoolctl.threadpool_limits(1, user_api="blas")
 
 
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:

@@ -57,6 +57,8 @@ class LinearMap(ABC):
     """Length of the cotangent."""
     row_norm: float
     """An upper bound on max_l ‖a_l‖."""
+    covers: ClassVar[bool] = False
+    """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
     overlaps: ClassVar[bool] = True
     """Whether two rows can touch the same entry of the cotangent."""
 
@@ -71,6 +73,11 @@ class LinearMap(ABC):
     @abstractmethod
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         """out += weight · A*y, in place, `out` a dense array shaped as W."""
+
+    def set_to(self, G: Array, weight: float, out: Array) -> None:
+        """Set out to weight · A*y, in place."""
+        out.fill(0)
+        self.add_to(G, weight, out)
 
     def begin(self, G: Array) -> None:
         """Make G ready for a pass that `put`s every row once."""
@@ -241,6 +248,24 @@ class RowStorage(LinearMap):
             else:
                 G[at] = self.renewed(W, at, function, y, beta)
                 y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
+
+
+class Covering(LinearMap):
+    """A map whose cotangent has an entry for every entry of W, in its order."""
+
+    covers: ClassVar[bool] = True
+
+    def set_to(self, G: Array, weight: float, out: Array) -> None:
+        if out.flags.c_contiguous:
+            np.multiply(G, out.dtype.type(weight), out=out.reshape(-1))
+        else:
+            out[...] = weight * G.reshape(self.shape)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        if out.flags.c_contiguous:
+            ops.axpy(out.reshape(-1), weight, G)
+        else:  # a reshaped copy would swallow the sum
+            out += weight * G.reshape(self.shape)
 
 
 def scalar_bounds(function: Any) -> tuple[float, float] | None:

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import RowStorage, dimension, sides
+from condgrad.maps._base import Covering, RowStorage, dimension, sides
 
 
-class AllEntries(RowStorage):
+class AllEntries(Covering, RowStorage):
     r"""Every entry of W, row by row: z_{(i,j)} = W_ij, or z_i = w_i for a vector.
 
     Parameters
@@ -37,12 +37,6 @@ class AllEntries(RowStorage):
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)
         return flat[at] if isinstance(at, slice) else ops.take(flat, at)
-
-    def add_to(self, G: Array, weight: float, out: Array) -> None:
-        if out.flags.c_contiguous:
-            ops.axpy(out.reshape(-1), weight, G)
-        else:  # a reshaped copy would swallow the sum
-            out += weight * G.reshape(self.shape)
 
     @property
     def block(self) -> int:

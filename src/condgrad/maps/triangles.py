@@ -11,10 +11,10 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops, threads
 from condgrad.backends._reference import triangle_address
-from condgrad.maps._base import LinearMap, Miss, Pairing, dimension, scalar_bounds
+from condgrad.maps._base import Covering, Miss, Pairing, dimension, scalar_bounds
 
 
-class Triangles(LinearMap):
+class Triangles(Covering):
     r"""Triangle inequalities of a Gram matrix, one row per (pair, apex).
 
     .. math:: z_{(p,q,r)} = W_{pq} + W_{qr} - W_{pr} - W_{qq}, \qquad p < r,\; q \notin \{p, r\}
@@ -152,9 +152,3 @@ class Triangles(LinearMap):
         """
         n = self.shape[0]
         return float(np.sqrt(n * (n - 1) / 2)) if symmetric else super().norm()
-
-    def add_to(self, G: Array, weight: float, out: Array) -> None:
-        if out.flags.c_contiguous:
-            ops.axpy(out.reshape(-1), weight, G)
-        else:  # a reshaped copy would swallow the sum
-            out += weight * G.reshape(self.shape)
