@@ -84,8 +84,8 @@ def lanczos(
     steps = min(Q.shape[0], n) - fixed
     diagonal, off = np.empty(steps), np.empty(steps)
     r, part, along = start.astype(V.dtype), np.empty(n, V.dtype), np.empty(Q.shape[0], V.dtype)
-    passes = 1 if enough > 0 and fixed == 0 else 2
     before, scale, m, b = 0.0, 0.0, steps, 0.0
+    look = 4 if V.size >= 16_000 else 8
     for _ in range(2 if fixed > 0 else 0):
         np.dot(Q[:fixed], r, along[:fixed])
         np.dot(along[:fixed], Q[:fixed], part)
@@ -100,7 +100,7 @@ def lanczos(
             np.dot(V, q, r)
         a = np.dot(q, r)
         diagonal[j] = a
-        for _ in range(passes):
+        for _ in range(2):  # once is not enough beside a large part that should cancel
             np.dot(Q[:count], r, along[:count])
             np.dot(along[:count], Q[:count], part)
             r -= part
@@ -109,10 +109,11 @@ def lanczos(
         m = j + 1
         if b <= 10.0 * eps * np.sqrt(n) * scale:
             break
-        if enough > 0 and m >= 4:
+        if enough > 0 and m == look:
             value, s = tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-4)
             if b * abs(s[j]) <= enough * abs(value):
                 break
+            look += 1 if V.size >= 1000 * look**2 else look
         off[j] = b
         before = b
         r /= b

@@ -314,17 +314,16 @@ def lanczos(
     Q is room for the basis, whose length bounds the number of steps. Its first `fixed` rows are
     orthonormal; they are projected out of start and products, so the pair is that of V on their
     complement. Full re-orthogonalisation, two passes a step; breakdown is judged relative to the
-    size of the matrix seen so far. Where `enough` is positive it stops after at least four steps
-    when the residual is at most that part of the eigenvalue, and one pass does unless rows are
-    fixed. Returns the unit
-    vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the projected matrix
-    where `enough` is positive, which spares a product), an estimate of ‖M‖ and the number of
-    products with M.
+    size of the matrix seen so far. Where `enough` is positive it looks after 4, 5, 6, … steps (a
+    small matrix 8, 16, 32, …) whether the residual is at most that part of the eigenvalue, and
+    stops. Returns the unit vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from
+    the projected matrix where `enough` is positive, which spares a product), an estimate of ‖M‖ and
+    the number of products with M.
     """
     basis = Q[:fixed]
 
-    def project(r: Array, passes: int = 2) -> Array:
-        for _ in range(passes):
+    def project(r: Array) -> Array:
+        for _ in range(2):
             r = r - (basis @ r) @ basis
         return r
 
@@ -332,7 +331,7 @@ def lanczos(
         return -gram_product(V, x) if gram else V @ x
 
     r = project(start.astype(V.dtype))
-    b, scale = float(np.linalg.norm(r)), 0.0
+    b, scale, look = float(np.linalg.norm(r)), 0.0, 4 if V.size >= 16_000 else 8
     diagonal: list[float] = []
     off: list[float] = []
     for j in range(min(Q.shape[0], start.size) - fixed):
@@ -342,15 +341,16 @@ def lanczos(
         basis = Q[: fixed + j + 1]
         r = product(q)
         diagonal.append(float(q @ r))
-        r = project(r, 1 if enough > 0 and fixed == 0 else 2)
+        r = project(r)
         b = float(np.linalg.norm(r))
         scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
         if b <= 10 * eps * np.sqrt(start.size) * scale:
             break
-        if enough > 0 and j >= 3:
+        if enough > 0 and j + 1 == look:
             value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-4)
             if b * abs(s[-1]) <= enough * abs(value):
                 break
+            look += 1 if V.size >= 1000 * look**2 else look
     value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-15)
     x = s.astype(V.dtype) @ basis[fixed:]
     x = x / np.linalg.norm(x)
