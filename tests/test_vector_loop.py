@@ -250,16 +250,26 @@ def test_known_optimum(loss, domain):
 def test_many_draws_are_the_single_ones(size, batch, replace):
     if batch > 1 and batch >= size:
         return  # drawn as a slice
+    draws, at_once, states = both_draws(size, batch, replace)
+    assert np.array_equal(draws, at_once)
+    assert states[0] == states[1]
+
+
+def both_draws(size, batch, replace):
+    """300 draws one by one and at once, and the states of the generators after them."""
     one, many = np.random.default_rng(1), np.random.default_rng(1)
-    single, at_once = Sampler(size, replace), Sampler(size, replace)
+    single, together = Sampler(size, replace), Sampler(size, replace)
     draws = np.array([single.draw(batch, one) for _ in range(300)])
-    assert np.array_equal(draws, at_once.draw_many(300, batch, many))
-    assert one.bit_generator.state == many.bit_generator.state
+    at_once = together.draw_many(300, batch, many)
+    return draws, at_once, [rng.bit_generator.state for rng in (one, many)]
 
 
 def test_a_draw_that_falls_short_is_made_again(monkeypatch):
     monkeypatch.setattr(Sampler, "_enough", lambda self, more, batch: more)
-    test_many_draws_are_the_single_ones(20, 10, False)
+    draws, at_once, states = both_draws(20, 10, False)
+    assert np.array_equal(draws, at_once)
+    assert all(len(set(row)) == 10 for row in at_once.tolist())
+    assert states[0] == states[1]
 
 
 def test_values_of_a_sequence():

@@ -164,10 +164,8 @@ class SagAugmented(Estimator):
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         numbers = 1 if isinstance(term.map, RowStorage) else 2
         dtype = self._dtype(term, problem)
-        table, remedy = (
-            numbers * term.map.size * dtype.itemsize,
-            "use h_sag_v2, whose table is sparse where it must be",
-        )
+        table = numbers * term.map.size * dtype.itemsize
+        remedy = "use h_sag_v2, whose table is sparse where it must be"
         if dtype == np.float64 and numbers == 2:
             remedy = "keep the table in single precision (table_dtype='float32')"
         elif numbers == 1:
@@ -193,16 +191,10 @@ class SagAugmented(Estimator):
         theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
         drawn = s.drawn = s.blocks.draw(rng)
         parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
-
-        own = [s.G, *s.spare(len(parts) - 1)] if term.map.overlaps else [s.G] * len(parts)
-        rest = (term.function, s.y, s.slopes, p.beta, theta)
-        threads.run(
-            [
-                partial(term.map.renew, W.array, G, part, *rest)
-                for G, part in zip(own, parts, strict=True)
-            ]
-        )
-        for G in own[1:] if term.map.overlaps else ():
+        own, rest = [s.G, *s.spare(len(parts) - 1)], (term.function, s.y, s.slopes, p.beta, theta)
+        pairs = zip(own, parts, strict=True)
+        threads.run([partial(term.map.renew, W.array, G, part, *rest) for G, part in pairs])
+        for G in own[1:]:
             s.G += G
         for at in drawn:
             s.rows += at.stop - at.start

@@ -59,8 +59,6 @@ class LinearMap(ABC):
     """An upper bound on max_l ‖a_l‖."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
-    overlaps: ClassVar[bool] = True
-    """Whether two rows can touch the same entry of the cotangent."""
 
     @abstractmethod
     def rows(self, W: Array, at: Rows = ALL) -> Array:
@@ -210,8 +208,6 @@ class LinearMap(ABC):
 
 class RowStorage(LinearMap):
     """A map whose cotangent is y itself, one number per row, until `add_to` spreads it."""
-
-    overlaps: ClassVar[bool] = False
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         if isinstance(at, slice):
