@@ -175,9 +175,13 @@ class Breaks(functions.Squared):
 
 
 @pytest.mark.parametrize("n", [6, 45])
-@pytest.mark.parametrize("kind", ["spectral", "l2"])
+@pytest.mark.parametrize("kind", ["spectral", "nuclear", "l2"])
 def test_nonfinite_slopes_return_the_best_finite_point(n, kind, capsys):
-    domain = domains.Spectrahedron(n, 2.0) if kind == "spectral" else domains.L2Ball((n, n), 2.0)
+    domain = {
+        "spectral": domains.Spectrahedron(n, 2.0),
+        "nuclear": domains.NuclearBall((n, n), 2.0),
+        "l2": domains.L2Ball((n, n), 2.0),
+    }[kind]
     terms = [
         Term(maps.AllEntries(n), Breaks(0.3), name="fit"),
         Term(maps.Diagonal(n), functions.Equal(0.1), name="diag"),

@@ -113,7 +113,6 @@ class Certificate:
         self,
         k: int,
         v: Array,
-        length: float,
         estimators: Sequence[Estimator],
         states: Sequence[State],
     ) -> None:
@@ -134,7 +133,7 @@ class Certificate:
         if not np.isfinite(total):
             self._average = None
             return
-        size = max(length, abs(total))
+        size = max(float(np.linalg.norm(v)), abs(total))
         if self._average is None:
             self._average, self._spare = Average(v.copy(), total, k, size), np.empty_like(v)
             return

@@ -13,7 +13,7 @@ from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.callbacks import Callback
 from condgrad.errors import ProblemError
-from condgrad.estimators import Estimator, State
+from condgrad.estimators import Estimator, Full, State
 from condgrad.limits import Goal, Limits
 from condgrad.methods import sag_cgal
 from condgrad.monitor import Monitor
@@ -152,6 +152,7 @@ def _iterate(
 ) -> None:
     """Every method is this loop."""
     lap, v = monitor.clock.lap, np.zeros(problem.domain.shape, problem.dtype)
+    lend(problem.terms, estimators, states, v)
     for k in itertools.count(1):
         p = step.params(schedule(k))
         own = [p if scaling is None else scaling.params(i, p) for i in range(len(states))]
@@ -159,11 +160,10 @@ def _iterate(
             e.update(s, t, W, mine, rng)
         lap("rows")
         direction(problem.terms, states, v)
-        squares = float(np.vdot(v, v))
-        if not np.isfinite(squares):  # some oracles would hide it
+        if not (problem.domain.finite_only or np.isfinite(np.vdot(v, v))):
             monitor.status = Status.NONFINITE
             return
-        monitor.follow(k, v, np.sqrt(squares))
+        monitor.follow(k, v)
         lap("direction")
         products = step.move(W, v, own, rng, lap)
         if monitor.after(k, p, products):
@@ -189,6 +189,20 @@ def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Arr
         put = t.map.set_to if i == 0 else t.map.add_to
         put(s.G, t.weight * s.gain, out)
     return out
+
+
+def lend(
+    terms: Sequence[Term], estimators: Sequence[Estimator], states: Sequence[State], v: Array
+) -> None:
+    """Let the first term that covers W write its gradient straight to the direction.
+
+    Only where it is taken in full, which writes all of it anew at every iteration.
+    """
+    for t, e, s in zip(terms, estimators, states, strict=True):
+        if t.map.covers:
+            if isinstance(e, Full):
+                s.G = v.reshape(-1)
+            return
 
 
 def _generator(seed: Any) -> np.random.Generator:

@@ -16,6 +16,7 @@ from condgrad.domains.spectral import Face
 from condgrad.estimators import Estimator, Full, SagAugmented, State
 from condgrad.functions import Linear
 from condgrad.functions.block import project_simplex
+from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 
@@ -27,6 +28,7 @@ class AtomStep:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
+        self._last: Atom | None = None
 
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""
@@ -36,7 +38,9 @@ class AtomStep:
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
     ) -> int:
         """Move W; return the matrix-vector products spent. `own` has the scalars of every term."""
-        atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
+        near = self._domain.hint(W.array, self._last)
+        atom = self._domain.lmo(v, effort=own[0].effort, hint=near, rng=rng)
+        self._last = atom
         lap("oracle")
         W.step(own[0].eta, atom)
         return atom.products

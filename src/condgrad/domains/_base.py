@@ -38,6 +38,8 @@ class Domain(ABC):
     """max ‖u − v‖ over the set, Frobenius norm for matrices."""
     symmetric: ClassVar[bool] = False
     """Whether all points are symmetric matrices; then only the symmetric part of v counts."""
+    finite_only: ClassVar[bool] = False
+    """Whether the oracle raises `LinAlgError` for a direction with NaN or infinity in it."""
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
 
@@ -59,10 +61,14 @@ class Domain(ABC):
         effort : float, optional
             Krylov steps in units of ln n, for oracles that iterate. Default: to full accuracy.
         hint : array, optional
-            The current iterate; spectral oracles start from it.
+            The current iterate, or what else `hint` returns; spectral oracles start from it.
         rng : Generator, optional
             Source of randomness of an oracle that iterates.
         """
+
+    def hint(self, W: Array, last: Atom | None) -> Array:
+        """What the oracle should start from, given the iterate and the atom before."""
+        return W
 
     @abstractmethod
     def contains(self, W: Array, tol: float = 1e-8) -> bool:

@@ -96,7 +96,7 @@ def top_singular_pair(
     """Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
 
     Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`; with `effort` it stops early
-    where the residual is 0.03 σ².
+    where the residual is 0.03 σ². The hint is the iterate, or a vector close to v.
     """
     if min(V.shape) > SMALL:
         V, hint = np.ascontiguousarray(V), None if hint is None else np.ascontiguousarray(hint)
@@ -106,8 +106,12 @@ def top_singular_pair(
         if pair is not None:
             u = V @ pair.vector
             value = float(np.linalg.norm(u))
+            if not np.isfinite(value):
+                raise np.linalg.LinAlgError("the direction is not finite")
             unit = u / value if value > 0 else _first_axis(V.shape[0], V.dtype)
             return value, unit, pair.vector, 2 * pair.products + 1
+    if not np.isfinite(V).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
     U, s, VT = scipy.linalg.svd(V, full_matrices=False, check_finite=False)
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
@@ -166,11 +170,11 @@ def _start(
     hint: Array | None,
     gram: bool = False,
 ) -> Array:
-    """A random vector, drawn towards the range of the iterate where one is given."""
+    """A random vector, drawn towards a given one or the range of the iterate."""
     g = rng.standard_normal(n).astype(dtype)
     if hint is None:
         return g
-    x = ops.gram_product(hint, g) if gram else hint @ g
+    x = hint if hint.ndim == 1 else ops.gram_product(hint, g) if gram else hint @ g
     length = np.linalg.norm(x)
     if not (length > 0 and np.isfinite(length)):
         return g

@@ -253,7 +253,9 @@ class Covering(LinearMap):
 
     def set_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:
-            np.multiply(G, out.dtype.type(weight), out=out.reshape(-1))
+            flat = out.reshape(-1)
+            if weight != 1 or G.ctypes.data != flat.ctypes.data:  # G may be `out` itself
+                np.multiply(G, out.dtype.type(weight), out=flat)
         else:
             out[...] = weight * G.reshape(self.shape)
 
