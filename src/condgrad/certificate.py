@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
-from condgrad._types import Array
+from condgrad._types import ALL, Array
 from condgrad.backends import ops, threads
 from condgrad.domains._base import EPS
 from condgrad.estimators import Estimator, Full, State
@@ -95,10 +95,15 @@ class Certificate:
         The problem whose optimum is bounded.
     floor : float, optional
         A lower bound that is known beforehand.
+    keep : bool, default False
+        Keep the multipliers behind the best bound in `duals`; then averages of directions, which
+        have none row by row, give no bound.
     """
 
-    def __init__(self, problem: Problem, floor: float | None = None) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, floor: float | None = None, keep: bool = False) -> None:
+        self.problem, self._keep = problem, keep
+        self.duals: dict[str, Array] = {}
+        """y of every composite term at the best bound, before its repairs."""
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
         lowest = -sum(_conjugate_of_zero(t) for t in problem.terms)  # y = 0: Σ ω inf h
         if lowest > self.best.value:
@@ -123,6 +128,8 @@ class Certificate:
         count.
         """
         total = 0.0
+        if self._keep:
+            return
         for t, e, s in zip(self.problem.terms, estimators, states, strict=True):
             if any(a is not None and a.dtype != np.float64 for a in (s.G, s.slopes)):
                 return
@@ -157,6 +164,7 @@ class Certificate:
             for t, d, beta in zip(terms, kept, betas, strict=True)
         ]
         found, fw_gap = self._bound(parts, "slopes")
+        best_before, which = self.best.value, "slopes"
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
@@ -168,9 +176,18 @@ class Certificate:
                 for t, d, p in zip(terms, kept, parts, strict=True)
             ]
             other, _ = self._bound(parts, "multipliers")
+            which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
         if self._average is not None:
             found = _better(found, self._averaged(self._average))
+        if self._keep and (found.value > best_before or not self.duals):
+            self.duals = {
+                t.name: np.array(
+                    d[which] if which in d else d.get("slopes", _slopes(t, W, beta)), np.float64
+                )
+                for t, d, beta in zip(terms, kept, betas, strict=True)
+                if not t.function.smooth
+            }
         failure = self.best.failure + found.failure
         if found.value > self.best.value:
             self.best = found
@@ -248,8 +265,17 @@ class Certificate:
             self._shifts = []
             if self.problem.domain.symmetric:
                 found = [_identity(t) for t in self.problem.terms if _equality(t)]
-                self._shifts = [f for f in found if f is not None]
+                self._shifts = [f for f in found if f is not None and not self._fixed(f[0])]
         return self._shifts
+
+    def _fixed(self, direction: Array) -> bool:
+        """Whether the domain fixes the trace and the direction is the identity: nothing to gain."""
+        face = getattr(self.problem.domain, "face", None)
+        if face is None or not face.equality:
+            return False
+        size = float(np.trace(direction)) / direction.shape[0]
+        off = np.linalg.norm(direction - size * np.eye(direction.shape[0]))
+        return bool(off <= 1e-9 * np.linalg.norm(direction))
 
 
 def _better(a: Bound, b: Bound) -> Bound:
@@ -297,6 +323,13 @@ def _conjugate_of_zero(term: Term) -> float:
     """ω h*(0) = −ω inf h."""
     blocks = (term.function.conjugate(np.zeros(b.stop - b.start), b) for b in term.blocks())
     return term.weight * sum(blocks)
+
+
+def _slopes(term: Term, W: Array, beta: float) -> Array:
+    """h'_β(A W), in dom h*."""
+    z = term.map.rows(W)
+    slopes: Array = term.function.into_dual(term.function.slope(z, beta, ALL), ALL)
+    return slopes
 
 
 def _equality(term: Term) -> bool:

@@ -55,6 +55,7 @@ class Monitor:
         errors: bool = False,
         goal: Goal | None = None,
         scaling: Scaling | None = None,
+        duals: bool = False,
     ) -> None:
         whole = isinstance(record, (int, np.integer)) and not isinstance(record, bool)
         if record is not None and not (whole and record >= 1):
@@ -71,7 +72,8 @@ class Monitor:
         self._sparse = record is None
         self._metrics, self._callbacks, self._estimators = metrics, callbacks, estimators
         self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
-        self._certificate = Certificate(problem, self._goal.floor) if self._goal.certify else None
+        bounded = Certificate(problem, self._goal.floor, duals) if self._goal.certify else None
+        self._certificate = bounded
         self._certify_next, self.bound = FROM, Bound()
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
@@ -161,6 +163,7 @@ class Monitor:
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
             profile=self._profile(),
+            duals={} if self._certificate is None else self._certificate.duals,
         )
 
     def _profile(self) -> dict[str, float]:

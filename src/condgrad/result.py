@@ -25,6 +25,8 @@ class Status(Enum):
     MAX_EPOCHS = "the limit on epochs was reached"
     MAX_SECONDS = "the limit on time was reached"
     MAX_LMO = "the limit on oracle calls was reached"
+    INFEASIBLE = "no point satisfies the constraints, which is proved"
+    UNBOUNDED = "the value went on improving as the bound on the trace was raised"
     STOPPED = "a callback stopped the run"
     INTERRUPTED = "the run was interrupted from the keyboard"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
@@ -194,6 +196,9 @@ class Result:
     slopes and tables), ``direction``, ``oracle``, ``step`` (of W), or ``loop`` where these five are
     one kernel; then ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
     ``compiling``."""
+    duals: dict[str, Array] = field(default_factory=dict)
+    """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked
+    for them: ∇f + Σ ω A*y is the direction, and −ωy the price of the right-hand sides."""
 
     @property
     def worst(self) -> float:

@@ -44,6 +44,7 @@ def solve(
     propose: Callable[[Array], Array | None] | None = None,
     floor: float | None = None,
     errors: bool = False,
+    duals: bool = False,
     seed: int | None = 0,
     n_jobs: int | None = None,
 ) -> Result:
@@ -86,6 +87,9 @@ def solve(
         Record ``NAME.error``, by how much each estimate of slopes is off, for the terms whose
         estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
         iteration, off the clock, and a copy of W; the run itself stays the same.
+    duals : bool, default False
+        Keep the multipliers behind the bound in ``Result.duals``; they take as many numbers as
+        there are rows.
     seed : int or None, default 0
         The same seed on the same machine with the same number of threads gives the same run bit
         for bit; None draws a new one.
@@ -119,7 +123,7 @@ def solve(
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     with threads.using(n_jobs), threads.calm_blas():
         scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
-        watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling)
+        watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling, duals)
         monitor = Monitor(problem, W, states, *watch)
         try:
             if not (callbacks or errors) and vector_loop.applies(problem, estimators, states):

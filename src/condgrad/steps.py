@@ -14,7 +14,7 @@ from condgrad.domains._base import Domain
 from condgrad.domains.eigen import deflated
 from condgrad.domains.spectral import Face
 from condgrad.estimators import Estimator, Full, SagAugmented, State
-from condgrad.functions import Linear
+from condgrad.functions import Smooth
 from condgrad.functions.block import project_simplex
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
@@ -50,23 +50,33 @@ class BlockStep(AtomStep):
     r"""W ← (1 − η_k) W + η_k S, S the minimiser of ⟨v, S⟩ + (η_k L/2)‖S − W‖² over a spectrahedron.
 
     S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
-    of atoms instead of one. It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of
-    the step before; where those are more than n/4, up to side 100 and at the second step, X is
-    taken apart whole. The first step goes to an atom, and all the way.
+    of atoms instead of one. It is found block by block by Rayleigh-Ritz on the span of K and XK, K
+    the vectors of the step before; where those are more than n/4, up to side 100 and at the second
+    step, a block of X is taken apart whole. The first step goes to an atom, and all the way.
 
-    L is measured: Σ_t ω_t ‖A_t D‖²/(β_t ‖D‖²), D the step before, over the drawn rows with a slope
-    other than 0, as a mean over the latest steps that rises at once and falls slowly, times
-    `SAFETY`, because the estimates lag by a round of blocks. β_t stays where `Scaling` puts it, and
-    θ is 1/2. The constants were chosen on nine graphs (docs/certificates.md); no rate is proved.
+    L is measured: Σ_t ω_t c_t ‖A_t D‖²/‖D‖², D the step before and c_t = 1/β_t, or the smoothness
+    of a term of f, over the drawn rows with a slope other than 0, as a mean over the latest steps
+    that rises at once and falls slowly, times a safety. β_t stays where `Scaling` puts it, and θ is
+    1/2.
+
+    Where every row is drawn every time η is 1. That is the linearised method of multipliers with
+    penalty ρ = 1/(2β), y ← y + ρ(AW − b) and W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which
+    converges for L ≥ ρ‖A‖² where f is linear and β stays [3]_. Elsewhere the estimates lag by a
+    round of blocks, η_k falls and the safety is larger; those constants were chosen on nine graphs
+    (docs/certificates.md), and no rate is proved.
 
     References
     ----------
     .. [1] Z. Allen-Zhu, E. Hazan, W. Hu, Y. Li, "Linear convergence of a Frank-Wolfe type algorithm
        over trace-norm balls", NeurIPS 2017.
     .. [2] L. Ding, Y. Fei, Q. Xu, C. Yang, "Spectral Frank-Wolfe algorithm", ICML 2020.
+    .. [3] J. Yang, X. Yuan, "Linearized augmented Lagrangian and alternating direction methods for
+       nuclear norm minimization", Math. Comp. 82, 2013.
     """
 
     SAFETY = 4.0
+    SAFETY_WHOLE = 2.0
+    """… where every row is drawn."""
     RECENT = 0.9
     """Weight of the measured curvature from one iteration to the next."""
     SLOW = 0.02
@@ -84,11 +94,12 @@ class BlockStep(AtomStep):
         self._squares = [0.0] * len(problem.terms)
         self._curvature = [0.0] * len(problem.terms)
         self._length = 0.0
-        self._frame: Array | None = None
+        self._frames: list[Array | None] = [None] * len(face.parts)
         self._X, self._D = np.empty(problem.domain.shape), np.empty(problem.domain.shape)
+        self._whole = all(s.blocks is None or len(s.blocks.starts) == 1 for s in states)
 
     def params(self, p: Params) -> Params:
-        eta = self.SHARE / (p.k + self.SHARE)
+        eta = 1.0 if self._whole else self.SHARE / (p.k + self.SHARE)
         return replace(p, eta=eta, beta=1.0, beta_before=1.0, theta=self.THETA)
 
     def move(
@@ -108,8 +119,7 @@ class BlockStep(AtomStep):
             X += W.array
             if face.offset is not None:
                 X -= face.offset
-            U, products = self._project(X)
-            np.dot(U, U.T, out=D)
+            products = self._project(X, D)
             if face.offset is not None:
                 D += face.offset
             D -= W.array
@@ -121,22 +131,48 @@ class BlockStep(AtomStep):
     def _lipschitz(self, betas: Sequence[float]) -> float:
         """L at the step before."""
         self._length = self.RECENT * self._length + float(np.vdot(self._D, self._D))
-        total = 0.0
+        safety, total = self.SAFETY_WHOLE if self._whole else self.SAFETY, 0.0
         for i, (t, s, beta) in enumerate(zip(self._terms, self._states, betas, strict=True)):
-            if t.function.smooth:
-                continue
+            bend = 1 / beta
+            if isinstance(t.function, Smooth):
+                bend = t.function.smoothness
+                if bend == 0:
+                    continue
             slopes = s.slopes if t.function.indicator else None
-            share = t.map.size / sum(at.stop - at.start for at in s.drawn)
-            found = share * t.map.squares(self._D, s.drawn, slopes)
+            drawn = s.drawn or [slice(0, t.map.size)]
+            share = t.map.size / sum(at.stop - at.start for at in drawn)
+            found = share * t.map.squares(self._D, drawn, slopes)
             self._squares[i] = self.RECENT * self._squares[i] + found
             now, was = self._squares[i] / max(self._length, 1e-300), self._curvature[i]
             self._curvature[i] = max(now, was + self.SLOW * (now - was))
-            total += self.SAFETY * t.weight * self._curvature[i] / beta
+            total += safety * t.weight * self._curvature[i] * bend
         return total
 
-    def _project(self, X: Array) -> tuple[Array, int]:
-        """U with UUᵀ the projection of X, and the products with X it took."""
-        n, Q, K, products = X.shape[0], self._face.basis, self._frame, 0
+    def _project(self, X: Array, out: Array) -> int:
+        """Write the projection of X to `out`; return the products with X it took."""
+        face = self._face
+        found = [self._spectrum(i, X[part, part]) for i, part in enumerate(face.parts)]
+        diagonal = np.einsum("ii->i", X)[face.diagonal]
+        values = np.concatenate([*(f[0] for f in found), diagonal])
+        d = np.maximum(values, 0.0)
+        if face.equality or d.sum() > face.trace:
+            d = project_simplex(values, face.trace)
+        if len(face.parts) != 1 or diagonal.size:
+            out.fill(0)
+        products, start = 0, 0
+        for i, (part, (own, vectors, spent)) in enumerate(zip(face.parts, found, strict=True)):
+            U = self._keep(i, d[start : start + own.size], vectors)
+            if out[part, part].flags.c_contiguous:
+                np.dot(U, U.T, out=out[part, part])
+            else:
+                out[part, part] = U @ U.T
+            products, start = products + spent, start + own.size
+        np.einsum("ii->i", out)[face.diagonal] = d[start:] if diagonal.size else 0.0
+        return products
+
+    def _spectrum(self, i: int, X: Array) -> tuple[Array, Array, int]:
+        """Leading eigenpairs of block i in falling order, off the pinned vectors, and products."""
+        n, Q, K, products = X.shape[0], self._pinned(i), self._frames[i], 0
         if n <= self.SMALL or K is None:
             P, T = None, -deflated(-X, Q)
         else:
@@ -150,15 +186,19 @@ class BlockStep(AtomStep):
         values, vectors = scipy.linalg.eigh(T, check_finite=False)
         free = n - Q.shape[1]  # the pinned come last
         values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
-        d = np.maximum(values, 0.0)
-        if self._face.equality or d.sum() > self._face.trace:
-            d = project_simplex(values, self._face.trace)
-        rank = int(np.count_nonzero(d))
-        kept = vectors[:, : rank + max(self.GUARD, rank // 4)]
-        frame = kept if P is None else P @ kept
+        return values, vectors if P is None else P @ vectors, products
+
+    def _pinned(self, i: int) -> Array:
+        return self._face.basis[self._face.parts[i]]
+
+    def _keep(self, i: int, d: Array, vectors: Array) -> Array:
+        """U with UUᵀ the projection of block i; its vectors and some more serve the next step."""
+        n, Q, rank = vectors.shape[0], self._pinned(i), int(np.count_nonzero(d))
+        frame = vectors[:, : rank + max(self.GUARD, rank // 4)]
         frame = frame - Q @ (Q.T @ frame)
-        self._frame = frame if frame.shape[1] <= n // 4 else None
-        return frame[:, :rank] * np.sqrt(d[:rank]), products
+        self._frames[i] = frame if frame.shape[1] <= n // 4 else None
+        U: Array = frame[:, :rank] * np.sqrt(d[:rank])
+        return U
 
 
 def step_of(
@@ -166,14 +206,13 @@ def step_of(
 ) -> AtomStep:
     """Block steps where the method wants them and problem and domain have what they need.
 
-    That is a spectrahedron of one block, a linear f taken in full and a `SagAugmented` estimator of
-    every composite term; atoms elsewhere.
+    That is a spectrahedron, an f taken in full and a `SagAugmented` estimator of every composite
+    term; atoms elsewhere.
     """
     face = getattr(problem.domain, "face", None)
     fits = block and face is not None and bool(problem.composite)
     for t, e in zip(problem.terms, estimators, strict=True):
-        linear = isinstance(t.function, Linear) and isinstance(e, Full)
-        fits = fits and (linear if t.function.smooth else isinstance(e, SagAugmented))
+        fits = fits and isinstance(e, Full if t.function.smooth else SagAugmented)
     if fits:
         assert isinstance(face, Face)
         return BlockStep(problem, face, states)

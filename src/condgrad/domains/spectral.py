@@ -9,20 +9,34 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.domains._base import EPS, Domain, Minimum, radius_of
-from condgrad.domains.eigen import deflated, lowest_bound, lowest_eigpair, top_singular_pair
+from condgrad.domains.eigen import (
+    Pair,
+    deflated,
+    lowest_bound,
+    lowest_eigpair,
+    top_singular_pair,
+)
 from condgrad.errors import ProblemError
 from condgrad.maps._base import dimension, numbers, sides
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
 
 
 class Face(NamedTuple):
-    """{W' + offset : W' ⪰ 0, QᵀW' = 0, Tr W' = trace or at most that}: what a projection needs."""
+    """{W' + offset : W' ⪰ 0, QᵀW' = 0, Tr W' = trace or at most that}: what a projection needs.
+
+    W' is block-diagonal: `parts` are the blocks, `diagonal` the positions of blocks of side 1.
+    """
 
     trace: float
     equality: bool
+    parts: tuple[slice, ...]
+    diagonal: Array
     basis: Array
-    """Q, orthonormal columns."""
+    """Q, orthonormal columns; none where there are several blocks."""
     offset: Array | None
+
+
+NONE = np.empty(0, np.int64)
 
 
 class BlockSpectrahedron(Domain):
@@ -51,6 +65,13 @@ class BlockSpectrahedron(Domain):
         self.shape, self.trace, self.equality = (side, side), radius_of("trace", trace), equality
         # Two different unit vectors give √2 τ; a lone 1 × 1 block is a segment or a point.
         self.diameter = self.trace * (np.sqrt(2) if side > 1 else float(not equality))
+        starts = np.cumsum([0, *self.blocks])
+        several = [(s, b) for s, b in zip(starts, self.blocks, strict=False) if b > 1]
+        parts = tuple(slice(int(s), int(s) + b) for s, b in several)
+        singles = starts[:-1][np.array(self.blocks) == 1]
+        if side == 1:
+            parts, singles = (slice(0, 1),), NONE
+        self.face = Face(self.trace, equality, parts, singles, np.zeros((side, 0)), None)
 
     def lmo(
         self,
@@ -60,31 +81,37 @@ class BlockSpectrahedron(Domain):
         hint: Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Atom:
-        best, at, products, start = None, 0, 0, 0
-        whole = len(self.blocks) == 1
-        for b in self.blocks:
-            part = slice(start, start + b)
+        best, at, products = None, 0, 0
+        whole, singles = self._whole, self.face.diagonal
+        for part in self.face.parts:
             V = v if whole else np.ascontiguousarray(v[part, part])
             near = None if hint is None else (hint if whole else hint[part, part])
             pair = lowest_eigpair(V, effort=effort, hint=near, rng=rng)
             products += pair.products
             if best is None or pair.value < best.value:
-                best, at = pair, start
-            start += b
+                best, at = pair, part.start
+        if singles.size:
+            diagonal = np.einsum("ii->i", v)[singles]
+            i = int(np.argmin(diagonal))
+            if best is None or diagonal[i] < best.value:
+                best, at = Pair(float(diagonal[i]), np.ones(1, v.dtype), 0), int(singles[i])
         assert best is not None
         if best.value >= 0 and not self.equality:
             return Zero(self.shape, products)
         side = 0 if whole else self.shape[0]
         return RankOne(self.trace, best.vector, best.vector, products, at, side)
 
+    @property
+    def _whole(self) -> bool:
+        return len(self.blocks) == 1
+
     def minimum(self, v: Array) -> Minimum:
-        start, values, failure = 0, [], 0.0
-        for b in self.blocks:
-            V = np.asarray(v[start : start + b, start : start + b], dtype=np.float64)
+        values, failure = [float(x) for x in np.einsum("ii->i", v)[self.face.diagonal]], 0.0
+        for part in self.face.parts:
+            V = np.asarray(v[part, part], dtype=np.float64)
             value, chance = lowest_bound(0.5 * (V + V.T))
             values.append(value)
             failure += chance
-            start += b
         lowest = min(values) if self.equality else min(0.0, *values)
         kind = "exact-eigenvalue" if failure == 0 else "probabilistic"
         return Minimum(_down(self.trace * lowest), kind, failure)
@@ -96,13 +123,14 @@ class BlockSpectrahedron(Domain):
             return False
         if self.equality and total < self.trace - slack:
             return False
-        outside, start = W.copy(), 0
-        for b in self.blocks:
-            part = slice(start, start + b)
+        outside, singles = W.copy(), self.face.diagonal
+        for part in self.face.parts:
             if np.linalg.eigvalsh(W[part, part])[0] < -slack:
                 return False
             outside[part, part] = 0
-            start += b
+        if singles.size and W[singles, singles].min() < -slack:
+            return False
+        outside[singles, singles] = 0
         return bool(np.abs(outside).max() <= slack)
 
     def center(self) -> Array:
@@ -134,7 +162,6 @@ class Spectrahedron(BlockSpectrahedron):
 
     def __init__(self, n: int, trace: float = 1.0, equality: bool = False) -> None:
         super().__init__([dimension("n", n)], trace, equality)
-        self.face = Face(self.trace, equality, np.zeros((self.shape[0], 0)), None)
 
 
 class PinnedSpectrahedron(Domain):
@@ -200,7 +227,7 @@ class PinnedSpectrahedron(Domain):
         self.values, self._basis = mu, basis
         self._error = 20 * EPS / float(np.abs(np.diag(triangle)).min())  # of the basis
         self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
-        self.face = Face(rest, equality, basis, self._offset)
+        self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
