@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from condgrad.applications import Application, Cut, Run
+from condgrad.applications import Application, Cut, Run, closeness
 from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
 from condgrad.result import Status
@@ -39,30 +40,36 @@ def run_live(
         return application.run(method, beta0, batch, callbacks=[progress], **limits)
 
 
+def summary(run: Run) -> list[tuple[str, str]]:
+    """The numbers of a run as pairs of name and text."""
+    r = run.result
+    rows = [("status", str(r.status)), ("objective", f"{run.sign * r.objective:.8g}")]
+    meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
+    if np.isfinite(r.lower_bound):
+        chance = f", wrong with probability {r.bound_failure:.0e}" if r.bound_failure else ""
+        bound = f"{run.sign * r.lower_bound:.8g} ({r.bound_kind}{chance})"
+        rows.append((run.bound_name.replace("_", " "), bound))
+        rows.append(("gap", f"{r.gap:.3g}"))
+    rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
+    for name, violation in r.families.items():
+        text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
+        rows.append((f"  {name}", text))
+    for name, value in r.metrics.items():
+        rows.append((name.replace("_", " "), f"{value:.5g}"))
+    origin = "rounded at" if r.proposed else "from"
+    rows.append(("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})"))
+    rows.append(("epochs", f"{r.epochs:.5g}"))
+    rows.append(("seconds", f"{r.seconds:.3g}"))
+    rows.append(("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)"))
+    return rows
+
+
 def print_run(run: Run, console: Console) -> None:
     """The final table."""
     r = run.result
     table = Table(title=f"{run.application} · {r.method} · preset {run.preset}", show_header=False)
-    table.add_row("status", str(r.status))
-    table.add_row("objective", f"{r.objective:.8g}")
-    meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
-    if np.isfinite(r.lower_bound):
-        chance = f", wrong with probability {r.bound_failure:.0e}" if r.bound_failure else ""
-        table.add_row("lower bound", f"{r.lower_bound:.8g} ({r.bound_kind}{chance})")
-        table.add_row("gap", f"{r.gap:.3g}")
-    table.add_row("infeasibility", f"{r.infeasibility:.4g}{meaning}")
-    for name, violation in r.families.items():
-        table.add_row(
-            f"  {name}",
-            f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}",
-        )
-    for name, value in r.metrics.items():
-        table.add_row(name.replace("_", " "), f"{value:.5g}")
-    origin = "rounded at" if r.proposed else "from"
-    table.add_row("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})")
-    table.add_row("epochs", f"{r.epochs:.5g}")
-    table.add_row("seconds", f"{r.seconds:.3g}")
-    table.add_row("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)")
+    for row in summary(run):
+        table.add_row(*row)
     settings = [f"seed {r.seed}"]
     settings += [f"β0 {run.beta0}"] if run.beta0 is not None else []
     settings += [f"batch {run.batch}"] if run.batch is not None else []
@@ -77,35 +84,51 @@ def print_run(run: Run, console: Console) -> None:
         console.print(f"The constraints are far from met: {lower}run longer{other}")
 
 
+PROFILE = ("part", "seconds", "share", "µs per iteration")
+
+
+def profile_rows(profile: Mapping[str, float], iterations: int) -> list[list[str]]:
+    """The rows of a profile, under the columns `PROFILE`, with their total."""
+    total, steps = sum(profile.values()), max(iterations, 1)
+    return [
+        [part, f"{s:.3f}", f"{100 * s / total:.1f} %", f"{1e6 * s / steps:.1f}"]
+        for part, s in {**profile, "total": total}.items()
+        if s > 0
+    ]
+
+
 def print_profile(run: Run, console: Console) -> None:
     """Where the time of the run went."""
     r = run.result
-    total, steps = sum(r.profile.values()), max(r.iterations, 1)
     table = Table(title="Profile")
-    table.add_column("part")
-    for column in ("seconds", "share", "µs per iteration"):
-        table.add_column(column, justify="right")
-    for part, seconds in r.profile.items():
-        if seconds == 0:
-            continue
-        share = f"{100 * seconds / total:.1f} %"
-        table.add_row(part, f"{seconds:.3f}", share, f"{1e6 * seconds / steps:.1f}")
-    table.add_row("total", f"{total:.3f}", "100 %", f"{1e6 * total / steps:.1f}")
+    for column in PROFILE:
+        table.add_column(column, justify="left" if column == "part" else "right")
+    for row in profile_rows(r.profile, r.iterations):
+        table.add_row(*row)
     console.print(table)
-    rows = sum(r.rows.values()) / steps
+    rows = sum(r.rows.values()) / max(r.iterations, 1)
     products = r.matvecs / max(r.lmo_calls, 1)
     console.print(f"{r.seconds:.3f} s of it count as the method's own time.")
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 
-def print_cut(run: Run, console: Console) -> None:
+SHOWN = 200
+"""How many vertices of a cut are printed."""
+
+
+def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) -> None:
     """The partition found and what is proved of it."""
     assert run.rounded is not None
     cut: Cut = run.rounded.answer
-    console = Console(file=console.file, highlight=False, soft_wrap=True)
-    members = ", ".join(str(i + 1) for i in np.nonzero(cut.side)[0])
+    console = Console(file=console.file, highlight=False, soft_wrap=True, markup=False)
+    chosen = np.nonzero(cut.side)[0].tolist()
+    members = [str(i + 1) if names is None else names[i] for i in chosen]
+    more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
+    counted = ", vertices counted from 1" if names is None else ""
     console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {cut.value:.6g}")
-    console.print(f"Smaller side, vertices counted from 1: {members}")
+    console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN])}{more}")
+    if "warm_start" in run.settings:
+        console.print(f"Start and first bound: {run.settings['warm_start']}.")
     console.print(promise(run, "cut"))
 
 
@@ -130,9 +153,7 @@ def promise(run: Run, what: str) -> str:
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
     kind = "Proved" if not r.bound_failure else f"With probability 1 - {r.bound_failure:.0e}"
-    if gap < 1e-7:
-        return f"{kind}: this {what} is the best possible."
-    return f"{kind}: this {what} is within {100 * gap:.2g} % of the best possible."
+    return f"{kind}: this {what} is {closeness(gap)}."
 
 
 def print_methods(console: Console) -> None:
@@ -155,4 +176,5 @@ def draw(run: Run, path: Path) -> None:
     """The convergence plot of a run."""
     from condgrad.plot import convergence
 
-    convergence(run.result.trace, path, title=f"{run.application}, {run.result.method}")
+    title = f"{run.application}, {run.result.method}"
+    convergence(run.result.trace, path, title=title, sense=run.sense)

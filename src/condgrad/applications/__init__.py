@@ -1,6 +1,6 @@
-"""The paper's applications: each builds a `Problem` from data and knows its settings."""
+"""The applications: each builds a `Problem` from data and knows its settings."""
 
-from condgrad.applications._base import PRESETS, Application, Run
+from condgrad.applications._base import PRESETS, Application, Run, closeness
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,
@@ -9,7 +9,13 @@ from condgrad.applications.clustering import (
 )
 from condgrad.applications.kmeans import kmeans
 from condgrad.applications.matrix_completion import matrix_completion
+from condgrad.applications.max_cut import max_cut
 from condgrad.applications.rounding import Cut, cut_matrix, cut_value, round_cut, sweep_cut
+from condgrad.applications.rounding_max_cut import (
+    max_cut_value,
+    round_max_cut,
+    unit_diagonal,
+)
 from condgrad.applications.sparsest_cut import sparsest_cut
 
 __all__ = [
@@ -18,14 +24,19 @@ __all__ = [
     "Clustering",
     "Cut",
     "Run",
+    "closeness",
     "clustering_matrix",
     "clustering_value",
     "cut_matrix",
     "cut_value",
     "kmeans",
     "matrix_completion",
+    "max_cut",
+    "max_cut_value",
     "round_clusters",
     "round_cut",
+    "round_max_cut",
     "sparsest_cut",
     "sweep_cut",
+    "unit_diagonal",
 ]

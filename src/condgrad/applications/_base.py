@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.problem import Problem
 from condgrad.registry import METHODS, Method
@@ -20,6 +21,8 @@ PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
 in the text of the H-SAG-CGM paper, each of its constraints with weight 1.
 `published`: the weights and the oracle effort of its published baseline curves."""
+
+Sense = Literal["min", "max"]
 
 PUBLISHED_EFFORT = 2 * np.sqrt(10)
 """⌈2√10 ln n⌉ Lanczos steps. Ours start from the iterate, stop early or go on by their residual and
@@ -38,17 +41,24 @@ class Rounded(NamedTuple):
 
 
 class Rounder:
-    """Rounds iterates and remembers the best solution found."""
+    """Rounds iterates and remembers the best solution found.
 
-    def __init__(self, rounding: Callable[[Array], Rounded]) -> None:
-        self._rounding = rounding
+    It answers with a feasible point: that solution, or what `feasible` makes of it and W.
+    """
+
+    def __init__(
+        self,
+        rounding: Callable[[Array], Rounded],
+        feasible: Callable[[Array, Rounded], Array] | None = None,
+    ) -> None:
+        self._rounding, self._feasible = rounding, feasible
         self.best: Rounded | None = None
 
     def __call__(self, W: Array) -> Array:
         found = self._rounding(W)
         if self.best is None or found.value < self.best.value:
             self.best = found
-        return self.best.W
+        return self.best.W if self._feasible is None else self._feasible(W, self.best)
 
 
 @dataclass(frozen=True)
@@ -67,14 +77,35 @@ class Run:
     """Further settings of the application."""
     rounded: Rounded | None = None
     """The best solution that rounding found."""
+    sense: Sense = "min"
+    whole: bool = False
+    zero: float = 0.0
+
+    @property
+    def sign(self) -> int:
+        """What turns numbers of the result into those of the application: −1 for a maximum."""
+        return -1 if self.sense == "max" else 1
+
+    @property
+    def bound_name(self) -> str:
+        """What the bound is called."""
+        return "upper_bound" if self.sense == "max" else "lower_bound"
+
+    @property
+    def rounded_bound(self) -> float:
+        """No rounded solution has a value below this, in the units and the sense of the result."""
+        bound = self.result.lower_bound
+        return float(np.ceil(bound)) if self.whole else bound
 
     @property
     def rounded_gap(self) -> float:
-        """(value − bound)/|value|: how far the rounded solution is from the best possible one."""
+        """How far the rounded solution is from the best possible one, relative to the larger."""
         if self.rounded is None:
             return float("inf")
-        distance = self.rounded.value - self.result.lower_bound
-        return max(0.0, distance) / abs(self.rounded.value) if self.rounded.value else distance
+        value, bound = self.rounded.value, self.rounded_bound
+        if value <= bound or max(abs(value), abs(bound)) <= self.zero:
+            return 0.0
+        return relative_gap(value, bound)
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain numbers, ready for `json.dump`."""
@@ -82,6 +113,7 @@ class Run:
         families = {name: v._asdict() for name, v in r.families.items()}
         return {
             "application": self.application,
+            "sense": self.sense,
             "method": self.slug,
             "preset": self.preset,
             "beta0": self.beta0,
@@ -97,8 +129,8 @@ class Run:
             "lmo_calls": r.lmo_calls,
             "matvecs": r.matvecs,
             "rows": sum(r.rows.values()),
-            "objective": r.objective,
-            "lower_bound": r.lower_bound,
+            "objective": self.sign * r.objective,
+            self.bound_name: self.sign * r.lower_bound,
             "gap": r.gap,
             "bound_kind": r.bound_kind,
             "bound_failure": r.bound_failure,
@@ -106,7 +138,11 @@ class Run:
             **r.metrics,
             "rounded": None
             if self.rounded is None
-            else {"value": self.rounded.value, "gap": self.rounded_gap},
+            else {
+                "value": self.sign * self.rounded.value,
+                "bound": self.sign * self.rounded_bound,
+                "gap": self.rounded_gap,
+            },
             "settings": dict(self.settings),
         }
 
@@ -139,6 +175,17 @@ class Application:
         Sizes and further settings, for the record.
     rounding : callable, optional
         From W to a solution of the combinatorial problem behind the relaxation.
+    floor : float
+        The objective is never lower; default 0: costs are non-negative.
+    feasible : callable, optional
+        From W and the best rounded solution to the feasible point that is offered to the run;
+        default: the rounded one.
+    sense : {"min", "max"}
+        ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
+    whole : bool
+        Whether rounded solutions have integer values, so that a bound on them can be rounded.
+    zero : float
+        Values up to this size are rounding: a solution and a bound so small have no gap.
     """
 
     name: str
@@ -153,7 +200,10 @@ class Application:
     settings: Mapping[str, Any] = field(default_factory=dict)
     rounding: Callable[[Array], Rounded] | None = None
     floor: float = 0.0
-    """The objective is never lower: costs are non-negative."""
+    feasible: Callable[[Array, Rounded], Array] | None = None
+    sense: Sense = "min"
+    whole: bool = False
+    zero: float = 0.0
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
@@ -194,7 +244,7 @@ class Application:
         Where a gap is asked for, rounded solutions are offered to the run as points.
         """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
-        rounder = None if self.rounding is None else Rounder(self.rounding)
+        rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
         result = solve(
             self.problem,
             method,
@@ -214,7 +264,17 @@ class Application:
             self.formula,
             self.settings,
             None if rounder is None else rounder.best,
+            self.sense,
+            self.whole,
+            self.zero,
         )
+
+
+def closeness(gap: float) -> str:
+    """What a proven gap says of a solution, in words."""
+    if gap < 1e-7:
+        return "the best possible"
+    return f"within {100 * gap:.2g} % of the best possible"
 
 
 def check_preset(preset: str) -> None:

@@ -11,16 +11,45 @@ from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
 
-def laplacian(adjacency: Any) -> Any:
-    """D − A of a checked adjacency matrix, sparse."""
-    A = sp.csr_array(adjacency).astype(np.float64)
-    if A.shape[0] != A.shape[1] or A.shape[0] < 3:
+def adjacency_matrix(
+    adjacency: Any, *, name: str = "adjacency", signed: bool = False, least: int = 3
+) -> Any:
+    """Check an adjacency matrix; return it in float64 CSR, without the diagonal and zeros.
+
+    Parameters
+    ----------
+    adjacency : array or SciPy sparse matrix
+        Symmetric.
+    name : str
+        What errors call it.
+    signed : bool
+        Whether weights may be negative.
+    least : int
+        The fewest vertices.
+    """
+    try:
+        given = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
+    except ValueError:
+        raise ProblemError(f"{name} has rows of different lengths: it must be a matrix") from None
+    if given.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} has dtype {given.dtype}: it must hold real numbers")
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] < least:
         raise ProblemError(
-            f"adjacency has shape {A.shape}: it must be square, with at least 3 vertices"
+            f"{name} has shape {given.shape}: it must be square, with at least {least} vertices"
         )
-    if not np.isfinite(A.data).all() or (A.data < 0).any():
-        raise ProblemError("adjacency has a negative or infinite weight: weights must be >= 0")
-    if objection := asymmetry("adjacency", A):
+    A = sp.csr_array(given).astype(np.float64)
+    if not np.isfinite(A.data).all():
+        raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")
+    if not signed and (A.data < 0).any():
+        raise ProblemError(f"{name} has a negative weight: weights must be >= 0")
+    if objection := asymmetry(name, A):
         raise ProblemError(objection)
     A = sp.csr_array(A - sp.diags_array(A.diagonal()))
+    A.eliminate_zeros()
+    return A
+
+
+def laplacian(adjacency: Any, *, signed: bool = False) -> Any:
+    """D − A of a checked adjacency matrix, sparse."""
+    A = adjacency_matrix(adjacency, signed=signed)
     return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)

@@ -22,7 +22,10 @@ SLACK = 1e-12
 
 
 class Cut(NamedTuple):
-    """A partition of the vertices, and its value n² w(S, S̄)/(2|S||S̄|)."""
+    """A partition of the vertices and its value.
+
+    That is n² w(S, S̄)/(2|S||S̄|) for sparsest cut, w(S, S̄) for max-cut.
+    """
 
     side: Array
     """True for the vertices of S, the smaller side (of two halves, the one of vertex 0)."""
@@ -47,7 +50,7 @@ class _Graph(NamedTuple):
         size = int(side.sum())
         across = self.weight[side[self.u] != side[self.v]].sum()
         value = float(self.n * self.n * across / (2 * size * (self.n - size)))
-        return Cut(_smaller(side), value)
+        return Cut(smaller_side(side), value)
 
 
 def cut_value(adjacency: Any, side: Array) -> float:
@@ -192,7 +195,8 @@ def _leading(W: Array, vectors: int) -> Array:
     return np.asarray(basis.T[::-1])
 
 
-def _smaller(side: Array) -> Array:
+def smaller_side(side: Array) -> Array:
+    """The side with fewer vertices; of two halves, the one of vertex 0."""
     size = 2 * side.sum()
     return side if size < side.size or (size == side.size and side[0]) else ~side
 
@@ -219,7 +223,7 @@ def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
         earlier = np.bincount(np.maximum(place[u], place[v]), weight, n)
         values = scale * np.cumsum(degree[order] - 2 * earlier)[:-1]
         i = int(np.argmin(values))
-        found.setdefault(_smaller(place <= i).tobytes(), float(values[i]))
+        found.setdefault(smaller_side(place <= i).tobytes(), float(values[i]))
     return found
 
 

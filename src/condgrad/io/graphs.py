@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import ParseError, fromstring
 
 import numpy as np
@@ -31,15 +31,24 @@ _BUILT_IN = (
 )
 
 
-def read_graph(source: str | Path) -> sp.csr_array:
-    """Read a graph as a symmetric adjacency matrix with zero diagonal and weights >= 0.
+class NamedGraph(NamedTuple):
+    """An adjacency matrix, and the names of the vertices where the source has names."""
+
+    adjacency: sp.csr_array
+    names: tuple[str, ...] | None
+
+
+def read_graph(source: str | Path, *, signed: bool = False) -> sp.csr_array:
+    """Read a graph as a symmetric adjacency matrix with zero diagonal.
 
     Parameters
     ----------
     source : str or Path
         A MatrixMarket file (`.mtx`), a GraphML file (`.graphml`, `.xml`), an edge list (a line
-        `n m`, then m lines `u v` or `u v w`, vertices from 1), each also gzipped; or, where no
-        such file exists, the name of a networkx graph such as `karate_club`.
+        `n m`, then m lines `u v` or `u v w`, vertices from 1, as in the Gset collection), each also
+        gzipped; or, where no such file exists, the name of a networkx graph such as `karate_club`.
+    signed : bool, default False
+        Whether weights may be negative.
 
     Returns
     -------
@@ -51,19 +60,38 @@ def read_graph(source: str | Path) -> sp.csr_array:
     >>> read_graph("karate_club").shape
     (34, 34)
     """
+    return read_named_graph(source, signed=signed).adjacency
+
+
+def read_named_graph(source: str | Path, *, signed: bool = False) -> NamedGraph:
+    """Read a graph as `read_graph` does, with the vertices' names of GraphML and networkx.
+
+    Examples
+    --------
+    >>> read_named_graph("florentine_families").names[:2]
+    ('Acciaiuoli', 'Medici')
+    """
     if Path(source).name == str(source) and not os.path.lexists(source):
-        return _built_in(str(source))
+        return _named(_built_in(str(source)), source, signed)
     data = read_bytes(source)
     suffix = Path(str(source).removesuffix(".gz")).suffix.lower()
     start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
     if suffix == ".mtx" or start == b"%%matrixmarket":
-        return _matrix_market(source, decode(source, data))
+        return NamedGraph(_matrix_market(source, decode(source, data), signed), None)
     if suffix in (".graphml", ".xml") or start.startswith((b"<?xml", b"<graphml")):
-        return _graphml(source, data)
-    return _edge_list(source, decode(source, data))
+        return _named(_graphml(source, data), source, signed)
+    return NamedGraph(_edge_list(source, decode(source, data), signed), None)
 
 
-def graph_from_networkx(graph: Any, path: str | Path = "<networkx graph>") -> sp.csr_array:
+def _named(graph: Any, path: str | Path, signed: bool) -> NamedGraph:
+    names = tuple(graph)
+    known = all(isinstance(name, str) for name in names)
+    return NamedGraph(graph_from_networkx(graph, path, signed=signed), names if known else None)
+
+
+def graph_from_networkx(
+    graph: Any, path: str | Path = "<networkx graph>", *, signed: bool = False
+) -> sp.csr_array:
     """Return the adjacency matrix of an undirected networkx graph, nodes in its own order.
 
     Parameters
@@ -72,6 +100,8 @@ def graph_from_networkx(graph: Any, path: str | Path = "<networkx graph>") -> sp
         The edge attribute `weight` counts where present, else 1; parallel edges are summed.
     path : str or Path, optional
         Name used in errors.
+    signed : bool, default False
+        Whether weights may be negative.
 
     Returns
     -------
@@ -86,7 +116,7 @@ def graph_from_networkx(graph: Any, path: str | Path = "<networkx graph>") -> sp
         i, j = sorted((place[u], place[v]))
         try:
             weight = float(given)
-            fault = _fault(u, weight, loop=i == j)
+            fault = _fault(u, weight, loop=i == j, signed=signed)
         except (TypeError, ValueError, OverflowError):
             weight, fault = 0.0, f"the weight {show(str(given))} is not a finite number"
         edges[i, j] = edges.get((i, j), 0.0) + weight
@@ -95,12 +125,12 @@ def graph_from_networkx(graph: Any, path: str | Path = "<networkx graph>") -> sp
     return _adjacency(path, len(place), edges)
 
 
-def _fault(vertex: object, weight: float, *, loop: bool) -> str | None:
+def _fault(vertex: object, weight: float, *, loop: bool, signed: bool) -> str | None:
     if loop:
         return f"self-loop at vertex {vertex}"
     if not math.isfinite(weight):
         return f"the weight {weight} is not finite"
-    return f"negative weight {weight:g}" if weight < 0 else None
+    return f"negative weight {weight:g}" if weight < 0 and not signed else None
 
 
 def _check_order(path: str | Path, n: int, line: int | None = None) -> None:
@@ -127,15 +157,15 @@ def _networkx(path: str | Path) -> Any:
     return networkx
 
 
-def _built_in(name: str) -> sp.csr_array:
+def _built_in(name: str) -> Any:
     known = name.removesuffix("_graph")
     if known not in _BUILT_IN:
         names = ", ".join(_BUILT_IN[:5])
         raise InputError(name, f"neither a file nor a known graph (such as {names})")
-    return graph_from_networkx(getattr(_networkx(name), known + "_graph")(), name)
+    return getattr(_networkx(name), known + "_graph")()
 
 
-def _graphml(path: str | Path, data: bytes) -> sp.csr_array:
+def _graphml(path: str | Path, data: bytes) -> Any:
     networkx = _networkx(path)
     try:
         with warnings.catch_warnings():
@@ -148,22 +178,36 @@ def _graphml(path: str | Path, data: bytes) -> sp.csr_array:
     for node in graph:
         if node not in declared:
             raise InputError(path, f"not a GraphML graph: an edge ends at no node: {show(node)}")
-    return graph_from_networkx(graph, path)
+    return graph
 
 
-def _edge_list(path: str | Path, text: str) -> sp.csr_array:
+def _edge_list(path: str | Path, text: str, signed: bool) -> sp.csr_array:
     lines = data_lines(text, ("#", "%"))
     top, header = next(lines, (None, ""))
     sizes = header.replace(",", " ").split()
     if top is None or len(sizes) != 2:
         raise InputError(path, "the header 'n m' (vertices, edges) is missing", top)
     n, m = (integer(path, top, k, s, 0, math.inf) for k, s in zip("nm", sizes, strict=True))
-    _check_order(path, n, top)
-    return _adjacency(path, n, _entries(path, lines, n, m, top))
+    rest = list(lines)
+    try:
+        _check_order(path, n, top)
+        return _adjacency(path, n, _entries(path, iter(rest), n, m, top, signed=signed))
+    except InputError as error:
+        if len(rest) == m and n >= 3:
+            raise
+        hint = "is the first line, 'n m' (vertices, edges), missing?"
+        raise InputError(path, f"{error.reason}; {hint}", error.line) from None
 
 
 def _entries(
-    path: str | Path, lines: Lines, n: int, m: int | None, top: int, kind: str = ""
+    path: str | Path,
+    lines: Lines,
+    n: int,
+    m: int | None,
+    top: int,
+    kind: str = "",
+    *,
+    signed: bool,
 ) -> Edges:
     widths = {"pattern": (2,), "": (2, 3)}.get(kind.partition(" ")[0], (3,))
     edges: Edges = {}
@@ -177,7 +221,8 @@ def _entries(
         weight = number(fields[2]) if len(fields) == 3 else 1.0
         if weight is None:
             raise InputError(path, f"the weight {show(fields[2])} is not a number", line)
-        if fault := _fault(u, weight, loop=u == v and (weight != 0 or not kind)):
+        loop = u == v and (weight != 0 or not kind)
+        if fault := _fault(u, weight, loop=loop, signed=signed):
             raise InputError(path, fault, line)
         key = (u - 1, v - 1) if u < v or kind.endswith("general") else (v - 1, u - 1)
         if stood.setdefault(key, line) != line:
@@ -188,7 +233,7 @@ def _entries(
     return edges
 
 
-def _matrix_market(path: str | Path, text: str) -> sp.csr_array:
+def _matrix_market(path: str | Path, text: str, signed: bool) -> sp.csr_array:
     try:
         n, cols, m, form, field, symmetry = mminfo(BytesIO(text.encode()))
     except Exception as exc:  # scipy raises ValueError, OverflowError, ...; it may name the line
@@ -204,7 +249,7 @@ def _matrix_market(path: str | Path, text: str) -> sp.csr_array:
     _check_order(path, n, top)
     if form == "array":
         m, lines = None, _dense(path, lines, n, top, symmetry)
-    found = _entries(path, lines, n, m, top, f"{field} {symmetry}")
+    found = _entries(path, lines, n, m, top, f"{field} {symmetry}", signed=signed)
     upper = {(i, j): w for (i, j), w in found.items() if i < j and w}
     lower = {(j, i): w for (i, j), w in found.items() if i > j and w}
     if upper and lower and upper != lower:

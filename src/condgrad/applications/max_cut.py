@@ -1,0 +1,113 @@
+"""Maximum cut."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from condgrad import memory
+from condgrad._types import Array
+from condgrad.applications._base import Application, Rounded
+from condgrad.applications.graphs import adjacency_matrix, laplacian
+from condgrad.applications.mixing import mixing
+from condgrad.applications.rounding import SLACK
+from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
+from condgrad.domains import Spectrahedron
+from condgrad.errors import ProblemError
+from condgrad.functions import Equal, Linear
+from condgrad.functions._base import positive
+from condgrad.maps import Diagonal, Inner
+from condgrad.maps._base import dimension
+from condgrad.problem import Problem, Term
+
+LARGEST = 2.0**53
+"""Up to here float64 counts integers without rounding."""
+
+
+def max_cut(
+    adjacency: Any,
+    *,
+    warm: float | None = None,
+    warm_seconds: float = np.inf,
+    hyperplanes: int = 100,
+    seed: int = 0,
+) -> Application:
+    r"""The semidefinite relaxation of maximum cut.
+
+    .. math:: \max \tfrac14 ⟨L, W⟩ \quad W ⪰ 0,\; \mathrm{diag}\, W = 1
+
+    The library minimises, so the problem has the cost −L/4, over Tr W = n; a `Run` of it speaks of
+    the maximum. A cut is the feasible point xxᵀ, x = ±1, of value w(S, S̄). The points offered to
+    the run are the iterates scaled to unit diagonal, so that its gap lies between a feasible point
+    and the bound; only an iterate that meets `feasibility` while its scaled form misses the gap
+    comes before them, and with ``feasibility=1e-9`` none does. The gap of the cut is another
+    number, and the relaxation keeps it from 0.
+
+    Parameters
+    ----------
+    adjacency : array or SciPy sparse matrix
+        Symmetric weights of any sign, at least 3 vertices; the diagonal is ignored.
+    warm : float, optional
+        Start from the point of the mixing method at this relative gap, with the bound it proves as
+        `floor`; on graphs it is much faster than any method here. Default: start from the identity.
+    warm_seconds : float, optional
+        Limit on the time of the warm start, which comes before any limit of the run.
+    hyperplanes : int, default 100
+        How many to round with, each time.
+    seed : int, default 0
+        Of the hyperplanes and the warm start.
+
+    References
+    ----------
+    .. [1] M. X. Goemans, D. P. Williamson, J. ACM 42(6), 1995.
+    """
+    A = adjacency_matrix(adjacency, signed=True)
+    n, hyperplanes = A.shape[0], dimension("hyperplanes", hyperplanes)
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
+        raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer")
+    memory.require([memory.Need("the start and its bound", 4 * 8 * n * n)])
+    problem = Problem(
+        Spectrahedron(n, trace=n, equality=True),
+        [
+            Term(Inner(-0.25 * laplacian(A, signed=True)), Linear(), name="cost"),
+            Term(Diagonal(n), Equal(1.0), name="diagonal"),
+        ],
+    )
+    floor = -float(A.data[A.data > 0].sum()) / 2  # every edge of positive weight
+    start, settings = np.eye(n), {"vertices": n, "edges": A.nnz // 2}
+    if warm is not None:
+        mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
+        start, floor = mixed.W, max(floor, -mixed.bound)
+        settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
+    size = float(abs(A).sum())
+    whole = bool(np.all(A.data == np.rint(A.data)) and size < LARGEST)
+    return Application(
+        name="max-cut",
+        preset="auto",
+        problem=problem,
+        start=start,
+        beta0={"": "auto"},
+        batch=1.0,
+        formula="diagonal",
+        settings=settings,
+        rounding=partial(_rounded, A, hyperplanes, seed),
+        floor=floor,
+        feasible=partial(_feasible, problem),
+        sense="max",
+        whole=whole,
+        zero=SLACK * size,
+    )
+
+
+def _rounded(A: Any, hyperplanes: int, seed: int, W: Any) -> Rounded:
+    cut = round_max_cut(A, np.asarray(W, dtype=np.float64), hyperplanes, seed)
+    sign = np.where(cut.side, 1.0, -1.0)
+    return Rounded(-cut.value, np.outer(sign, sign), cut)
+
+
+def _feasible(problem: Problem, W: Array, best: Rounded) -> Array:
+    """W scaled to unit diagonal, or the best cut where that is better."""
+    X = unit_diagonal(W)
+    return X if problem.objective(X) < best.value else best.W

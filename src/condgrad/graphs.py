@@ -1,0 +1,240 @@
+"""Cuts of graphs in one call: `sparsest_cut` and `max_cut`.
+
+They take a graph as you have it (networkx, SciPy sparse, NumPy), solve the semidefinite relaxation,
+round it and say what is proved. `condgrad.applications` has functions of the same names that only
+build the problem, for those who choose the method, the limits and the rounding themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad import applications
+from condgrad._types import Array
+from condgrad.applications import Run, closeness
+from condgrad.applications._base import Sense
+from condgrad.applications.graphs import adjacency_matrix
+from condgrad.applications.rounding import smaller_side
+from condgrad.errors import ProblemError
+from condgrad.limits import Goal, Limits
+from condgrad.result import Result, Status
+
+SHOWN = 20
+"""How many vertices of a cut are printed."""
+PASSES = 3000
+"""A limit for max-cut where no time ends it: a relative gap to an optimum of 0 is never small."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCut:
+    """A cut of a graph and what is proved of it."""
+
+    partition: tuple[tuple[Any, ...], tuple[Any, ...]]
+    """The two sides, the smaller one first: nodes of a networkx graph, else indices from 0."""
+    side: Array
+    """True for the vertices of the first side, in the order of the graph."""
+    value: float
+    """Of the cut: w(S, S̄)/(|S||S̄|) for a sparsest cut, w(S, S̄) for a maximum cut."""
+    bound: float
+    """No sparsest cut has a smaller value, no maximum cut a larger one."""
+    gap: float
+    """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better."""
+    status: Status
+    """Why the run ended; it converged where the *relaxation* was solved to the gap asked for."""
+    sense: Sense
+    """``min`` for a sparsest cut, ``max`` for a maximum cut."""
+    result: Result | None = None
+    """The run on the relaxation, which minimises (the negative of a maximum, or n²/2 times the
+    value of a sparsest cut); None where none was needed."""
+
+    def __str__(self) -> str:
+        name = "Maximum cut" if self.sense == "max" else "Sparsest cut"
+        known = f"none {'above' if self.sense == 'max' else 'below'} {self.bound:.6g} exists"
+        size = f"{len(self.partition[0])} of {self.side.size} vertices"
+        members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
+        more = ", …" if len(self.partition[0]) > SHOWN else ""
+        return (
+            f"{name}: value {self.value:.6g}, {known}, so it is {closeness(self.gap)}; "
+            f"{size}: {members}{more}"
+        )
+
+
+def sparsest_cut(
+    graph: Any,
+    *,
+    gap: float = 1e-3,
+    max_seconds: float | None = 60.0,
+    seed: int = 0,
+    weight: str | None = "weight",
+    n_jobs: int | None = None,
+) -> GraphCut:
+    r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
+
+    It is found by rounding the relaxation with triangle inequalities, which is often tight;
+    `condgrad.applications.sparsest_cut` builds that problem, in the units n² w(S, S̄)/(2|S||S̄|).
+    W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, SciPy sparse matrix or array
+        Undirected, with weights >= 0 and at least 2 vertices; a matrix holds the weights and is
+        symmetric. Parallel edges are summed, loops ignored.
+    gap : float, default 1e-3
+        Relative gap to end at.
+    max_seconds : float, optional
+        Limit on time, default 60; None: no limit.
+    seed : int, default 0
+        Of all randomness.
+    weight : str or None, default "weight"
+        Edge attribute of a networkx graph that holds the weight, 1 where an edge lacks it; None:
+        every edge has weight 1.
+    n_jobs : int, optional
+        Threads, as for `condgrad.solve`.
+
+    Examples
+    --------
+    >>> bridge = np.kron(np.eye(2), 1 - np.eye(3))
+    >>> bridge[2, 3] = bridge[3, 2] = 1
+    >>> cut = sparsest_cut(bridge)
+    >>> cut.partition, round(cut.value, 4)
+    (((0, 1, 2), (3, 4, 5)), 0.1111)
+    """
+    _check(gap, max_seconds)
+    A, names = _weights(graph, weight, signed=False)
+    n = A.shape[0]
+    parts, label = sp.csgraph.connected_components(A, directed=False)
+    if parts > 1:
+        return _known(names, label == label[0], 0.0, "min")
+    if n == 2:
+        return _known(names, np.array([True, False]), float(A[0, 1]), "min")
+    options: dict[str, Any] = {
+        "gap": gap,
+        "max_seconds": max_seconds,
+        "seed": seed,
+        "n_jobs": n_jobs,
+    }
+    return _cut(applications.sparsest_cut(A).run(**options), names, 2 / n**2)
+
+
+def max_cut(
+    graph: Any,
+    *,
+    gap: float = 1e-3,
+    max_seconds: float | None = 60.0,
+    seed: int = 0,
+    weight: str | None = "weight",
+    n_jobs: int | None = None,
+    hyperplanes: int = 100,
+) -> GraphCut:
+    r"""A cut of large weight w(S, S̄), with a proven bound on the largest.
+
+    It is found by rounding the relaxation of Goemans and Williamson, which is not tight: expect a
+    gap of some percent however long it runs. Where all weights are integers the bound is rounded
+    down to one. `condgrad.applications.max_cut` builds the problem alone.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, SciPy sparse matrix or array
+        Undirected, with weights of any sign and at least 2 vertices; a matrix holds the weights and
+        is symmetric. Parallel edges are summed, loops ignored. W is dense: up to a few thousand
+        vertices.
+    gap : float, default 1e-3
+        Relative gap of the relaxation to end at.
+    max_seconds, seed, weight, n_jobs
+        As for `sparsest_cut`.
+    hyperplanes : int, default 100
+        How many random hyperplanes to round with.
+
+    Examples
+    --------
+    >>> ring = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+    >>> cut = max_cut(ring)
+    >>> cut.value, cut.bound, cut.gap
+    (4.0, 4.0, 0.0)
+    """
+    _check(gap, max_seconds)
+    A, names = _weights(graph, weight, signed=True)
+    n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
+    if n == 2 or total == 0:
+        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max")
+    began, limit = time.perf_counter(), np.inf if max_seconds is None else max_seconds
+    application = applications.max_cut(
+        A, warm=gap, warm_seconds=limit, hyperplanes=hyperplanes, seed=seed
+    )
+    if max_seconds is not None:
+        max_seconds = max(0.0, began + limit - time.perf_counter())
+    options: dict[str, Any] = {
+        "gap": gap,
+        "max_seconds": max_seconds,
+        "seed": seed,
+        "n_jobs": n_jobs,
+    }
+    return _cut(application.run(max_epochs=PASSES, **options), names, -1.0)
+
+
+def _check(gap: float, max_seconds: float | None) -> None:
+    """Refuse bad numbers before any work."""
+    Goal(gap)
+    Limits(None, None, max_seconds, None)
+
+
+def _weights(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tuple[Any, ...]]:
+    """The adjacency matrix of a graph and the names of its vertices."""
+    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
+    if networkx is not None and isinstance(graph, networkx.Graph):
+        return _networkx_weights(networkx, graph, weight, signed)
+    if isinstance(graph, (str, os.PathLike)):
+        raise ProblemError("graph is a name or a path: pass condgrad.io.read_graph(graph)")
+    A = adjacency_matrix(graph, name="graph", signed=signed, least=2)
+    return A, tuple(range(A.shape[0]))
+
+
+def _networkx_weights(
+    networkx: Any, graph: Any, weight: str | None, signed: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    if graph.is_directed():
+        raise ProblemError("graph is directed: pass graph.to_undirected(), which drops directions")
+    if len(graph) < 2:
+        raise ProblemError(f"graph has {len(graph)} vertices: a cut needs at least 2")
+    try:
+        A = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"graph has an edge whose {weight!r} is not a number ({error}): set it, or pass "
+            "weight=None to count edges"
+        ) from None
+    return adjacency_matrix(A, name="graph", signed=signed, least=2), tuple(graph)
+
+
+def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    pairs = list(zip(names, side, strict=True))
+    return tuple(n for n, first in pairs if first), tuple(n for n, first in pairs if not first)
+
+
+def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> GraphCut:
+    """A cut that is the best for a simple reason."""
+    side = smaller_side(side)
+    return GraphCut(_partition(side, names), side, value, value, 0.0, Status.CONVERGED, sense)
+
+
+def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
+    """The cut of a run, whose values are to be multiplied by `scale`."""
+    assert run.rounded is not None
+    side = run.rounded.answer.side
+    return GraphCut(
+        _partition(side, names),
+        side,
+        scale * run.rounded.value,
+        scale * run.rounded_bound,
+        run.rounded_gap,
+        run.result.status,
+        run.sense,
+        run.result,
+    )
