@@ -1,1 +1,12 @@
 """Estimators with scikit-learn's interface; needs the extra ``sklearn``."""
+
+try:
+    from sklearn.utils.validation import validate_data as _  # noqa: F401  # since 1.6
+except ImportError:
+    text = "condgrad.sklearn needs scikit-learn 1.6 or newer: install condgrad[sklearn]"
+    raise ImportError(text) from None
+
+from condgrad.sklearn.clustering import Certification, SDPKMeans, certify
+from condgrad.sklearn.completion import MatrixCompletion
+
+__all__ = ["Certification", "MatrixCompletion", "SDPKMeans", "certify"]
