@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from condgrad.cli_options import (
     Preset,
     PresetName,
     Quiet,
+    ReportFile,
     SaveFile,
     Seconds,
     Seed,
@@ -38,6 +40,8 @@ from condgrad.cli_options import (
     parse_batch,
     preset_method,
 )
+from condgrad.cli_plot import plot_run
+from condgrad.cli_sdp import solve_sdp
 from condgrad.errors import InputError, ProblemError
 
 app = typer.Typer(
@@ -47,6 +51,8 @@ app = typer.Typer(
 )
 solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the applications.")
 app.add_typer(solve_app, name="solve")
+app.command("plot")(plot_run)
+solve_app.command("sdp")(solve_sdp)
 
 
 def print_version(wanted: bool) -> None:
@@ -115,6 +121,7 @@ def solve_sparsest_cut(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    report_file: ReportFile = None,
     jobs: Jobs = None,
     profile: ShowProfile = False,
     quiet: Quiet = False,
@@ -122,17 +129,80 @@ def solve_sparsest_cut(
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad import report
     from condgrad.applications import sparsest_cut
-    from condgrad.io import read_graph
+    from condgrad.io import read_named_graph
 
-    check_outputs(json_file, plot, save)
-    application = sparsest_cut(read_graph(graph), preset.value)
+    check_outputs(json_file, plot, save, report_file)
+    adjacency, names = read_named_graph(graph)
+    application = sparsest_cut(adjacency, preset.value)
     goal = goal_of(gap, feasibility, preset)
     limits = limits_of(epochs, iterations, seconds, max_epochs=3000 if goal else 1000)
     name = method or preset_method(preset, "h-sag-v2")
     options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
-    more = {"input": graph, "cut": as_json(run.rounded)}
-    finish(run, json_file, plot, save, quiet, more, partial(report.print_cut, run), profile)
+    more = {"input": graph, "cut": as_json(run.rounded, names)}
+    answer = partial(report.print_cut, run, names=names)
+    finish(
+        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
+        adjacency=adjacency,
+        names=names,
+        limits={**limits, **goal},
+    )
+
+
+@solve_app.command("max-cut")
+def solve_max_cut(
+    graph: Annotated[
+        str, typer.Argument(help="Edge list (Gset), .mtx or .graphml file, or a networkx name.")
+    ],
+    method: MethodName = None,
+    beta0: Beta0 = None,
+    batch: BatchSize = None,
+    epochs: Epochs = None,
+    iterations: Iterations = None,
+    seconds: Seconds = None,
+    gap: Gap = None,
+    feasibility: Feasibility = None,
+    seed: Seed = 0,
+    warm: Annotated[
+        bool,
+        typer.Option("--warm/--cold", help="Start from the mixing method, off the clock, or not."),
+    ] = True,
+    hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
+    json_file: JsonFile = None,
+    plot: PlotFile = None,
+    save: SaveFile = None,
+    report_file: ReportFile = None,
+    jobs: Jobs = None,
+    profile: ShowProfile = False,
+    quiet: Quiet = False,
+) -> None:
+    """Maximum cut of a graph by its semidefinite relaxation and random hyperplanes."""
+    from condgrad import report
+    from condgrad.applications import max_cut
+    from condgrad.io import read_named_graph
+
+    check_outputs(json_file, plot, save, report_file)
+    adjacency, names = read_named_graph(graph, signed=True)
+    goal = goal_of(gap, feasibility, Preset.auto)
+    limits = limits_of(epochs, iterations, seconds, max_epochs=3000)
+    application = max_cut(
+        adjacency,
+        warm=goal["gap"] if warm else None,
+        warm_seconds=limits.get("max_seconds", math.inf),
+        hyperplanes=hyperplanes,
+        seed=seed,
+    )
+    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
+    name = method or "sag-cgal"
+    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
+    more = {"input": graph, "cut": as_json(run.rounded, names)}
+    answer = partial(report.print_cut, run, names=names)
+    finish(
+        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
+        adjacency=adjacency,
+        names=names,
+        limits={**limits, **goal},
+    )
 
 
 @solve_app.command("kmeans")
@@ -152,6 +222,7 @@ def solve_kmeans(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    report_file: ReportFile = None,
     jobs: Jobs = None,
     profile: ShowProfile = False,
     quiet: Quiet = False,
@@ -161,8 +232,9 @@ def solve_kmeans(
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    check_outputs(json_file, plot, save)
-    application = kmeans(read_features(data).distances, k, preset.value)
+    check_outputs(json_file, plot, save, report_file)
+    features = read_features(data)
+    application = kmeans(features.distances, k, preset.value)
     goal = goal_of(gap, feasibility, preset)
     limits = limits_of(epochs, iterations, seconds, max_epochs=20_000 if goal else 1000)
     name = method or preset_method(preset, "h-sag-v2")
@@ -170,7 +242,12 @@ def solve_kmeans(
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     assert run.rounded is not None
     more = {"input": str(data), "labels": run.rounded.answer.labels.tolist()}
-    finish(run, json_file, plot, save, quiet, more, partial(report.print_clusters, run), profile)
+    answer = partial(report.print_clusters, run)
+    finish(
+        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
+        points=features.points,
+        limits={**limits, **goal},
+    )
 
 
 @solve_app.command("matrix-completion")
@@ -195,6 +272,7 @@ def solve_matrix_completion(
     json_file: JsonFile = None,
     plot: PlotFile = None,
     save: SaveFile = None,
+    report_file: ReportFile = None,
     jobs: Jobs = None,
     profile: ShowProfile = False,
     quiet: Quiet = False,
@@ -204,7 +282,7 @@ def solve_matrix_completion(
     from condgrad.applications import matrix_completion
     from condgrad.io import index_ratings, read_ratings
 
-    check_outputs(json_file, plot, save)
+    check_outputs(json_file, plot, save, report_file)
     data = index_ratings(read_ratings(ratings), None if test is None else read_ratings(test))
     held_out = (
         (data.test_rows, data.test_cols, data.test_values)
@@ -231,7 +309,10 @@ def solve_matrix_completion(
     options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
     more = {"input": str(ratings), "test_dropped": data.dropped}
-    finish(run, json_file, plot, save, quiet, more, profile=profile)
+    finish(
+        *(run, json_file, plot, save, quiet, more, None, profile, report_file),
+        limits={**limits, **goal},
+    )
 
 
 @app.command("reproduce")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,7 +61,11 @@ JsonFile = Annotated[
 ]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the convergence to a file.")]
 SaveFile = Annotated[
-    Path | None, typer.Option("--save", help="Write W and the trace to this .npz file.")
+    Path | None,
+    typer.Option("--save", help="Write the run, its W and its trace to this .npz file."),
+]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", help="Write one HTML page with tables and pictures.")
 ]
 Jobs = Annotated[
     int | None,
@@ -115,9 +119,16 @@ def limits_of(
     return {name: value for name, value in given.items() if value is not None} or default
 
 
-def check_outputs(json_file: str | None, plot: Path | None, save: Path | None = None) -> None:
+def check_outputs(
+    json_file: str | None,
+    plot: Path | None,
+    save: Path | None = None,
+    report_file: Path | None = None,
+    plot_option: str = "--plot",
+) -> None:
     """Refuse output files that cannot be written before a long run, not after it."""
-    for option, path in (("--json", json_file), ("--plot", plot), ("--save", save)):
+    files = {"--json": json_file, plot_option: plot, "--save": save, "--report": report_file}
+    for option, path in files.items():
         if path is None or str(path) == "-":
             continue
         folder = Path(path).resolve().parent
@@ -125,13 +136,12 @@ def check_outputs(json_file: str | None, plot: Path | None, save: Path | None = 
             raise ProblemError(f"{option} is {str(path)!r}: that is no file in an existing folder")
     if save is not None and save.suffix != ".npz":
         raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
-    if plot is not None:
-        from condgrad.plot import pyplot
+    if report_file is not None and report_file.suffix.lower() not in (".html", ".htm"):
+        raise ProblemError(f"--report is {str(report_file)!r}: end it in .html")
+    if plot is not None or report_file is not None:
+        from condgrad.plot import check_path
 
-        known = pyplot().figure().canvas.get_supported_filetypes()
-        pyplot().close("all")
-        if plot.suffix.lstrip(".").lower() not in known:
-            raise ProblemError(f"--plot is {str(plot)!r}: end it in .png, .svg or .pdf")
+        check_path(plot_option, plot or "report.svg")
 
 
 def finish(
@@ -143,20 +153,20 @@ def finish(
     more: dict[str, Any],
     answer: Callable[[Console], None] | None = None,
     profile: bool = False,
+    report_file: Path | None = None,
+    **data: Any,
 ) -> None:
-    """Write and print a run; the exit code says whether it ended as planned."""
+    """Write and print a run; the exit code says whether it ended as planned.
+
+    `data` is what pictures need besides the run, ``adjacency`` or ``points``.
+    """
     from condgrad import report
     from condgrad.result import Status
 
     if json_file is not None:
-        text = json.dumps(finite({**run.to_json(), **more, "version": __version__}), indent=2)
-        if json_file == "-":
-            sys.stdout.write(text + "\n")
-        else:
-            Path(json_file).write_text(text + "\n")
-    if save is not None:
-        trace = run.result.trace
-        np.savez_compressed(save, W=run.result.W, **{f"trace.{c}": trace[c] for c in trace})
+        write_json(json_file, {**run.to_json(), **more})
+    if save is not None or report_file is not None:
+        keep(run, save, report_file, answer=answer, input=more.get("input"), **data)
     if plot is not None:
         report.draw(run, plot)
     if not quiet and json_file != "-":
@@ -171,10 +181,34 @@ def finish(
         raise typer.Exit(codes[run.result.status])
 
 
-def as_json(rounded: Any) -> dict[str, Any]:
-    """A cut: its value and the vertices of the smaller side, counted from 1."""
+def write_json(json_file: str, fields: dict[str, Any]) -> None:
+    """Write numbers and texts to a file, or to standard output for ``-``."""
+    text = json.dumps(finite({**fields, "version": __version__}), indent=2) + "\n"
+    if json_file == "-":
+        sys.stdout.write(text)
+    else:
+        Path(json_file).write_text(text)
+
+
+def keep(run: Any, save: Path | None, report_file: Path | None, **data: Any) -> None:
+    """Save a run and write its report, where asked for."""
+    from condgrad.record import Record
+
+    record = Record.of(run, command=["condgrad", *sys.argv[1:]], **data)
+    if save is not None:
+        record.save(save)
+    if report_file is not None:
+        from condgrad.html import write_report
+
+        write_report(report_file, record)
+
+
+def as_json(rounded: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """A cut: its value and the vertices of the smaller side, counted from 1, with their names."""
     cut = rounded.answer
-    return {"value": cut.value, "vertices": (np.nonzero(cut.side)[0] + 1).tolist()}
+    chosen = np.nonzero(cut.side)[0].tolist()
+    named = {} if names is None else {"names": [names[i] for i in chosen]}
+    return {"value": cut.value, "vertices": [i + 1 for i in chosen], **named}
 
 
 def finite(value: Any) -> Any:

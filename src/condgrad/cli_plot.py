@@ -1,0 +1,51 @@
+"""The command `condgrad plot`: pictures of a saved run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from condgrad.cli_options import ReportFile, check_outputs
+
+
+class Axis(StrEnum):
+    """What convergence is drawn against."""
+
+    epochs = "epochs"
+    seconds = "seconds"
+    iterations = "iterations"
+
+
+def plot_run(
+    file: Annotated[
+        Path, typer.Argument(help="A run written by --save, or a trace (.npz, .csv, .json).")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Picture, .png, .svg or .pdf; default: the run's name.png.")
+    ] = None,
+    x: Annotated[Axis | None, typer.Option(help="Default: epochs and seconds.")] = None,
+    picture: Annotated[
+        str | None,
+        typer.Option(help="Only convergence, profile, cut, clusters or heat-map; default: all."),
+    ] = None,
+    report_file: ReportFile = None,
+) -> None:
+    """Pictures of a saved run: convergence, profile, and its cut or clusters."""
+    from condgrad.plot import sheet
+    from condgrad.record import Record
+
+    if out is None and report_file is None:
+        out = Path(f"{file.stem}.png")
+    check_outputs(None, out, None, report_file, plot_option="--out")
+    record = Record.load(file)
+    if out is not None:
+        sheet(record, out, only=picture, x=("epochs", "seconds") if x is None else x.value)
+        typer.echo(f"Picture: {out}")
+    if report_file is not None:
+        from condgrad.html import write_report
+
+        write_report(report_file, record)
+        typer.echo(f"Report: {report_file}")

@@ -1,0 +1,66 @@
+"""Figures without a screen."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from condgrad.errors import ProblemError
+
+MISSING = "plots need matplotlib: install condgrad[plot]"
+TEXT = {"svg.fonttype": "none"}
+"""In SVG files text stays text: they are small."""
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot with a backend that needs no screen, or a sentence how to get it."""
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        mpl.rcParams.update(TEXT)
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ProblemError(MISSING) from None
+    return plt
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of that size in inches, unknown to pyplot."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ProblemError(MISSING) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_path(name: str, path: str | Path) -> None:
+    """Refuse a file whose ending no picture can have."""
+    known = new_figure(1, 1).canvas.get_supported_filetypes()
+    if Path(path).suffix.lstrip(".").lower() not in known:
+        raise ProblemError(f"{name} is {str(path)!r}: end it in .png, .svg or .pdf")
+
+
+def save(figure: Any, path: str | Path | None) -> Any:
+    """Write a figure to a file, if there is one, and return the figure."""
+    if path is not None:
+        try:
+            write(figure, path, TEXT, dpi=120)
+        except (OSError, ValueError) as error:
+            raise ProblemError(f"path is {str(path)!r}: {error}") from None
+    return figure
+
+
+def write(figure: Any, target: Any, settings: dict[str, Any], **options: Any) -> None:
+    """`Figure.savefig` under settings; a letter that the font lacks is a box, not a warning."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
+        figure.savefig(target, **options)
+
+
+def plain(text: str) -> str:
+    """The text as it is: a dollar sign starts no formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,313 @@
+"""Clusters, heat maps and cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.plot._base import new_figure, plain, save
+
+SIDES, CUT_EDGE = ("#56B4E9", "#E69F00"), "#D55E00"
+"""Colours that everybody can tell apart."""
+DRAWN = 500
+"""Largest graph drawn with vertices and edges."""
+NAMED = 60
+"""Largest graph whose vertices are named."""
+PIXELS = 1000
+"""Rows of a heat map; of a larger matrix evenly spaced rows are shown."""
+BINS = 300
+"""Rows of the picture of an adjacency matrix; each pixel counts its entries."""
+LISTED = 20
+"""Most clusters in a legend."""
+
+
+def heat_map(
+    W: Any,
+    labels: Any = None,
+    path: str | Path | None = None,
+    *,
+    title: str = "",
+    figure: Any = None,
+) -> Any:
+    """Draw a matrix in colours, rows and columns sorted by label, with lines between the labels.
+
+    Parameters
+    ----------
+    W : array
+        The matrix, square where there are labels.
+    labels : array, optional
+        Cluster of each row, or the side of a cut.
+    path, title, figure
+        As for `convergence`.
+
+    Returns
+    -------
+    Figure
+    """
+    W = np.asarray(W)
+    if W.ndim != 2 or not W.size:
+        raise ProblemError(f"W has shape {W.shape}: a heat map needs a matrix")
+    if labels is None:
+        rows, columns = _spaced(np.arange(W.shape[0])), _spaced(np.arange(W.shape[1]))
+    else:
+        labels = _labels(labels, W.shape[0])
+        if W.shape[0] != W.shape[1]:
+            raise ProblemError(f"W has shape {W.shape}: with labels it must be square")
+        rows = columns = _spaced(np.argsort(labels, kind="stable"))
+    shown = np.asarray(W[np.ix_(rows, columns)], dtype=np.float64)
+    fig = figure or new_figure(5.8, 5.0)
+    ax = fig.subplots()
+    top = float(np.max(np.abs(shown), initial=0.0, where=np.isfinite(shown))) or 1.0
+    negative = bool((shown < -1e-3 * top).any())
+    colours = {"cmap": "RdBu_r", "vmin": -top} if negative else {"cmap": "viridis", "vmin": 0.0}
+    image = ax.imshow(shown, vmax=top, interpolation="nearest", **colours)
+    _colour_bar(fig, ax, image)
+    if labels is not None:
+        _boundaries(ax, labels[rows], "black" if negative else "white")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    part = f", {rows.size} of {W.shape[0]} rows" if rows.size < W.shape[0] else ""
+    ax.set_xlabel(("sorted by label" if labels is not None else "columns") + part)
+    if title:
+        fig.suptitle(plain(title))
+    return save(fig, path)
+
+
+def clusters(
+    X: Any,
+    labels: Any,
+    path: str | Path | None = None,
+    *,
+    title: str = "",
+    figure: Any = None,
+) -> Any:
+    """Draw points in the plane of their two principal components, coloured by cluster.
+
+    Parameters
+    ----------
+    X : array
+        The n points, one a row.
+    labels : array
+        Cluster of each point.
+    path, title, figure
+        As for `convergence`.
+
+    Returns
+    -------
+    Figure
+    """
+    plane = principal_plane(X)
+    labels = _labels(labels, plane.shape[0])
+    fig = figure or new_figure(6.4, 5.0)
+    ax = fig.subplots()
+    found = np.unique(labels)
+    colours = _colours(found.size)
+    for i, label in enumerate(found):
+        own = plane[labels == label]
+        text = f"{label} ({len(own)})" if found.size <= LISTED else None
+        ax.scatter(*own.T, color=colours[i], marker="osD^vP*X<>"[i % 10], s=22, label=text,
+                   edgecolors="white", linewidths=0.3)  # fmt: skip
+    ax.set_xlabel("first principal component")
+    ax.set_ylabel("second principal component")
+    ax.grid(True, alpha=0.25)
+    if found.size <= LISTED:
+        ax.legend(title="cluster (size)", loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+    if title:
+        fig.suptitle(plain(title))
+    return save(fig, path)
+
+
+def principal_plane(X: Any) -> Array:
+    """The points in the coordinates of their two principal components, by the SVD U Σ Vᵀ of X − x̄.
+
+    Of points on a line the second coordinate is 0. The sign is such that the entry of largest size
+    in each column is positive.
+
+    Examples
+    --------
+    >>> principal_plane([[0.0, 3.0], [0.0, 1.0], [0.0, -4.0]])[:, 0]
+    array([-3., -1.,  4.])
+    """
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or not X.size or not np.isfinite(X).all():
+        raise ProblemError(f"X has shape {X.shape}: give finite points, one a row")
+    U, sizes, _ = scipy.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    plane = np.zeros((X.shape[0], 2))
+    kept = min(2, sizes.size)
+    plane[:, :kept] = (U * sizes)[:, :kept]
+    largest = plane[np.argmax(np.abs(plane), axis=0), [0, 1]]
+    return plane * np.where(largest < 0, -1.0, 1.0)
+
+
+def cut(
+    adjacency: Any,
+    side: Any,
+    path: str | Path | None = None,
+    *,
+    names: Sequence[str] | Array | None = None,
+    title: str = "",
+    figure: Any = None,
+) -> Any:
+    """Draw a cut on its graph: the two sides, and the edges across in another colour.
+
+    Of more than 500 vertices the adjacency matrix is drawn instead, sorted by side: the edges
+    across are those outside of the two blocks.
+
+    Parameters
+    ----------
+    adjacency : array or SciPy sparse matrix
+        Symmetric weights.
+    side : array of bool
+        True for the vertices of one side.
+    names : sequence of str, optional
+        Names of the vertices; default: their numbers, counted from 1. Of more than 60 vertices none
+        is named.
+    path, title, figure
+        As for `convergence`.
+
+    Returns
+    -------
+    Figure
+    """
+    A = sp.csr_array(adjacency)
+    n = A.shape[0]
+    if A.ndim != 2 or A.shape[1] != n or not n:
+        raise ProblemError(f"adjacency has shape {A.shape}: it must be square")
+    side = _labels(side, n, "side").astype(bool)
+    if names is not None and len(names) != n:
+        raise ProblemError(f"names has {len(names)} entries: give one for each of {n} vertices")
+    fig = figure or new_figure(6.4, 6.0)
+    ax = fig.subplots()
+    if n > DRAWN:
+        _sorted_adjacency(fig, ax, A, side)
+    else:
+        chosen = [str(i + 1) for i in range(n)] if names is None else [str(name) for name in names]
+        _graph(ax, A, side, chosen if n <= NAMED else [])
+    if title:
+        fig.suptitle(plain(title))
+    return save(fig, path)
+
+
+def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
+    """Vertices and edges, those across on top."""
+    from matplotlib.collections import LineCollection
+
+    edges = sp.coo_array(sp.triu(A, k=1))
+    u, v = edges.coords
+    u, v, weight = (part[edges.data != 0] for part in (u, v, np.abs(edges.data)))
+    at, across = layout(A), side[u] != side[v]
+    crowd = 400 / max(weight.size, 1)
+    width = (0.5 + 1.5 * weight / weight.max(initial=1e-300)) * np.clip(crowd**0.5, 0.2, 1.0)
+    faint, clear = np.clip(crowd, 0.1, 0.6), np.clip(2 * crowd, 0.2, 0.9)
+    for kind, colour, alpha in ((~across, "0.45", faint), (across, CUT_EDGE, clear)):
+        if not kind.any():
+            continue
+        label = f"edges across ({kind.sum()})" if colour == CUT_EDGE else None
+        lines: Any = np.stack([at[u[kind]], at[v[kind]]], axis=1)
+        ax.add_collection(
+            LineCollection(lines, colors=colour, linewidths=width[kind], alpha=alpha, label=label)
+        )
+    size = 230 if names else max(12, 9000 / side.size)
+    for value, marker in ((False, "o"), (True, "s")):
+        own = at[side == value]
+        ax.scatter(*own.T, s=size, color=SIDES[int(value)], marker=marker, edgecolors="0.2",
+                   linewidths=0.5, zorder=3, label=f"{len(own)} vertices")  # fmt: skip
+    for name, (x, y) in zip(names, at if names else [], strict=True):
+        ax.text(
+            x, y, _short(name), ha="center", va="center", fontsize=7, zorder=4, parse_math=False
+        )
+    ax.margins(0.06)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.set_axis_off()
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, fontsize="small",
+                       markerscale=0.65 if names else 1.0)  # fmt: skip
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)
+        handle.set_linewidth(1.2)
+
+
+def _sorted_adjacency(fig: Any, ax: Any, A: Any, side: Array) -> None:
+    """How many edges there are between groups of vertices, sorted by side."""
+    from matplotlib.colors import PowerNorm
+    from matplotlib.ticker import MaxNLocator
+
+    n = side.size
+    place = np.argsort(np.argsort(side, kind="stable"), kind="stable")
+    edges = sp.coo_array(A)
+    u, v = (place[end[edges.data != 0]] for end in edges.coords)
+    bins = min(n, BINS)
+    counts = np.histogram2d(u, v, bins=bins, range=[[0, n], [0, n]])[0]
+    norm = PowerNorm(0.5, 0, max(1.0, counts.max()))
+    image = ax.imshow(counts, cmap="Blues", norm=norm, interpolation="nearest")
+    _boundaries(ax, side[np.argsort(side, kind="stable")], "black", bins / n)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_xlabel(f"{n} vertices sorted by side ({n - side.sum()} and {side.sum()})")
+    label, ticks = "entries of the adjacency matrix per pixel", MaxNLocator(5, integer=True)
+    _colour_bar(fig, ax, image, label=label, ticks=ticks)
+
+
+def layout(A: Any) -> Array:
+    """Places of the vertices: springs where networkx is installed, else eigenvectors.
+
+    The second and third eigenvector of the Laplacian, K. M. Hall, Management Science 17(3), 1970.
+    """
+    A = abs(sp.csr_array(A).astype(np.float64))
+    n = A.shape[0]
+    try:
+        import networkx as nx
+    except ImportError:
+        L = np.diag(np.asarray(A.sum(axis=1)).reshape(-1)) - A.toarray()
+        at = np.zeros((n, 2))
+        at[:, : min(2, n - 1)] = scipy.linalg.eigh(L)[1][:, 1:3]
+        return at
+    places = nx.spring_layout(nx.from_scipy_sparse_array(A), seed=0, iterations=100)
+    return np.array([places[i] for i in range(n)])
+
+
+def _labels(labels: Any, n: int, name: str = "labels") -> Array:
+    """Labels, checked."""
+    labels = np.asarray(labels)
+    if labels.shape != (n,):
+        raise ProblemError(f"{name} has shape {labels.shape}: give one for each of the {n} rows")
+    return labels
+
+
+def _short(name: str) -> str:
+    """A name that fits on a vertex, more or less."""
+    return name if len(name) <= 12 else f"{name[:11]}…"
+
+
+def _spaced(order: Array) -> Array:
+    """At most `PIXELS` of the entries, evenly spaced."""
+    if order.size <= PIXELS:
+        return order
+    return order[np.linspace(0, order.size - 1, PIXELS).round().astype(np.int64)]
+
+
+def _boundaries(ax: Any, ordered: Array, colour: str, scale: float = 1.0) -> None:
+    """Lines between rows of different labels."""
+    for end in np.nonzero(ordered[1:] != ordered[:-1])[0]:
+        for line in (ax.axhline, ax.axvline):
+            line((end + 1) * scale - 0.5, color=colour, lw=0.8)
+
+
+def _colour_bar(fig: Any, ax: Any, image: Any, **options: Any) -> None:
+    """What the colours mean, right beside the picture."""
+    fig.colorbar(image, cax=ax.inset_axes([1.03, 0.05, 0.04, 0.9]), **options)
+
+
+def _colours(count: int) -> Any:
+    """A colour for each cluster."""
+    import matplotlib as mpl
+
+    if count <= 10:
+        return mpl.colormaps["tab10"](np.arange(count))
+    return mpl.colormaps["turbo"](np.linspace(0.03, 0.97, count))

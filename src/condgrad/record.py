@@ -1,0 +1,194 @@
+"""The record of a run: what is saved, drawn and reported of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import shlex
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+
+import condgrad
+from condgrad import report
+from condgrad._types import Array
+from condgrad.applications import Run
+from condgrad.errors import InputError, ProblemError
+from condgrad.result import Result, Trace
+
+ARRAYS = ("edges", "side", "labels", "points", "names")
+"""Arrays that belong to a picture."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as plain facts, without the problem it came from.
+
+    Examples
+    --------
+    >>> from condgrad.applications import sparsest_cut
+    >>> ring = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+    >>> record = Record.of(sparsest_cut(ring).run(max_iter=3), adjacency=ring)
+    >>> record.facts["iterations"], sorted(record.arrays)
+    (3, ['edges', 'side'])
+    """
+
+    facts: Mapping[str, Any]
+    """`Run.to_json` with ``summary`` (pairs of name and text), ``answer`` (sentences), ``command``
+    and ``versions``; empty where only a trace was saved."""
+    trace: Trace
+    W: Array | None = None
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
+    0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane)."""
+
+    @classmethod
+    def of(
+        cls,
+        run: Run | Result,
+        *,
+        adjacency: Any = None,
+        points: Any = None,
+        names: Sequence[str] | None = None,
+        command: Sequence[str] = (),
+        answer: Callable[[Console], None] | None = None,
+        **more: Any,
+    ) -> Record:
+        """The record of a run.
+
+        Parameters
+        ----------
+        run : Run or Result
+            The run.
+        adjacency : array or SciPy sparse matrix, optional
+            The graph that was cut.
+        points : array, optional
+            The points that were clustered, one a row.
+        names : sequence of str, optional
+            The names of the vertices.
+        command : sequence of str, optional
+            The command line that repeats the run; of paths only the file name is kept.
+        answer : callable, optional
+            Prints the answer in words to a console.
+        **more
+            Further facts, such as ``input`` (a file) and ``limits`` (a mapping).
+        """
+        if not isinstance(run, (Run, Result)):
+            raise ProblemError(f"run is a {type(run).__name__}: give a Run or a Result")
+        run = run if isinstance(run, Run) else Run("problem", "", run.method, None, None, run)
+        found = None if run.rounded is None else run.rounded.answer
+        arrays = {name: np.asarray(a) for name in ("side", "labels")
+                  if (a := getattr(found, name, None)) is not None}  # fmt: skip
+        if adjacency is not None:
+            edges = sp.coo_array(sp.triu(adjacency, k=1))
+            arrays["edges"] = np.column_stack([*edges.coords, edges.data])
+        if names is not None:
+            arrays["names"] = np.array([str(name) for name in names])
+        if points is not None:
+            from condgrad.plot import principal_plane
+
+            arrays["points"] = principal_plane(points)
+        facts = {
+            **run.to_json(),
+            **more,
+            "title": f"{run.application}, {run.result.method}",
+            "method_name": run.result.method,
+            "bound_name": run.bound_name,
+            "summary": report.summary(run),
+            "answer": _words(run, answer),
+            "command": shlex.join(map(_name_only, command)),
+            "versions": versions(),
+        }
+        return cls(facts, run.result.trace, run.result.W, arrays)
+
+    @property
+    def adjacency(self) -> Any:
+        """The graph that was cut, sparse and symmetric; None where there is none."""
+        if "edges" not in self.arrays or "side" not in self.arrays:
+            return None
+        n, (u, v, weight) = self.arrays["side"].size, self.arrays["edges"].T
+        half = sp.coo_array((weight, (u.astype(np.int64), v.astype(np.int64))), shape=(n, n))
+        return sp.csr_array(half + half.T)
+
+    @property
+    def sense(self) -> str:
+        """``"min"`` or ``"max"``."""
+        return str(self.facts.get("sense", "min"))
+
+    def save(self, path: str | Path) -> None:
+        """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON."""
+        arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
+        arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
+        np.savez_compressed(path, W=np.asarray(self.W), **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Record:
+        """Read what `save` or `Trace.save` wrote.
+
+        Files of earlier versions have no facts: their trace and W can still be drawn.
+        """
+        path = Path(path)
+        try:
+            if path.suffix in (".csv", ".json"):
+                return _with_rows(path, cls({}, Trace.load(path)))
+            with np.load(path) as data:
+                arrays = {name: data[name] for name in data.files}
+        except FileNotFoundError:
+            raise InputError(path, "there is no such file") from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(path, f"this is no saved run ({error})") from None
+        prefix = "trace." if any(name.startswith("trace.") for name in arrays) else ""
+        columns = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        trace = Trace()
+        for row in zip(*columns.values(), strict=False):
+            trace.append(dict(zip(columns, row, strict=True)))
+        facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
+        kept = {name: arrays[name] for name in ARRAYS if name in arrays}
+        return _with_rows(path, cls(facts, trace, arrays.get("W"), kept))
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with; nothing that names the machine or its user."""
+    found = {"condgrad": condgrad.__version__, "Python": platform.python_version()}
+    for package in ("numpy", "scipy", "numba", "matplotlib"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return {**found, "system": f"{platform.system()} {platform.machine()}".strip()}
+
+
+def _words(run: Run, answer: Callable[[Console], None] | None) -> list[str]:
+    """The answer in the words of the command line, a sentence a line."""
+    found = None if run.rounded is None else run.rounded.answer
+    file = io.StringIO()
+    console = Console(file=file)
+    if answer is not None:
+        answer(console)
+    elif hasattr(found, "labels"):
+        report.print_clusters(run, console)
+    elif hasattr(found, "side"):
+        report.print_cut(run, console)
+    return file.getvalue().splitlines()
+
+
+def _name_only(argument: str) -> str:
+    """An argument of the command line with the file name for a path."""
+    option, equals, value = argument.rpartition("=") if argument[:2] == "--" else ("", "", argument)
+    return option + equals + (Path(value).name or value)
+
+
+def _with_rows(path: Path, record: Record) -> Record:
+    """Refuse a record that has nothing to draw."""
+    needed = {"k", "epochs", "seconds", "objective", "infeasibility"}
+    if not needed <= set(record.trace) or not len(record.trace):
+        raise InputError(path, "this is no saved run: write one by --save or Trace.save")
+    return record
