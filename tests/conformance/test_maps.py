@@ -15,6 +15,7 @@ from condgrad.maps import (
     Entries,
     Inner,
     LinearMap,
+    LowRankStack,
     Restricted,
     RowSums,
     Scaled,
@@ -63,6 +64,8 @@ MAPS = {
     "SparseStack": SparseStack(SYMMETRIC),
     "SparseStack dense": SparseStack([A.toarray() for A in SYMMETRIC]),
     "SparseStack flat": SparseStack(FLAT, n=4),
+    "LowRankStack": LowRankStack(RNG.standard_normal((4, 5)), [2, 1, 2], [1, -2.0, 0, 3, 0.5]),
+    "LowRankStack ones": LowRankStack(np.eye(4), [1, 1, 1, 1]),
     "DataMatrix": DataMatrix(X),
     "DataMatrix csr": DataMatrix(sparse((7, 4))),
     "Stack": Stack([RowSums(4), Trace(4), Diagonal(4), Triangles(4)]),
@@ -271,6 +274,20 @@ def test_sparse_forms_agree():
     )
 
 
+def test_low_rank_rows_are_their_products():
+    rng = np.random.default_rng(0)
+    U, s, W = rng.standard_normal((4, 5)), rng.standard_normal(5), rng.standard_normal((4, 4))
+    A, parts = LowRankStack(U, [2, 1, 2], s), [slice(0, 2), slice(2, 3), slice(3, 5)]
+    dense = [(U[:, p] * s[p]) @ U[:, p].T for p in parts]
+    assert A.rows(W) == pytest.approx([np.vdot(D, W) for D in dense])
+    assert A.norms == pytest.approx([np.linalg.norm(D) for D in dense])
+    some = A.chosen(np.array([2, 0]))
+    assert some.rows(W) == pytest.approx([np.vdot(dense[l], W) for l in (2, 0)])
+    twice = LowRankStack(np.ones((3, 2)), [2], [1.0, -1.0])
+    assert twice.norms[0] < 1e-15
+    assert LowRankStack(1e-90 * np.eye(2), [2]).norms[0] == pytest.approx(np.sqrt(2) * 1e-180)
+
+
 @pytest.mark.parametrize("make", [Inner, DataMatrix, lambda C: SparseStack(C, n=2)])
 def test_repeated_entries_are_summed_in_a_copy(make):
     indices, data = np.array([2, 1, 2, 1]), np.array([1.0, 2, 3, 2])
@@ -283,10 +300,10 @@ def test_repeated_entries_are_summed_in_a_copy(make):
 
 
 def test_data_is_copied():
-    C, c = np.ones((2, 2)), np.ones(4)
-    many = Inner(C), Scaled(AllEntries(2), c)
+    C, c, U = np.ones((2, 2)), np.ones(4), np.ones((2, 2))
+    many = Inner(C), Scaled(AllEntries(2), c), LowRankStack(U, [1, 1], c[:2])
     before = [A.rows(np.ones(A.shape)) for A in many]
-    for a in (C, c):
+    for a in (C, c, U):
         a[:] = 7
     assert all(
         np.array_equal(A.rows(np.ones(A.shape)), z) for A, z in zip(many, before, strict=True)
@@ -319,6 +336,11 @@ REFUSED = [
        np.empty((0, 9)))),
     ("n", SparseStack, sp.csr_array(EYE.reshape(1, 9))),
     ("n", lambda M: SparseStack(M, n=1.5), sp.csr_array(EYE.reshape(1, 9))),
+    *(("factors", lambda U: LowRankStack(U, [1, 2]), bad) for bad in (NAN, INF, EYE * 1j, [1.0, 2])),
+    *(("counts", lambda c: LowRankStack(EYE, c), bad) for bad in
+      ([], [1, 1], [1, 3], [0, 3], [-1, 4], 3, [1.0, 2.0], [[3]], ["a"], None)),
+    *(("values", lambda s: LowRankStack(EYE, [1, 2], s), bad) for bad in
+      ([1.0, 2.0], [1, np.nan, 0], 1.0, ["a", "b", "c"])),
     *(("X", DataMatrix, bad) for bad in (NAN, INF, sp.csr_array(NAN), EYE * 1j, np.ones(3), 1.0,
       sp.csr_array(EYE * 1j), np.empty((0, 3)), sp.csr_array((3, 0)), [["a"]], [[1, 2], [3]])),
     *(("maps", Stack, bad) for bad in ([], [Trace(3), Trace(4)], [Trace(3), 5], Trace(3))),

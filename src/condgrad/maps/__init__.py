@@ -4,6 +4,7 @@ from condgrad.maps._base import LinearMap
 from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
+from condgrad.maps.low_rank import LowRankStack
 from condgrad.maps.sparse import DataMatrix, SparseStack
 from condgrad.maps.triangles import Triangles
 
@@ -14,6 +15,7 @@ __all__ = [
     "Entries",
     "Inner",
     "LinearMap",
+    "LowRankStack",
     "Restricted",
     "RowSums",
     "Scaled",

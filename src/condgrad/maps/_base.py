@@ -78,7 +78,7 @@ class LinearMap(ABC):
         self.add_to(G, weight, out)
 
     def begin(self, G: Array) -> None:
-        """Make G ready for a pass that `put`s every row once."""
+        """Make G ready for a pass in which `put` takes every row once."""
         G.fill(0)
 
     def put(self, G: Array, at: slice, z: Array, function: Any, beta: float) -> None:

@@ -56,6 +56,12 @@ class SparseStack(LinearMap):
         self._csr = _Csr("matrices", stack)
         self.row_norm = self._csr.row_norm
 
+    def chosen(self, ids: Array) -> SparseStack:
+        """The map with some of its rows."""
+        csr, n = self._csr, self.shape[0]
+        whole = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(self.size, n * n))
+        return SparseStack(whole[ids], n)
+
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         return self._csr.gather(W.reshape(-1), at)
 

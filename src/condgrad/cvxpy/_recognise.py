@@ -1,0 +1,218 @@
+"""From a CVXPY problem to blocks, rows and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.reductions.eval_params import EvalParams
+from scipy import sparse
+
+from condgrad._types import Array
+from condgrad.cvxpy._affine import Affine, Coefficients
+from condgrad.cvxpy._objective import head, loss_of
+from condgrad.cvxpy._rows import Family, Named, Space
+from condgrad.cvxpy._variables import Part, check_variable, part_of
+from condgrad.errors import ProblemError
+from condgrad.functions._base import Smooth
+
+
+class Relation(NamedTuple):
+    """One constraint: its expression is 0 ("=="), at most 0 ("<=") or semidefinite (">>")."""
+
+    id: int
+    shape: tuple[int, ...]
+    kind: str
+    affine: Affine
+
+    @property
+    def cone(self) -> Affine:
+        """What has to lie in the cone: the expression where it is semidefinite, else minus it."""
+        if self.kind == ">>":
+            return self.affine
+        return Affine(-self.affine.A, -self.affine.b)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """min ⟨C, u⟩ + constant + losses over blocks u, subject to rows."""
+
+    space: Space
+    parts: dict[int, Part]
+    """By variable id, in the order of the blocks; the blocks after them are slacks."""
+    sign: float
+    """−1 where the problem maximises: the form minimises."""
+    cost: Array
+    constant: float
+    equal: Family
+    at_most: Family
+    losses: list[tuple[Any, Smooth, float]]
+    owners: dict[int, int]
+    """The block of each constraint that says no more than that the block lies in its cone."""
+    shapes: dict[int, tuple[int, ...]]
+    """Of the constraints, by id."""
+
+
+def recognise(problem: Any, split: bool = False) -> Form:
+    """Read a problem, or refuse it with a sentence; `split` as for `part_of`."""
+    _check(problem)
+    if problem.parameters():
+        problem = EvalParams().apply(problem)[0]
+    variables = problem.variables()
+    read = Coefficients(variables)
+    constraints = {c.id: c for c in problem.constraints}  # one may be listed twice
+    relations = [_relation(c, read) for c in constraints.values()]
+    owned = _owners(variables, relations, read)
+    cones = {v.id: _cone(owned.get(v.id), read.starts[v.id], v) for v in variables}
+    parts = {v.id: part_of(v, *cones[v.id], split) for v in variables}
+    owners = {r.id: i for i, v in enumerate(variables) for r in [owned.get(v.id)] if r is not None}
+    left = [r for r in relations if r.id not in owners]
+    slacks = [r for r in left if r.kind == ">>"]
+    owners |= {r.id: len(parts) + i for i, r in enumerate(slacks)}
+    blocks = [p.block for p in parts.values()] + [r.shape[0] for r in slacks]
+    space = Space(blocks, list(parts.values()))
+    equal: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "=="]
+    equal += [(None, space.slack_rows(r.affine, owners[r.id])) for r in slacks]
+    at_most: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "<="]
+    at_most += [(None, space.rows(_placed(parts[v.id].limits, read, v))) for v in variables]
+    sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
+    cost, constant, losses = _objective(sign * problem.objective.expr, variables, space)
+    shapes = {r.id: r.shape for r in relations}
+    families = Family(space, equal), Family(space, at_most)
+    return Form(space, parts, sign, cost, constant, *families, losses, owners, shapes)
+
+
+def _check(problem: Any) -> None:
+    if not isinstance(problem, cp.Problem):
+        raise ProblemError(f"problem is a {type(problem).__name__}: pass a cvxpy.Problem")
+    if not problem.variables():
+        raise ProblemError("problem has no variables: there is nothing to solve")
+    for variable in problem.variables():
+        check_variable(variable)
+    missing = [p.name() for p in problem.parameters() if p.value is None]
+    if missing:
+        raise ProblemError(f"parameter {missing[0]} has no value: set its .value before solving")
+    if not problem.is_dcp():
+        raise ProblemError(
+            "problem does not follow CVXPY's rules of disciplined convex programming (DCP): see "
+            "which part fails with problem.objective.is_dcp() and constraint.is_dcp()"
+        )
+
+
+def _relation(constraint: Any, read: Coefficients) -> Relation:
+    """One constraint in normal form."""
+    name = type(constraint).__name__
+    kinds = {"Equality": "==", "Zero": "==", "Inequality": "<=", "NonPos": "<=", "NonNeg": "<="}
+    kind = kinds.get(name, ">>" if name == "PSD" else None)
+    if kind is None:
+        raise ProblemError(
+            f"constraint {constraint} is a {name}, which condgrad cannot take: use ==, <=, >= and "
+            ">> of affine expressions, or another solver"
+        )
+    expr = constraint.args[0] if name in ("PSD", "Zero", "NonPos", "NonNeg") else constraint.expr
+    if not expr.is_affine() or expr.is_complex():
+        raise ProblemError(
+            f"constraint {constraint} is not affine in real numbers, which condgrad cannot take: "
+            "rewrite it with affine expressions (a matrix inequality, say), or use another solver"
+        )
+    if kind == ">>" and expr.ndim != 2:
+        raise ProblemError(
+            f"constraint {constraint} has shape {expr.shape}: use one constraint for each matrix"
+        )
+    affine = read(-expr if name == "NonNeg" else expr)
+    return Relation(constraint.id, expr.shape, kind, affine)
+
+
+def _owners(
+    variables: Sequence[Any], relations: Sequence[Relation], read: Coefficients
+) -> dict[int, Relation]:
+    """For each variable the constraint, if any, that only says in which cone it lies."""
+    owned: dict[int, Relation] = {}
+    for kind in (">>", "<="):
+        for v in variables:
+            for r in relations:
+                if r.kind == kind and v.id not in owned and _is_whole(r, read.starts[v.id], v):
+                    if _fits(v, r):
+                        owned[v.id] = r
+                    elif kind == ">>" and not v.is_symmetric():
+                        raise ProblemError(
+                            f"variable {v.name()} has to be semidefinite, but is not declared "
+                            "symmetric: use cp.Variable((n, n), PSD=True)"
+                        )
+    return owned
+
+
+def _is_whole(relation: Relation, start: int, variable: Any) -> bool:
+    """Whether a constraint has the form ±x + b for the whole variable."""
+    A = relation.affine.A
+    if A.shape[0] != variable.size or A.nnz != variable.size:
+        return False
+    A = A.tocoo()
+    return bool(
+        np.array_equal(A.col - start, A.row) and np.ptp(A.data) == 0 and abs(A.data[0]) == 1
+    )
+
+
+def _fits(variable: Any, relation: Relation) -> bool:
+    """Whether the block of a variable can be that of the constraint."""
+    cone = relation.cone
+    if variable.is_psd() or variable.is_nsd():
+        sign = 1.0 if variable.is_psd() else -1.0
+        return relation.kind == ">>" and cone.A.data[0] == sign and not cone.b.any()
+    free = not any(variable.attributes[a] for a in ("nonneg", "nonpos", "pos", "neg", "bounds"))
+    if relation.kind == ">>":
+        return bool(variable.is_symmetric())
+    return free and (variable.size == 1 or not variable.is_symmetric())
+
+
+def _cone(relation: Relation | None, start: int, variable: Any) -> tuple[Affine | None, bool]:
+    """The constraint of a variable's block, over its own entries, and whether it is >>."""
+    if relation is None:
+        return None, False
+    A, b = relation.cone
+    return Affine(A[:, start : start + variable.size], b), relation.kind == ">>"
+
+
+def _placed(limits: Affine, read: Coefficients, variable: Any) -> Affine:
+    """Rows over one variable as rows over all."""
+    A = limits.A.tocoo()
+    columns = A.col + read.starts[variable.id]
+    shape = (A.shape[0], read.total)
+    return Affine(sparse.csr_array((A.data, (A.row, columns)), shape=shape), limits.b)
+
+
+def _objective(
+    expr: Any, variables: Sequence[Any], space: Space
+) -> tuple[Array, float, list[tuple[Any, Smooth, float]]]:
+    """Cost, constant and losses of what is minimised."""
+    found: list[tuple[Any, Any]] = []
+    affine_head = head(expr, found)
+    read = Coefficients([*variables, *(v for v, _ in found)])
+    A, b = read(affine_head)
+    linear = space.rows(Affine(A[:, : space.entries], b))
+    weights = A.toarray().ravel()
+    losses: list[tuple[Any, Smooth, float]] = []
+    for stand_in, atom in found:
+        start = read.starts[stand_in.id]
+        own = weights[start : start + stand_in.size]
+        losses += _losses(atom, own, Coefficients(variables), space)
+    return linear.A.toarray().ravel(), float(linear.b[0]), losses
+
+
+def _losses(
+    atom: Any, weights: Array, read: Coefficients, space: Space
+) -> list[tuple[Any, Smooth, float]]:
+    """The losses of one atom, its entries weighted: one for each weight where it must be."""
+    loss = loss_of(atom)
+    A, c = space.rows(read(loss.expr))
+    each = np.broadcast_to(weights, c.shape)
+    if loss.quadratic and np.ptp(each) > 0:
+        root = np.sqrt(np.maximum(each, 0.0))
+        A, c, each = sparse.csr_array(sparse.diags_array(root) @ A), root * c, (root > 0) * 1.0
+    return [
+        (A[each == w], loss.function(c[each == w]), loss.weight * float(w))
+        for w in np.unique(each[each > 0])
+    ]

@@ -1,0 +1,109 @@
+"""The door: recognise, solve, write back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from condgrad.cvxpy._recognise import Form, recognise
+from condgrad.cvxpy._write import write
+from condgrad.errors import ProblemError
+from condgrad.sdp import SDP
+
+OPTIONS = ("gap", "feasibility", "max_seconds", "max_iter", "trace_bound", "method", "seed")
+"""What `solve` hands to `condgrad.sdp.SDP.solve`."""
+
+
+def solve(problem: Any, **options: Any) -> float:
+    r"""Solve a CVXPY problem with semidefinite variables, without CVXPY's compilation.
+
+    .. math:: \min ⟨C, X⟩ + Σ_l h_l(⟨A_l, X⟩ + a_l) \quad\text{subject to}\quad
+              \mathcal{B}(X) = b,\; \mathcal{D}(X) ≤ d,\; X ⪰ 0
+
+    Taken are variables with ``PSD``, ``NSD``, ``symmetric``, ``nonneg``, ``nonpos``, ``bounds`` or
+    no attribute; ``==``, ``<=``, ``>=`` and ``>>`` of affine expressions; and affine objectives
+    plus sums of ``square``, ``sum_squares``, ``huber`` and ``logistic`` of affine expressions, to
+    minimise, or their negatives to maximise. A variable X with ``X >> 0`` or ``x >= b`` among the
+    constraints is one block; ``>>`` of anything else gets a slack block; where a trace bound is
+    given, a variable without sign and bounds is a difference of two non-negative ones. Everything
+    else is refused with a sentence.
+
+    Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        What to solve. Afterwards its ``value``, ``status`` and ``solver_stats``, the ``value`` of
+        every variable and the ``dual_value`` of every constraint are as after ``problem.solve()``;
+        ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound.
+    **options
+        ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method`` and
+        ``seed`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at the end. The
+        gap leaves out what the objective has of constants.
+
+    Returns
+    -------
+    float
+        ``problem.value``: infinite where the status is ``infeasible`` or ``unbounded``, with
+        ``_inaccurate`` where that stands on a guessed trace bound. The status ``optimal`` means
+        that the gap and the feasibility asked for are reached, ``user_limit`` that a limit came
+        first.
+
+    Raises
+    ------
+    ProblemError
+        Where the problem or an option cannot be taken; the sentence says what to change.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> X = cp.Variable((2, 2), PSD=True)
+    >>> problem = cp.Problem(cp.Maximize(X[0, 1]), [cp.diag(X) == 1])
+    >>> round(solve(problem, gap=1e-4), 2), problem.status
+    (1.0, 'optimal')
+
+    References
+    ----------
+    .. [1] S. Diamond, S. Boyd, "CVXPY: A Python-embedded modeling language for convex
+       optimization", JMLR 17(83), 2016.
+    """
+    verbose = options.pop("verbose", False)
+    options = checked(options)
+    begin = time.perf_counter()
+    form = recognise(problem, split=options.get("trace_bound") is not None)
+    setup = time.perf_counter() - begin
+    solution = None if contradiction(form) else program(form).solve(**options)
+    write(problem, form, solution, setup)
+    if verbose:
+        print(f"condgrad: {problem.status}; {solution or 'a row without variables is violated'}")
+    return float(problem.value)
+
+
+def checked(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that nobody reads."""
+    for name in options:
+        if name not in OPTIONS:
+            raise ProblemError(
+                f"{name} is no option of condgrad.cvxpy: use {', '.join(OPTIONS)} or verbose"
+            )
+    return options
+
+
+def contradiction(form: Form) -> bool:
+    """Whether a row without variables is violated."""
+    return bool(
+        np.any(np.abs(form.equal.constants) > 1e-9) or np.any(form.at_most.constants > 1e-9)
+    )
+
+
+def program(form: Form) -> SDP:
+    """The semidefinite program of a recognised problem."""
+    sdp = SDP(form.space.split(form.cost))
+    for sense, rows in (("==", form.equal), ("<=", form.at_most)):
+        if rows.b.size:
+            sdp.subject_to_rows(rows.A, sense, -rows.b)
+    for A, function, weight in form.losses:
+        sdp.loss(A, function, weight)
+    return sdp

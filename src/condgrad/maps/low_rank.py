@@ -1,0 +1,94 @@
+"""Rows that are matrices of low rank, kept as their factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Rows, span
+from condgrad.errors import ProblemError
+from condgrad.maps._base import LinearMap, ids_of, numbers, real_matrix
+
+
+class LowRankStack(LinearMap):
+    r"""z_l = ⟨A_l, W⟩ = Σ_j s_j u_jᵀ W u_j over the factors j of row l, A_l = Σ_j s_j u_j u_jᵀ.
+
+    One product of W with all factors serves all rows; the A_l are never formed.
+
+    Parameters
+    ----------
+    factors : array, shape (n, r)
+        The u_j as columns, those of one row side by side.
+    counts : sequence of int
+        How many columns belong to each row, at least 1; they sum to r.
+    values : array, shape (r,), optional
+        The s_j; default 1.
+
+    Examples
+    --------
+    >>> A = LowRankStack(np.array([[1.0, 1.0], [0.0, 1.0]]), [1, 1])
+    >>> A.rows(np.array([[1.0, 2.0], [2.0, 5.0]]))
+    array([ 1., 10.])
+    """
+
+    def __init__(self, factors: Any, counts: Any, values: Any = None) -> None:
+        self._U = real_matrix("factors", factors).copy()
+        n, r = self._U.shape
+        number = np.asarray(counts)
+        if number.ndim != 1 or number.dtype.kind not in "iu" or number.size == 0:
+            raise ProblemError("counts must be a vector of integers: the columns of each row")
+        if number.min() < 1 or number.sum() != r:
+            raise ProblemError(f"counts must be at least 1 and sum to {r}, the columns of factors")
+        self._s = np.ones(r) if values is None else numbers("values", values).copy()
+        if self._s.shape != (r,):
+            raise ProblemError(
+                f"values has shape {self._s.shape}: give one for each of {r} columns"
+            )
+        self.shape, self.size, self.storage = (n, n), number.size, n * n
+        self._starts = np.concatenate([[0], np.cumsum(number)])
+        self.norms = np.array([self._norm_of(l) for l in range(self.size)])
+        """‖A_l‖_F."""
+        self.row_norm = float(self.norms.max())
+
+    def _norm_of(self, l: int) -> float:
+        part = slice(self._starts[l], self._starts[l + 1])
+        R = np.asarray(np.linalg.qr(self._U[:, part], mode="r"))
+        A = (R * self._s[part]) @ R.T
+        unit = float(np.abs(A).max()) or 1.0  # squares must not underflow
+        return unit * float(np.linalg.norm(A / unit))
+
+    def _columns(self, at: Rows) -> tuple[Array | slice, Array]:
+        """The columns of the rows `at`, and where each row's begin among them."""
+        if isinstance(at, slice):
+            first, last = span(at, self.size)
+            start = self._starts[first]
+            return slice(start, self._starts[last]), self._starts[first:last] - start
+        counts = np.diff(self._starts)[at]
+        begins = np.cumsum(counts) - counts
+        columns = np.repeat(self._starts[at] - begins, counts) + np.arange(counts.sum())
+        return columns, begins
+
+    def chosen(self, ids: Array) -> LowRankStack:
+        """The map with some of its rows."""
+        columns, _ = self._columns(ids)
+        counts = np.diff(self._starts)[ids]
+        return LowRankStack(self._U[:, columns], counts, self._s[columns])
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        columns, begins = self._columns(at)
+        if begins.size == 0:
+            return np.zeros(0, W.dtype)
+        U = self._U[:, columns]
+        terms = self._s[columns] * np.einsum("ij,ij->j", U, W @ U)
+        return np.add.reduceat(terms, begins).astype(W.dtype, copy=False)
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        columns, _ = self._columns(at)
+        ids = ids_of(at, self.size)
+        weight = self._s[columns] * np.repeat(y, np.diff(self._starts)[ids])
+        U = self._U[:, columns]
+        G += ((U * weight) @ U.T).reshape(-1).astype(G.dtype, copy=False)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        out += weight * G.reshape(self.shape)

@@ -1,0 +1,152 @@
+"""Blocks of a matrix variable, and its numbers one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._types import Array
+from condgrad.errors import ProblemError
+from condgrad.maps._base import numbers, real_matrix, real_numbers
+from condgrad.maps.inner import asymmetry
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The matrix U diag(s) Uᵀ, given by its factors.
+
+    Parameters
+    ----------
+    U : array, shape (n, r) or (n,)
+        Factors as columns.
+    s : array, shape (r,), optional
+        Their weights; default 1.
+    """
+
+    U: Any
+    s: Any = None
+
+    def checked(self, name: str, n: int) -> tuple[Array, Array]:
+        """Factors and weights as float64, copied, for a block of side n."""
+        U = numbers(f"{name}.U", self.U).copy()
+        U = U[:, None] if U.ndim == 1 else U
+        if U.ndim != 2 or U.shape[0] != n or U.shape[1] == 0:
+            raise ProblemError(f"{name}.U has shape {U.shape}: it must be {n} × r")
+        s = np.ones(U.shape[1]) if self.s is None else numbers(f"{name}.s", self.s).copy()
+        if s.shape != (U.shape[1],):
+            raise ProblemError(
+                f"{name}.s has shape {s.shape}: give one number for each column of U"
+            )
+        return U, s
+
+
+class Layout:
+    """Where the numbers of a variable with several blocks are.
+
+    A positive semidefinite block of side n has n² numbers, row by row, a non-negative block of
+    length n has n: all of them one behind the other are the *flat* form. As one square matrix the
+    blocks stand on the diagonal.
+
+    Parameters
+    ----------
+    blocks : sequence of int
+        n for a semidefinite block, −n for a non-negative one.
+    """
+
+    def __init__(self, blocks: Sequence[int]) -> None:
+        self.blocks = tuple(int(b) for b in blocks)
+        lengths = [b * b if b > 0 else -b for b in self.blocks]
+        self.starts = np.concatenate([[0], np.cumsum(lengths)])
+        """First number of each block in the flat form."""
+        self.corners = np.concatenate([[0], np.cumsum(np.abs(self.blocks))])
+        """First row of each block in the square matrix."""
+        self.size, self.side = int(self.starts[-1]), int(self.corners[-1])
+
+    def positions(self) -> tuple[Array, Array]:
+        """Row and column in the square matrix of every number of the flat form."""
+        i, j = [], []
+        for b, corner in zip(self.blocks, self.corners, strict=False):
+            own = corner + np.arange(abs(b))
+            i.append(np.repeat(own, b) if b > 0 else own)
+            j.append(np.tile(own, b) if b > 0 else own)
+        return np.concatenate(i), np.concatenate(j)
+
+    def mirror(self) -> Array:
+        """Where the mirrored number of every number of the flat form is."""
+        at = [
+            start + (np.arange(b * b).reshape(b, b).T.reshape(-1) if b > 0 else np.arange(-b))
+            for b, start in zip(self.blocks, self.starts, strict=False)
+        ]
+        return np.concatenate(at)
+
+    def split(self, flat: Array) -> list[Array]:
+        """The blocks of a flat vector, matrices and vectors."""
+        parts = [flat[s:e] for s, e in zip(self.starts, self.starts[1:], strict=False)]
+        return [p.reshape(b, b) if b > 0 else p for p, b in zip(parts, self.blocks, strict=True)]
+
+    def flatten(self, name: str, value: Any) -> tuple[Array, Array]:
+        """Positions and values in flat form of a matrix shaped as the variable, checked."""
+        given = value if isinstance(value, (list, tuple)) else [value]
+        if len(given) != len(self.blocks):
+            raise ProblemError(
+                f"{name} has {len(given)} blocks, but the variable has {len(self.blocks)}: give "
+                "one for each, None for zero"
+            )
+        columns, values = [np.empty(0, np.int64)], [np.empty(0)]
+        for i, (one, b) in enumerate(zip(given, self.blocks, strict=True)):
+            if one is not None:
+                at, x = _entries(name if len(given) == 1 else f"{name}[{i}]", one, b)
+                columns.append(self.starts[i] + at)
+                values.append(x)
+        return np.concatenate(columns), np.concatenate(values)
+
+
+def layout_of(C: Any) -> Layout:
+    """The layout of a cost matrix, or of a list of blocks."""
+    given = C if isinstance(C, (list, tuple)) else [C]
+    if not given:
+        raise ProblemError("C is empty: give at least one block")
+    return Layout([_block_of(f"C[{i}]" if len(given) > 1 else "C", c) for i, c in enumerate(given)])
+
+
+def _block_of(name: str, C: Any) -> int:
+    if isinstance(C, LowRank):
+        U = numbers(f"{name}.U", C.U)
+        return int(C.checked(name, len(U) if U.ndim else 1)[0].shape[0])
+    shape = C.shape if sp.issparse(C) else numbers(name, C).shape
+    if 0 in shape or len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != shape[1]):
+        raise ProblemError(
+            f"{name} has shape {shape}: it must be a square matrix for a semidefinite block, or a "
+            "vector for a non-negative one"
+        )
+    return int(shape[0]) if len(shape) == 2 else -int(shape[0])
+
+
+def _entries(name: str, value: Any, b: int) -> tuple[Array, Array]:
+    """Positions and values of the numbers of one block that are not 0."""
+    if isinstance(value, LowRank):
+        if b < 0:
+            raise ProblemError(f"{name} is a LowRank, but its block is a vector: give a vector")
+        U, s = value.checked(name, b)
+        value = (U * s) @ U.T
+        value = (value + value.T) / 2
+    shape = (b, b) if b > 0 else (-b,)
+    if sp.issparse(value):
+        value = sp.coo_array(value)
+        value.sum_duplicates()
+        value.data = real_numbers(name, value.data)
+    else:
+        value = real_matrix(name, value) if b > 0 else numbers(name, value)
+    if value.shape != shape:
+        raise ProblemError(f"{name} has shape {value.shape}: its block of the variable has {shape}")
+    objection = asymmetry(name, value) if b > 0 else None
+    if objection:
+        raise ProblemError(objection)
+    where = value.coords if sp.issparse(value) else np.nonzero(value)
+    x = value.data if sp.issparse(value) else value[where]
+    at = where[0].astype(np.int64) * b + where[1] if b > 0 else where[0].astype(np.int64)
+    return at, x

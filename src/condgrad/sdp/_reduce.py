@@ -1,0 +1,325 @@
+"""From a semidefinite program to a condgrad problem: blocks split, rows scaled, zeros pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+from condgrad._types import Array
+from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
+from condgrad.domains._base import EPS, Domain
+from condgrad.domains.eigen import deflated, lowest_bound
+from condgrad.functions import AtMost, Equal, Linear
+from condgrad.maps import Inner, LowRankStack, SparseStack
+from condgrad.problem import Problem, Term
+from condgrad.sdp._model import SDP
+
+EXACT = 1e-9
+"""Relative miss up to which rows are taken to sum to the identity."""
+CLEAR = 1e-2
+"""A row pins vectors where its eigenvalues other than 0 are at least this part of the largest."""
+ZERO = 1e-12
+"""… and the others at most this part."""
+PINNING = 20
+"""The most rows that pin vectors."""
+
+
+class Family(NamedTuple):
+    """Rows of one kind, scaled to length 1, those with ≥ turned round."""
+
+    name: str
+    map: SparseStack | LowRankStack
+    ids: Array
+    """Their numbers in the program."""
+    factor: Array
+    """What they were multiplied by."""
+    right: Array
+    """Right-hand sides after that."""
+    equality: bool
+
+
+class TraceRows(NamedTuple):
+    """Multipliers c of the rows with M = Σ c_l A_l ⪰ λ I, so that Tr W ≤ ⟨b, c⟩/λ."""
+
+    c: Array
+    total: float
+    """At least ⟨b, c⟩, rounding included."""
+    lowest: float
+    """λ, at most the smallest eigenvalue of M."""
+    exact: bool
+    """M = I up to rounding and only equalities take part: then Tr W = ⟨b, c⟩."""
+
+
+class Reduced:
+    """The program as it is solved: a minimisation over one block-diagonal matrix.
+
+    Indices that no cost and no row connects are blocks of their own, down to single numbers on the
+    diagonal: entries of W between them can be 0. A row ⟨A, W⟩ = 0 or ≤ 0 with A ⪰ 0 says that W
+    vanishes on the range of A, which the domain takes over where W has one block only and A ⪰ 0 is
+    certain: an eigenvalue of −1e-14 would let entries of 1e-7 pass.
+    """
+
+    def __init__(self, sdp: SDP) -> None:
+        self.sdp, layout = sdp, sdp.layout
+        self.sign = -1.0 if sdp.sense == "max" else 1.0
+        self.cost = self.sign * sdp.cost
+        self._i, self._j = layout.positions()
+        self._order_blocks()
+        self.norms = self._norms()
+        """‖A_l‖_F of every row of the program."""
+        self.refuted = not holds(sdp, np.zeros(sdp.size))[self.norms == 0].all()
+        """Whether a row without entries cannot hold."""
+        self.families = self._families()
+        self.pins, self.pressed = self._pins()
+        """Vectors on which W vanishes, and multipliers y of the rows that say so, A*y ⪯ 0 there."""
+        self.trace = self._trace()
+
+    def _order_blocks(self) -> None:
+        """Find the connected blocks, and a place for every index so that they stand together."""
+        sdp, N = self.sdp, self.sdp.layout.side
+        columns = [np.flatnonzero(self.cost), np.unique(sdp.A.indices)]
+        columns += [np.unique(one.A.indices) for one in sdp.losses]
+        used = np.unique(np.concatenate(columns))
+        i, j = [self._i[used]], [self._j[used]]
+        for block, U, _ in sdp.low_rank.values():
+            touched = sdp.layout.corners[block] + np.flatnonzero(np.abs(U).sum(axis=1))
+            i.append(touched[:-1])
+            j.append(touched[1:])
+        at = (np.concatenate(i), np.concatenate(j))
+        graph = sp.coo_array((np.ones(at[0].size), at), shape=(N, N))
+        count, label = connected_components(graph, directed=False)
+        sizes = np.bincount(label, minlength=count)
+        rank = np.lexsort((np.arange(count), sizes == 1))  # single numbers last
+        place = np.empty(count, np.int64)
+        place[rank] = np.arange(count)
+        order = np.lexsort((np.arange(N), place[label]))
+        self.blocks = [int(s) for s in sizes[rank]]
+        self._place = np.empty(N, np.int64)
+        self._place[order] = np.arange(N)
+        self._at = self._place[self._i] * N + self._place[self._j]
+        """Where every number of the flat form is in the reordered matrix."""
+
+    def _moved(self, flat: Any) -> Any:
+        """Rows in flat form as rows over the reordered N × N matrix."""
+        N = self.sdp.layout.side
+        parts = (flat.data.copy(), self._at[flat.indices], flat.indptr)  # sorted in place
+        rows = sp.csr_array(parts, shape=(flat.shape[0], N * N))
+        rows.sort_indices()
+        return rows
+
+    def _norms(self) -> Array:
+        sdp, A = self.sdp, self.sdp.A
+        largest = abs(A).max(axis=1).toarray().reshape(-1) if A.nnz else np.zeros(sdp.size)
+        unit = np.where(largest > 0, largest, 1.0)  # squares must not underflow
+        A = sp.csr_array(sp.diags_array(1 / unit) @ A) if sdp.size else A
+        norms: Array = unit * np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).reshape(-1))
+        for l, (_, U, s) in sdp.low_rank.items():
+            norms[l] = LowRankStack(U, [s.size], s).norms[0]
+        return norms
+
+    def _families(self) -> list[Family]:
+        sdp, families = self.sdp, []
+        A, b, kinds, norms = sdp.A, sdp.b, sdp.kinds, self.norms
+        factors = np.isin(np.arange(sdp.size), list(sdp.low_rank))
+        turn = np.where(kinds > 0, -1.0, 1.0)
+        for name, own in (("equalities", kinds == 0), ("inequalities", kinds != 0)):
+            equality = name == "equalities"
+            ids = np.flatnonzero(own & (norms > 0) & ~factors)
+            if ids.size:
+                factor = turn[ids] / norms[ids]
+                rows = sp.csr_array(sp.diags_array(factor) @ self._moved(A[ids]))
+                stack = SparseStack(rows, sdp.layout.side)
+                families.append(Family(name, stack, ids, factor, factor * b[ids], equality))
+            ids = np.flatnonzero(own & (norms > 0) & factors)
+            if ids.size:
+                factor = turn[ids] / norms[ids]
+                few = self._low_rank(ids, factor), ids, factor, factor * b[ids], equality
+                families.append(Family(f"low-rank {name}", *few))
+        return families
+
+    def _low_rank(self, ids: Array, factor: Array) -> LowRankStack:
+        sdp = self.sdp
+        counts = [sdp.low_rank[l][1].shape[1] for l in ids]
+        U, s, start = np.zeros((sdp.layout.side, sum(counts))), [], 0
+        for l, count, scale in zip(ids, counts, factor, strict=True):
+            block, factors, weights = sdp.low_rank[l]
+            corner = sdp.layout.corners[block]
+            U[self._place[corner : corner + len(factors)], start : start + count] = factors
+            s.append(scale * weights)
+            start += count
+        return LowRankStack(U, counts, np.concatenate(s))
+
+    def _pins(self) -> tuple[Array, Array]:
+        """Orthonormal vectors on which W vanishes, and multipliers of the rows that say so."""
+        sdp, N = self.sdp, self.sdp.layout.side
+        basis, y = np.zeros((N, 0)), np.zeros(sdp.size)
+        families = self.families if self.blocks == [N] and N > 1 else []
+        for f in families:
+            traces = f.map.rows(np.eye(N))
+            traces = np.abs(traces) if f.equality else traces
+            for l in np.flatnonzero((f.right == 0) & (traces > 1 - 1e-9)):  # A ⪰ 0: Tr A ≥ ‖A‖
+                if np.count_nonzero(y) == PINNING or not self._semidefinite(int(f.ids[l])):
+                    continue
+                A = f.map.adjoint((np.arange(f.map.size) == l).astype(np.float64))
+                sign = 1.0 if np.trace(A) > 0 else -1.0
+                wider = _joined(basis, _range(sign * A))
+                if wider is not None and wider.shape[1] < N:
+                    basis, y[f.ids[l]] = wider, -sign * f.factor[l]
+        rows = np.flatnonzero(y)
+        if rows.size:
+            self.families = [one for f in self.families if (one := _without(f, rows)) is not None]
+        return basis, y
+
+    def _semidefinite(self, l: int) -> bool:
+        """Whether row l is semidefinite beyond rounding: diagonal, or a multiple of aaᵀ."""
+        if l in self.sdp.low_rank:
+            s = self.sdp.low_rank[l][2]
+            return bool((s >= 0).all() or (s <= 0).all())
+        A = self.sdp.layout.split(self.sdp.A[[l]].toarray().reshape(-1))[0]
+        diagonal = np.diagonal(A)
+        if not (A - np.diag(diagonal)).any():
+            return bool((diagonal >= 0).all() or (diagonal <= 0).all())
+        i = int(np.argmax(np.abs(diagonal)))
+        with np.errstate(over="ignore"):
+            short = np.array_equal(A, A.astype(np.float32))  # then products in float64 are exact
+        return short and np.array_equal(A * A[i, i], np.outer(A[i], A[i]))
+
+    def _trace(self) -> TraceRows | None:
+        """Rows that bound the trace, by least squares Σ c_l A_l ≈ I: equalities first, then all."""
+        equal = [f for f in self.families if f.equality]
+        for families in (equal, self.families):
+            found = self._identity(families) if families else None
+            if found is not None:
+                return found
+        return None
+
+    def _identity(self, families: Sequence[Family]) -> TraceRows | None:
+        N, operator = self.sdp.layout.side, stacked(families)
+        parts = np.split(np.arange(operator.shape[0]), np.cumsum([f.map.size for f in families]))
+        eye = np.eye(N)
+        c = lsqr(operator.T, eye.reshape(-1), atol=1e-14, btol=1e-14, iter_lim=500)[0]
+        for f, p in zip(families, parts, strict=False):
+            if not f.equality:
+                c[p] = np.maximum(c[p], 0.0)
+        M = (operator.T @ c).reshape(N, N)
+        right = np.concatenate([f.right for f in families])
+        lowest = self.lowest(M) - 64 * EPS * float(np.abs(c).sum())
+        rounding = 64 * EPS * float(np.abs(c) @ np.abs(right))
+        total = float(c @ right) + rounding
+        if lowest <= 0.01:
+            return None
+        miss = float(np.linalg.norm(M - eye)) / np.sqrt(N)
+        exact = miss <= EXACT and all(f.equality for f in families) and rounding < EXACT * total
+        whole = np.zeros(self.sdp.size)
+        for f, p in zip(families, parts, strict=False):
+            whole[f.ids] = c[p] * f.factor
+        return TraceRows(whole, total, lowest, exact)
+
+    def lowest(self, V: Array) -> float:
+        """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
+        if self.pins.shape[1]:
+            V = (V + V.T) / 2
+            return lowest_bound(deflated(V, self.pins))[0] - 1e-12 * float(np.linalg.norm(V))
+        values, start = [], 0
+        singles = self.blocks.count(1)
+        for b in self.blocks[: len(self.blocks) - singles]:
+            part = V[start : start + b, start : start + b]
+            values.append(lowest_bound((part + part.T) / 2)[0])
+            start += b
+        return float(min([*values, *np.diagonal(V)[start:]]))
+
+    def problem(self, trace: float, equality: bool, cost: bool = True) -> Problem:
+        """The problem over Tr W = trace or Tr W ≤ trace, or its rows alone."""
+        N, terms = self.sdp.layout.side, []
+        domain: Domain
+        if self.pins.shape[1]:
+            domain = PinnedSpectrahedron(self.pins, trace, 0.0, equality)
+        else:
+            domain = BlockSpectrahedron(self.blocks, trace, equality)
+        if cost and self.cost.any():
+            used = np.flatnonzero(self.cost)
+            where = np.divmod(self._at[used], N)
+            C = sp.csr_array((self.cost[used], where), shape=(N, N))
+            dense = used.size > 0.2 * N * N
+            terms.append(Term(Inner(C.toarray() if dense else C), Linear(), name="cost"))
+        for i, one in enumerate(self.sdp.losses if cost else ()):
+            stack = SparseStack(self._moved(one.A), N)
+            terms.append(Term(stack, one.function, one.weight, f"loss {i + 1}"))
+        for f in self.families:
+            function = Equal(f.right) if f.equality else AtMost(f.right)
+            terms.append(Term(f.map, function, name=f.name))
+        return Problem(domain, terms)
+
+    def flat(self, W: Array) -> Array:
+        """A reordered matrix in flat form."""
+        return W.reshape(-1)[self._at]
+
+    def square(self, flat: Array) -> Array:
+        """A vector in flat form as a reordered matrix."""
+        N = self.sdp.layout.side
+        V = np.zeros(N * N)
+        V[self._at] = flat
+        return V.reshape(N, N)
+
+
+def stacked(families: Sequence[Family]) -> LinearOperator:
+    """The rows of some families as one operator on W, flattened."""
+    N = families[0].map.shape[0]
+    sizes = [f.map.size for f in families]
+
+    def rows(x: Array) -> Array:
+        W = np.ascontiguousarray(np.asarray(x, np.float64).reshape(N, N))
+        return np.concatenate([f.map.rows(W) for f in families])
+
+    def adjoint(y: Array) -> Array:
+        V, parts = (
+            np.zeros((N, N)),
+            np.split(np.asarray(y, np.float64).reshape(-1), np.cumsum(sizes)),
+        )
+        for f, part in zip(families, parts, strict=False):
+            V += f.map.adjoint(part)
+        return V.reshape(-1)
+
+    shape = (sum(sizes), N * N)
+    return LinearOperator(shape, matvec=rows, rmatvec=adjoint, dtype=np.float64)
+
+
+def holds(sdp: SDP, images: Array) -> Array:
+    """Which rows images meet, without tolerance."""
+    b, kinds = sdp.b, sdp.kinds
+    return np.where(kinds == 0, images == b, np.where(kinds < 0, images <= b, images >= b))
+
+
+def _range(A: Array) -> Array | None:
+    """Orthonormal vectors that span the range of A ⪰ 0; None where it is large or unclear."""
+    values, vectors = np.linalg.eigh(A)
+    high = values > ZERO * values[-1]
+    small = high.sum() < len(A) // 2
+    return vectors[:, high] if small and values[high].min() > CLEAR * values[-1] else None
+
+
+def _joined(basis: Array, vectors: Array | None) -> Array | None:
+    """An orthonormal basis of both; None where some nearly depend on the others."""
+    if vectors is None:
+        return None
+    U, s, _ = np.linalg.svd(np.hstack([basis, vectors]), full_matrices=False)
+    wider: Array = U[:, s > ZERO]
+    return wider if s[s > ZERO].min() > CLEAR else None
+
+
+def _without(f: Family, rows: Array) -> Family | None:
+    """A family without some rows; None where nothing is left."""
+    keep = ~np.isin(f.ids, rows)
+    if keep.all():
+        return f
+    if not keep.any():
+        return None
+    left = np.flatnonzero(keep)
+    return f._replace(
+        map=f.map.chosen(left), ids=f.ids[left], factor=f.factor[left], right=f.right[left]
+    )

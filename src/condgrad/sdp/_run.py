@@ -1,0 +1,317 @@
+"""Solve the reduced problem, bring the answer back, and prove what can be proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import lsqr
+
+from condgrad._types import Array
+from condgrad.callbacks import Info
+from condgrad.domains._base import EPS
+from condgrad.domains.eigen import lowest_bound
+from condgrad.errors import ProblemError
+from condgrad.registry import Method
+from condgrad.result import Result, Status
+from condgrad.sdp._model import SDP
+from condgrad.sdp._reduce import Reduced, holds, stacked
+from condgrad.sdp._solution import DimacsErrors, Solution
+from condgrad.solve import solve
+
+GROWTH = 10.0
+"""Factor on a guessed trace bound that binds."""
+ATTEMPTS = 7
+"""Guesses of the trace bound."""
+BINDS = 0.5
+"""Share of the trace bound from which it counts as binding."""
+PATIENCE = 1000
+"""Iterations after which a run ends whose guessed trace bound is reached."""
+HOPELESS = 1e-2
+"""Relative infeasibility at the end of a run from which the rows themselves are in doubt."""
+SLIGHTLY = 1 + 1e-6
+"""Factor on τ, for the rounding of a τ that comes from the rows."""
+PRESSED = 1e-7
+"""What Z may miss of ⪰ 0, relative to 1 + ‖C‖₁, where rows pin vectors."""
+BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
+"""Ends of a run after which there is no other."""
+
+
+class Dual(NamedTuple):
+    """A point of the dual of the minimisation."""
+
+    y: Array
+    Z: Array
+    """C − A*y, reordered."""
+    bound: float
+    lowest: float
+    """At most the smallest eigenvalue of Z."""
+
+
+def run(
+    sdp: SDP,
+    trace_bound: float | None,
+    max_seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+) -> Solution:
+    """Solve a program; see `SDP.solve`."""
+    began = time.perf_counter()
+    if trace_bound is not None and not (np.isfinite(trace_bound) and trace_bound > 0):
+        raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
+    if sdp.size == 0 and not sdp.losses and trace_bound is None:
+        raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
+    if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
+        raise ProblemError("start and duals are no options here, and callbacks must be a list")
+    reduced = Reduced(sdp)
+    trace, source, exact = _trace(reduced, trace_bound)
+    if reduced.refuted or trace <= 0:
+        return _only_zero(reduced, trace, source, began)
+    attempt, W, before = 0, None, -np.inf
+    while True:
+        attempt += 1
+        last = source != "guess" or attempt == ATTEMPTS
+        left = None if max_seconds is None else max(0.0, max_seconds - time.perf_counter() + began)
+        slice_ = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
+        problem = reduced.problem(trace, exact)
+        own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
+        if not last:
+            own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
+        result = solve(problem, method, **{**options, **own})
+        solution = _solution(reduced, result, trace, source, began)
+        binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
+        doubtful = result.worst > HOPELESS and (last or not binds)
+        if doubtful and result.status not in BROKEN:
+            status = refuted(reduced, trace, slice_, method, options)
+            solution = solution if status is None else replace(solution, status=status)
+        seconds = time.perf_counter() - began
+        over = max_seconds is not None and seconds >= 0.98 * max_seconds
+        done = solution.status is Status.CONVERGED and not binds
+        if last or over or done or solution.status in BROKEN:
+            improved = before - reduced.sign * solution.value > HOPELESS * abs(solution.value)
+            return _unbounded(solution, last and binds and improved)
+        before = reduced.sign * solution.value
+        if binds or solution.status is Status.INFEASIBLE:
+            trace *= GROWTH
+        W = result.W
+
+
+def _full(trace: float) -> Callable[[Info], Status | None]:
+    """Ends a run whose trace bound is reached: it is too small."""
+
+    def ask(info: Info) -> Status | None:
+        full = info.k >= PATIENCE and float(np.trace(info.W)) > 0.99 * trace
+        return Status.MAX_ITER if full else None
+
+    return ask
+
+
+def _trace(reduced: Reduced, given: float | None) -> tuple[float, str, bool]:
+    """The bound on the trace, where it comes from, and whether the rows fix the trace to it."""
+    found = reduced.trace
+    if found is not None and (given is None or found.total / found.lowest <= given):
+        exact = found.exact and not reduced.sdp.losses  # their bound is that of the domain
+        return found.total / (1.0 if exact else found.lowest), "rows", exact
+    if given is not None:
+        return float(given), "user", False
+    return GROWTH * max(_least_norm(reduced), 1e-6), "guess", False
+
+
+def _least_norm(reduced: Reduced) -> float:
+    """About the least ‖W‖_F that the equalities allow, which is at most Tr W."""
+    families = [f for f in reduced.families if f.equality]
+    if not families:
+        return 1.0
+    right = np.concatenate([f.right for f in families])
+    return float(np.linalg.norm(lsqr(stacked(families), right, iter_lim=100)[0])) or 1.0
+
+
+def _solution(
+    reduced: Reduced, result: Result, trace: float, source: str, began: float
+) -> Solution:
+    """The answer in the terms of the program."""
+    sdp, sign = reduced.sdp, reduced.sign
+    W = reduced.flat(result.W.astype(np.float64))
+    gradient = _gradient(reduced, W)
+    dual = certified(reduced, _multipliers(reduced, result), trace, source, gradient)
+    if sdp.losses:
+        dual = dual._replace(bound=result.lower_bound)
+    value = float(reduced.cost @ W) + sum(
+        one.weight * float(one.function.value(one.A @ W)) for one in sdp.losses
+    )
+    errors = _errors(reduced, result.W, W, value, dual)
+    Z = reduced.flat(dual.Z)
+    return Solution(
+        W=_shaped(sdp, W),
+        value=sign * value,
+        bound=sign * dual.bound,
+        y=sign * dual.y,
+        Z=_shaped(sdp, Z),
+        status=result.status,
+        errors=errors,
+        sense=sdp.sense,
+        trace_bound=trace,
+        trace_from=source,
+        seconds=time.perf_counter() - began,
+        result=result,
+    )
+
+
+def _shaped(sdp: SDP, flat: Array) -> Any:
+    parts = sdp.layout.split(flat)
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _multipliers(reduced: Reduced, result: Result) -> Array:
+    """y of the minimisation, row by row of the program."""
+    y = np.zeros(reduced.sdp.size)
+    for f in reduced.families:
+        if f.name in result.duals:
+            own = result.duals[f.name]
+            y[f.ids] = -f.factor * (own if f.equality else np.maximum(own, 0.0))
+    return y
+
+
+def _adjoint(reduced: Reduced, y: Array) -> Array:
+    """A*y in flat form."""
+    sdp = reduced.sdp
+    flat: Array = sdp.A.T @ y
+    for l, (block, U, s) in sdp.low_rank.items():
+        start = sdp.layout.starts[block]
+        flat[start : start + U.shape[0] ** 2] += y[l] * ((U * s) @ U.T).reshape(-1)
+    return flat
+
+
+def _gradient(reduced: Reduced, W: Array) -> Array:
+    """∇f in flat form: C, and the slopes of the losses at W."""
+    flat = reduced.cost.copy()
+    for one in reduced.sdp.losses:
+        flat += one.weight * (one.A.T @ one.function.derivative(one.A @ W))
+    return flat
+
+
+def certified(reduced: Reduced, y: Array, trace: float, source: str, gradient: Array) -> Dual:
+    r"""A lower bound on the minimisation from multipliers y, y ≤ 0 on rows with ≤.
+
+    With Z = C − A*y every feasible W has ⟨C, W⟩ ≥ b'y + ⟨Z, W⟩ ≥ b'y + τ min(0, λ_min(Z)). Where
+    τ comes from rows with M = Σ c_l A_l ⪰ λ I, y + λ_min(Z) c/λ is a dual point with Z ⪰ 0, and
+    its b'y is the bound. Rows that pin vectors have b = 0: their multipliers come last and cost
+    nothing.
+    """
+    b, t = reduced.sdp.b, reduced.trace
+    Z, lowest = _slack(reduced, y, gradient)
+    if t is not None and source == "rows" and (t.exact or lowest < 0):
+        y = y + (lowest if t.exact else lowest / t.lowest) * t.c
+        Z, lowest = _slack(reduced, y, gradient)
+    rounding = (64 + b.size) * EPS * float(np.abs(b) @ np.abs(y))
+    bound = float(b @ y) + SLIGHTLY * trace * min(0.0, lowest) - rounding
+    if reduced.pins.shape[1]:
+        y = y + _pressure(reduced, Z) * reduced.pressed
+        Z = reduced.square(gradient - _adjoint(reduced, y))
+        lowest = lowest_bound((Z + Z.T) / 2)[0]
+    return Dual(y, Z, bound, lowest)
+
+
+def _slack(reduced: Reduced, y: Array, gradient: Array) -> tuple[Array, float]:
+    """Z = C − A*y, and at most its smallest eigenvalue, the rounding of Z included."""
+    Z = reduced.square(gradient - _adjoint(reduced, y))
+    size = float(np.linalg.norm(gradient)) + float(reduced.norms @ np.abs(y))
+    return Z, reduced.lowest(Z) - 64 * EPS * size
+
+
+def _pressure(reduced: Reduced, Z: Array) -> float:
+    """How far to go along the multipliers of pinning rows, so that Z misses little of ⪰ 0."""
+    Q = reduced.pins
+    A = -Q.T @ reduced.square(_adjoint(reduced, reduced.pressed)) @ Q
+    size = float(np.linalg.norm(Z @ Q))
+    allowed = PRESSED * (1 + float(np.abs(reduced.cost).max()))
+    return size * (1 + size / allowed) / float(np.linalg.eigvalsh(A)[0])
+
+
+def refuted(
+    reduced: Reduced,
+    trace: float,
+    seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+) -> Status | None:
+    """Try to prove that no W ⪰ 0 with Tr W ≤ trace meets the rows: with cost 0 a bound above 0."""
+
+    def proved(info: Info) -> bool:
+        return bool(info.trace.last["lower_bound"] > 0)
+
+    rows = reduced.problem(SLIGHTLY * trace, equality=False, cost=False)
+    limit = None if seconds is None else max(seconds / 9, 0.2)
+    callbacks = [*options.get("callbacks", ()), proved]
+    more = {**options, "callbacks": callbacks, "max_seconds": limit, "gap": None, "floor": None}
+    result = solve(rows, method, **more)
+    if result.lower_bound > 0:
+        return Status.INFEASIBLE
+    return result.status if result.status in BROKEN else None
+
+
+def _errors(reduced: Reduced, W: Array, flat: Array, value: float, dual: Dual) -> DimacsErrors:
+    """The DIMACS measures of the minimisation; a loss counts by its gradient at W."""
+    sdp = reduced.sdp
+    b, kinds = sdp.b, sdp.kinds
+    images = sdp.A @ flat
+    for l, (block, U, s) in sdp.low_rank.items():
+        images[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
+    slack = b - images  # of a row with ≤; turned round with ≥
+    miss = np.where(
+        kinds == 0, slack, np.where(kinds < 0, np.minimum(slack, 0), np.maximum(slack, 0))
+    )
+    right = 1 + (float(np.abs(b).max()) if b.size else 0.0)
+    cost = 1 + float(np.abs(reduced.cost).max())
+    lower = float(b @ dual.y) if not sdp.losses else dual.bound
+    size = 1 + abs(value) + abs(lower)
+    open_rows = (kinds != 0) & (miss == 0)
+    product = float(np.vdot(W, dual.Z)) + float(np.abs(slack * dual.y)[open_rows].sum())
+    return DimacsErrors(
+        primal=float(np.linalg.norm(miss)) / right,
+        primal_cone=max(0.0, -reduced.lowest(W.astype(np.float64))) / right,
+        dual=0.0,
+        dual_cone=max(0.0, -dual.lowest) / cost,
+        gap=(value - lower) / size,
+        complementarity=product / size,
+    )
+
+
+def _unbounded(solution: Solution, suspected: bool) -> Solution:
+    """Say so where the last guess of the trace bound still bound, and the value went with it."""
+    if suspected and solution.status is Status.CONVERGED:
+        return replace(solution, status=Status.UNBOUNDED)
+    return solution
+
+
+def _only_zero(reduced: Reduced, trace: float, source: str, began: float) -> Solution:
+    """The answer where the rows leave W = 0 at most."""
+    sdp, sign, nan = reduced.sdp, reduced.sign, float("nan")
+    flat = np.zeros(sdp.layout.size)
+    feasible = not reduced.refuted and trace == 0 and bool(holds(sdp, np.zeros(sdp.size)).all())
+    zero = np.zeros(sdp.size)
+    value = sum(o.weight * float(o.function.value(o.A @ flat)) for o in sdp.losses)
+    if feasible:
+        dual = certified(reduced, zero, 0.0, source, _gradient(reduced, flat))
+        dual = dual._replace(bound=value)
+        errors = _errors(reduced, reduced.square(flat), flat, value, dual)
+    else:
+        value, dual = np.inf, Dual(zero, reduced.square(flat), np.inf, 0.0)
+        errors = DimacsErrors(np.inf, 0.0, 0.0, 0.0, np.inf, nan)
+    return Solution(
+        W=_shaped(sdp, flat),
+        value=sign * value,
+        bound=sign * dual.bound,
+        y=sign * dual.y,
+        Z=_shaped(sdp, reduced.flat(dual.Z)),
+        status=Status.CONVERGED if feasible else Status.INFEASIBLE,
+        errors=errors,
+        sense=sdp.sense,
+        trace_bound=max(trace, 0.0),
+        trace_from=source,
+        seconds=time.perf_counter() - began,
+        result=None,
+    )

@@ -1,0 +1,76 @@
+"""What solving a semidefinite program returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from condgrad._types import Array
+from condgrad.certificate import relative_gap
+from condgrad.result import Result, Status
+
+
+class DimacsErrors(NamedTuple):
+    r"""The six error measures of the DIMACS challenge, for min ⟨C, W⟩.
+
+    ‖b‖₁ and ‖C‖₁ stand for the largest magnitude. Z is C − A*y by definition, so the third is 0.
+
+    References
+    ----------
+    .. [1] H. D. Mittelmann, "An independent benchmarking of SDP and SOCP solvers", Math. Program.
+       95, 2003.
+    """
+
+    primal: float
+    """‖A W − b‖/(1 + ‖b‖₁), of a row with ≤ only its violation."""
+    primal_cone: float
+    """max(0, −λ_min(W))/(1 + ‖b‖₁)."""
+    dual: float
+    """‖A*y + Z − C‖/(1 + ‖C‖₁)."""
+    dual_cone: float
+    """max(0, −λ_min(Z))/(1 + ‖C‖₁)."""
+    gap: float
+    """(⟨C, W⟩ − b'y)/(1 + |⟨C, W⟩| + |b'y|)."""
+    complementarity: float
+    """⟨W, Z⟩/(1 + |⟨C, W⟩| + |b'y|), the slack of rows with ≤ included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best point found for a semidefinite program, and what is proved about it."""
+
+    W: Any
+    """The point: a matrix, or a list with a matrix or a vector for each block."""
+    value: float
+    """Objective at `W`, which meets the rows up to `errors.primal` only."""
+    bound: float
+    """Proven: the optimum is not better than this number (see `trace_from`)."""
+    y: Array
+    """A multiplier for each row, the price of its right-hand side: ∂ optimum/∂b."""
+    Z: Any
+    """C − A*y, or A*y − C where the objective is maximised, shaped as `W`."""
+    status: Status
+    errors: DimacsErrors
+    sense: str
+    trace_bound: float
+    """τ: the run looked at W with Tr W ≤ τ."""
+    trace_from: str
+    """Where τ comes from: ``"rows"`` (they imply it), ``"user"`` or ``"guess"``. The bound, and a
+    proof that no W is feasible, hold for all W in the first case, else for Tr W ≤ τ."""
+    seconds: float
+    result: Result | None
+    """The last run of the method; None where the rows leave at most W = 0."""
+
+    @property
+    def gap(self) -> float:
+        """|value − bound| / max(|value|, |bound|)."""
+        return relative_gap(self.value, self.bound)
+
+    def __str__(self) -> str:
+        side = "upper" if self.sense == "max" else "lower"
+        proviso = "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
+        return (
+            f"value {self.value:.8g}, proven {side} bound {self.bound:.8g}{proviso}; gap "
+            f"{self.gap:.2g}, infeasibility {self.errors.primal:.2g}; {self.status} "
+            f"({self.seconds:.2f} s)"
+        )
