@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test lint types bench bench-kernels clean
+.PHONY: demo test lint types docs bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -25,6 +25,10 @@ lint: .venv/dev.stamp
 
 types: .venv/dev.stamp
 	$(BIN)/mypy
+
+docs: .venv/docs.stamp
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/run.py
@@ -44,9 +48,13 @@ bench-kernels: .venv/dev.stamp
 	$(PIP) -e '.[dev]'
 	touch $@ .venv/demo.stamp
 
+.venv/docs.stamp: .venv/bin/python pyproject.toml
+	$(PIP) -e '.[docs]'
+	touch $@ .venv/demo.stamp
+
 .venv/bench.stamp: .venv/bin/python pyproject.toml
 	$(PIP) -e '.[bench]'
 	touch $@ .venv/demo.stamp
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .benchmarks .hypothesis
+	rm -rf .venv build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .benchmarks .hypothesis
