@@ -17,6 +17,7 @@ from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.estimators import Full
 from condgrad.points.dense import Dense
+from condgrad.solve import direction
 from condgrad.steps import AtomStep, BlockStep, step_of
 from random_problems import interior_point
 
@@ -339,3 +340,52 @@ def test_the_same_run_for_the_same_number_of_threads(monkeypatch):
     runs = [cg.solve(problem, max_iter=15, n_jobs=jobs) for jobs in (2, 2, 1)]
     assert np.array_equal(runs[0].W, runs[1].W)
     assert pytest.approx(runs[2].W, abs=1e-6) == runs[0].W
+
+
+def at_most(n, seed=0):
+    """Max cut with entries off the diagonal of at most 0.2."""
+    cost, ones = max_cut(n, seed).terms
+    bound = np.where(np.eye(n), 2.0, 0.2).reshape(-1)
+    entries = Term(maps.AllEntries(n), functions.AtMost(bound), name="entries")
+    return Problem(domains.Spectrahedron(n, n, equality=True), [cost, ones, entries])
+
+
+@pytest.mark.parametrize("make", [max_cut, at_most])
+def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch):
+    """y ← y + ρ(AW − b), then W ← proj(W − (C + A*(y + ρ(AW − b)))/L), ρ = 1/(2β).
+
+    With inequalities γ = (y + ρ(AW − b))₊ at the new y still, which is (y + (y + 2ρ(AW − b))₊)/2.
+    """
+    problem, method, rng = make(7), cg.sag_cgal(batch=1.0), np.random.default_rng(0)
+    estimators = [method.estimator(t) for t in problem.terms]
+    states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
+    step, W = step_of(problem, True, estimators, states), Dense(problem.domain.center())
+    found, measure = [], step._lipschitz
+    monkeypatch.setattr(step, "_lipschitz", lambda b: found.append(measure(b)) or found[0])
+    betas, v, moves = [1.0, 0.7, 2.0][: len(states)], np.zeros((7, 7)), 0.0
+    for k in range(1, 400):
+        p = step.params(method.schedule(k))
+        assert p.eta == 1.0
+        own = [replace(p, beta=beta) for beta in betas]
+        before, y = W.array.copy(), [None if s.y is None else s.y.copy() for s in states]
+        for e, t, s, mine in zip(estimators, problem.terms, states, own, strict=True):
+            e.update(s, t, W, mine, rng)
+        expected = problem.terms[0].gradient(before, 1.0)
+        for t, s, old, beta in list(zip(problem.terms, states, y, betas, strict=True))[1:]:
+            rho, opened = 1 / (2 * beta), t.name == "entries"
+            away = t.map.rows(before) - t.function.upper
+            new = (old + np.maximum(old + 2 * rho * away, 0)) / 2 if opened else old + rho * away
+            np.testing.assert_allclose(s.y, new, atol=1e-12)
+            slopes = new + rho * away
+            expected = expected + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
+        direction(problem.terms, states, v)
+        np.testing.assert_allclose(v, expected, atol=1e-10)
+        found.clear()
+        step.move(W, v, own, rng, lambda _: None)
+        if k > 1:
+            X = before - (v + v.T) / (2 * found[0])
+            np.testing.assert_allclose(W.array, nearest(problem.domain, X), atol=1e-9)
+            moves = float(np.linalg.norm(W.array - before))
+    assert moves < 1e-4
+    assert max(v.relative for v in problem.violations(W.array).values()) < 1e-4
+    assert problem.objective(W.array) == pytest.approx(interior_point(problem)[0], rel=1e-3)

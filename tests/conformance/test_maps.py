@@ -336,7 +336,8 @@ REFUSED = [
        np.empty((0, 9)))),
     ("n", SparseStack, sp.csr_array(EYE.reshape(1, 9))),
     ("n", lambda M: SparseStack(M, n=1.5), sp.csr_array(EYE.reshape(1, 9))),
-    *(("factors", lambda U: LowRankStack(U, [1, 2]), bad) for bad in (NAN, INF, EYE * 1j, [1.0, 2])),
+    *(("factors", lambda U: LowRankStack(U, [1, 2]), bad) for bad in
+      (NAN, INF, EYE * 1j, [1.0, 2], None)),
     *(("counts", lambda c: LowRankStack(EYE, c), bad) for bad in
       ([], [1, 1], [1, 3], [0, 3], [-1, 4], 3, [1.0, 2.0], [[3]], ["a"], None)),
     *(("values", lambda s: LowRankStack(EYE, [1, 2], s), bad) for bad in

@@ -14,8 +14,8 @@ from condgrad._types import Array
 from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
 from condgrad.domains._base import EPS, Domain
 from condgrad.domains.eigen import deflated, lowest_bound
-from condgrad.functions import AtMost, Equal, Linear
-from condgrad.maps import Inner, LowRankStack, SparseStack
+from condgrad.functions import Interval, Linear
+from condgrad.maps import Inner, LowRankStack, SparseStack, Stack
 from condgrad.problem import Problem, Term
 from condgrad.sdp._model import SDP
 
@@ -250,10 +250,17 @@ class Reduced:
         for i, one in enumerate(self.sdp.losses if cost else ()):
             stack = SparseStack(self._moved(one.A), N)
             terms.append(Term(stack, one.function, one.weight, f"loss {i + 1}"))
-        for f in self.families:
-            function = Equal(f.right) if f.equality else AtMost(f.right)
-            terms.append(Term(f.map, function, name=f.name))
+        if self.families:
+            terms.append(self._rows())
         return Problem(domain, terms)
+
+    def _rows(self) -> Term:
+        """All rows as one family: they have length 1, so one β serves them."""
+        maps = [f.map for f in self.families]
+        upper = np.concatenate([f.right for f in self.families])
+        lower = [f.right if f.equality else np.full(f.right.size, -np.inf) for f in self.families]
+        function = Interval(np.concatenate(lower), upper)
+        return Term(maps[0] if len(maps) == 1 else Stack(maps), function, name="rows")
 
     def flat(self, W: Array) -> Array:
         """A reordered matrix in flat form."""

@@ -60,43 +60,60 @@ def run(
 ) -> Solution:
     """Solve a program; see `SDP.solve`."""
     began = time.perf_counter()
+    _check(sdp, trace_bound, options)
+    reduced = Reduced(sdp)
+    least, missed = _least_squares(reduced)
+    trace, source, exact = _trace(reduced, trace_bound, least)
+    if reduced.refuted or trace <= 0:
+        return _only_zero(reduced, trace, source, began)
+    most = trace * (GROWTH ** (ATTEMPTS - 1) if source == "guess" else SLIGHTLY)
+    if certified(reduced, missed, most, "", np.zeros(sdp.layout.size)).bound > 0:
+        return _only_zero(reduced, most, source, began)
+    attempt, W, before, best = 0, None, -np.inf, None
+    while True:
+        attempt += 1
+        last = source != "guess" or attempt == ATTEMPTS
+        left = None if max_seconds is None else max(0.0, max_seconds - time.perf_counter() + began)
+        slice_ = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
+        own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
+        if not last:
+            own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
+        result = solve(reduced.problem(trace, exact), method, **{**options, **own})
+        solution = _solution(reduced, result, trace, source, began)
+        binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
+        if result.status not in BROKEN:
+            doubtful = result.worst > HOPELESS and (last or not binds)
+            end = _refutation(reduced, solution, doubtful, slice_, method, options)
+            solution = solution if end is None else replace(solution, status=end)
+        value, status = reduced.sign * solution.value, solution.status
+        if best is None or _miss(solution) <= _miss(best) or status is Status.INFEASIBLE:
+            best = solution
+        over = max_seconds is not None and time.perf_counter() - began >= 0.98 * max_seconds
+        done = status is Status.CONVERGED and not binds
+        if last or over or done or status in BROKEN:
+            if status is Status.CONVERGED and binds and before - value > HOPELESS * abs(value):
+                status = Status.UNBOUNDED if last else status
+            return replace(best, status=status, seconds=time.perf_counter() - began)
+        if binds or status is Status.INFEASIBLE:
+            trace *= GROWTH
+        W, before = result.W, value
+
+
+def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
+    """Refuse what cannot be solved."""
     if trace_bound is not None and not (np.isfinite(trace_bound) and trace_bound > 0):
         raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
     if sdp.size == 0 and not sdp.losses and trace_bound is None:
         raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
     if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
-    reduced = Reduced(sdp)
-    trace, source, exact = _trace(reduced, trace_bound)
-    if reduced.refuted or trace <= 0:
-        return _only_zero(reduced, trace, source, began)
-    attempt, W, before = 0, None, -np.inf
-    while True:
-        attempt += 1
-        last = source != "guess" or attempt == ATTEMPTS
-        left = None if max_seconds is None else max(0.0, max_seconds - time.perf_counter() + began)
-        slice_ = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
-        problem = reduced.problem(trace, exact)
-        own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
-        if not last:
-            own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
-        result = solve(problem, method, **{**options, **own})
-        solution = _solution(reduced, result, trace, source, began)
-        binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
-        doubtful = result.worst > HOPELESS and (last or not binds)
-        if doubtful and result.status not in BROKEN:
-            status = refuted(reduced, trace, slice_, method, options)
-            solution = solution if status is None else replace(solution, status=status)
-        seconds = time.perf_counter() - began
-        over = max_seconds is not None and seconds >= 0.98 * max_seconds
-        done = solution.status is Status.CONVERGED and not binds
-        if last or over or done or solution.status in BROKEN:
-            improved = before - reduced.sign * solution.value > HOPELESS * abs(solution.value)
-            return _unbounded(solution, last and binds and improved)
-        before = reduced.sign * solution.value
-        if binds or solution.status is Status.INFEASIBLE:
-            trace *= GROWTH
-        W = result.W
+
+
+def _miss(solution: Solution) -> float:
+    """Infeasibility, where it is large; of an INFEASIBLE end nothing is kept for later."""
+    assert solution.result is not None
+    hopeless = solution.status is Status.INFEASIBLE
+    return np.inf if hopeless else max(HOPELESS, solution.result.worst)
 
 
 def _full(trace: float) -> Callable[[Info], Status | None]:
@@ -109,7 +126,7 @@ def _full(trace: float) -> Callable[[Info], Status | None]:
     return ask
 
 
-def _trace(reduced: Reduced, given: float | None) -> tuple[float, str, bool]:
+def _trace(reduced: Reduced, given: float | None, least: float) -> tuple[float, str, bool]:
     """The bound on the trace, where it comes from, and whether the rows fix the trace to it."""
     found = reduced.trace
     if found is not None and (given is None or found.total / found.lowest <= given):
@@ -117,16 +134,22 @@ def _trace(reduced: Reduced, given: float | None) -> tuple[float, str, bool]:
         return found.total / (1.0 if exact else found.lowest), "rows", exact
     if given is not None:
         return float(given), "user", False
-    return GROWTH * max(_least_norm(reduced), 1e-6), "guess", False
+    return GROWTH * max(least, 1e-6), "guess", False
 
 
-def _least_norm(reduced: Reduced) -> float:
-    """About the least ‖W‖_F that the equalities allow, which is at most Tr W."""
-    families = [f for f in reduced.families if f.equality]
+def _least_squares(reduced: Reduced) -> tuple[float, Array]:
+    """About the least ‖W‖_F (at most Tr W) that the equalities allow, and what they are missed by.
+
+    The second is for every row of the program, scaled so that A* of it is 0.
+    """
+    families, y = [f for f in reduced.families if f.equality], np.zeros(reduced.sdp.size)
     if not families:
-        return 1.0
-    right = np.concatenate([f.right for f in families])
-    return float(np.linalg.norm(lsqr(stacked(families), right, iter_lim=100)[0])) or 1.0
+        return 1.0, y
+    A, right = stacked(families), np.concatenate([f.right for f in families])
+    x = lsqr(A, right, atol=1e-14, btol=1e-14, iter_lim=200)[0]
+    ids, factor = (np.concatenate([getattr(f, n) for f in families]) for n in ("ids", "factor"))
+    y[ids] = factor * (right - A @ x)
+    return float(np.linalg.norm(x)) or 1.0, y
 
 
 def _solution(
@@ -167,11 +190,11 @@ def _shaped(sdp: SDP, flat: Array) -> Any:
 
 def _multipliers(reduced: Reduced, result: Result) -> Array:
     """y of the minimisation, row by row of the program."""
-    y = np.zeros(reduced.sdp.size)
-    for f in reduced.families:
-        if f.name in result.duals:
-            own = result.duals[f.name]
-            y[f.ids] = -f.factor * (own if f.equality else np.maximum(own, 0.0))
+    y, start = np.zeros(reduced.sdp.size), 0
+    for f in reduced.families if "rows" in result.duals else ():
+        own = result.duals["rows"][start : start + f.map.size]
+        y[f.ids] = -f.factor * (own if f.equality else np.maximum(own, 0.0))
+        start += f.map.size
     return y
 
 
@@ -207,7 +230,8 @@ def certified(reduced: Reduced, y: Array, trace: float, source: str, gradient: A
         y = y + (lowest if t.exact else lowest / t.lowest) * t.c
         Z, lowest = _slack(reduced, y, gradient)
     rounding = (64 + b.size) * EPS * float(np.abs(b) @ np.abs(y))
-    bound = float(b @ y) + SLIGHTLY * trace * min(0.0, lowest) - rounding
+    reach = trace * (SLIGHTLY if source == "rows" else 1 + 8 * EPS)
+    bound = float(b @ y) + reach * min(0.0, lowest) - rounding
     if reduced.pins.shape[1]:
         y = y + _pressure(reduced, Z) * reduced.pressed
         Z = reduced.square(gradient - _adjoint(reduced, y))
@@ -229,6 +253,27 @@ def _pressure(reduced: Reduced, Z: Array) -> float:
     size = float(np.linalg.norm(Z @ Q))
     allowed = PRESSED * (1 + float(np.abs(reduced.cost).max()))
     return size * (1 + size / allowed) / float(np.linalg.eigvalsh(A)[0])
+
+
+def _refutation(
+    reduced: Reduced,
+    solution: Solution,
+    doubtful: bool,
+    seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+) -> Status | None:
+    """INFEASIBLE where it can be proved, the end of the run for it where that was broken off.
+
+    A bound beyond all values over the domain proves it; else, where the rows are in doubt, a run.
+    """
+    if not reduced.sdp.losses:
+        highest = max(0.0, -reduced.lowest(-reduced.square(reduced.cost)))
+        if reduced.sign * solution.bound > SLIGHTLY * solution.trace_bound * highest:
+            return Status.INFEASIBLE
+    if doubtful:
+        return refuted(reduced, solution.trace_bound, seconds, method, options)
+    return None
 
 
 def refuted(
@@ -278,13 +323,6 @@ def _errors(reduced: Reduced, W: Array, flat: Array, value: float, dual: Dual) -
         gap=(value - lower) / size,
         complementarity=product / size,
     )
-
-
-def _unbounded(solution: Solution, suspected: bool) -> Solution:
-    """Say so where the last guess of the trace bound still bound, and the value went with it."""
-    if suspected and solution.status is Status.CONVERGED:
-        return replace(solution, status=Status.UNBOUNDED)
-    return solution
 
 
 def _only_zero(reduced: Reduced, trace: float, source: str, began: float) -> Solution:
