@@ -182,9 +182,7 @@ class Certificate:
             found = _better(found, self._averaged(self._average))
         if self._keep and (found.value > best_before or not self.duals):
             self.duals = {
-                t.name: np.array(
-                    d[which] if which in d else d.get("slopes", _slopes(t, W, beta)), np.float64
-                )
+                t.name: _point(t, d.get(which, d.get("slopes")), W, beta)
                 for t, d, beta in zip(terms, kept, betas, strict=True)
                 if not t.function.smooth
             }
@@ -325,11 +323,11 @@ def _conjugate_of_zero(term: Term) -> float:
     return term.weight * sum(blocks)
 
 
-def _slopes(term: Term, W: Array, beta: float) -> Array:
-    """h'_β(A W), in dom h*."""
-    z = term.map.rows(W)
-    slopes: Array = term.function.into_dual(term.function.slope(z, beta, ALL), ALL)
-    return slopes
+def _point(term: Term, y: Array | None, W: Array, beta: float) -> Array:
+    """A copy of y in dom h*, or the slopes h'_β(A W) where there is none."""
+    slopes = term.function.slope(term.map.rows(W), beta, ALL) if y is None else y
+    point: Array = term.function.into_dual(np.array(slopes, np.float64), ALL)
+    return point
 
 
 def _equality(term: Term) -> bool:

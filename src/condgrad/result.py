@@ -27,6 +27,7 @@ class Status(Enum):
     MAX_LMO = "the limit on oracle calls was reached"
     INFEASIBLE = "no point satisfies the constraints, which is proved"
     UNBOUNDED = "the value went on improving as the bound on the trace was raised"
+    INACCURATE = "the run converged by its own measure, but not in the units of the program"
     STOPPED = "a callback stopped the run"
     INTERRUPTED = "the run was interrupted from the keyboard"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"

@@ -59,11 +59,12 @@ class BlockStep(AtomStep):
     that rises at once and falls slowly, times a safety. β_t stays where `Scaling` puts it, and θ is
     1/2.
 
-    Where every row is drawn every time η is 1. That is the linearised method of multipliers with
-    penalty ρ = 1/(2β), y ← y + ρ(AW − b) and W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which
-    converges for L ≥ ρ‖A‖² where f is linear and β stays [3]_. Elsewhere the estimates lag by a
-    round of blocks, η_k falls and the safety is larger; those constants were chosen on nine graphs
-    (docs/certificates.md), and no rate is proved.
+    Where every row is drawn every time η is 1. For equalities that is the linearised method of
+    multipliers with penalty ρ = ω/(2β), y ← y + ρ(AW − b) and then
+    W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which converges for L ≥ ρ‖A‖² where f is linear and β
+    stays [3]_; a measured L may be less, and β moves. With inequalities, and elsewhere, no rate is
+    proved. Where the estimates lag by a round of blocks, η_k falls and the safety is larger; those
+    constants were chosen on nine graphs (docs/certificates.md).
 
     References
     ----------

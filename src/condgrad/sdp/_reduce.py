@@ -262,6 +262,18 @@ class Reduced:
         function = Interval(np.concatenate(lower), upper)
         return Term(maps[0] if len(maps) == 1 else Stack(maps), function, name="rows")
 
+    def tolerance(self, feasibility: float) -> float:
+        """What to ask of rows of length 1 so that ‖AW − b‖ ≤ feasibility (1 + ‖b‖) before scaling.
+
+        At most a thousandth of `feasibility` is asked for.
+        """
+        if not self.families:
+            return feasibility
+        longest = max(float(np.abs(1 / f.factor).max()) for f in self.families)
+        right = float(np.linalg.norm(np.concatenate([f.right for f in self.families])))
+        share = (1 + float(np.linalg.norm(self.sdp.b))) / (longest * (1 + right))
+        return feasibility * float(np.clip(share, 1e-3, 1.0))
+
     def flat(self, W: Array) -> Array:
         """A reordered matrix in flat form."""
         return W.reshape(-1)[self._at]

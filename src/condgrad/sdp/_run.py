@@ -78,8 +78,11 @@ def run(
         own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
         if not last:
             own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
+        own["feasibility"] = reduced.tolerance(options["feasibility"])
         result = solve(reduced.problem(trace, exact), method, **{**options, **own})
-        solution = _solution(reduced, result, trace, source, began)
+        solution = _solution(reduced, result, trace, source, exact, began)
+        if result.status is Status.CONVERGED and not _accurate(reduced, solution, options):
+            solution = replace(solution, status=Status.INACCURATE)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
         if result.status not in BROKEN:
             doubtful = result.worst > HOPELESS and (last or not binds)
@@ -109,6 +112,14 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
 
+def _accurate(reduced: Reduced, solution: Solution, options: Mapping[str, Any]) -> bool:
+    """Whether the tolerances are met in the units of the program: ‖AW − b‖ ≤ f (1 + ‖b‖)."""
+    b = reduced.sdp.b
+    largest = float(np.abs(b).max()) if b.size else 0.0
+    miss = solution.errors.primal * (1 + largest) / (1 + float(np.linalg.norm(b)))
+    return bool(solution.gap <= options["gap"] and miss <= options["feasibility"])
+
+
 def _miss(solution: Solution) -> float:
     """Infeasibility, where it is large; of an INFEASIBLE end nothing is kept for later."""
     assert solution.result is not None
@@ -131,7 +142,7 @@ def _trace(reduced: Reduced, given: float | None, least: float) -> tuple[float, 
     found = reduced.trace
     if found is not None and (given is None or found.total / found.lowest <= given):
         exact = found.exact and not reduced.sdp.losses  # their bound is that of the domain
-        return found.total / (1.0 if exact else found.lowest), "rows", exact
+        return found.total if exact else SLIGHTLY * found.total / found.lowest, "rows", exact
     if given is not None:
         return float(given), "user", False
     return GROWTH * max(least, 1e-6), "guess", False
@@ -153,7 +164,7 @@ def _least_squares(reduced: Reduced) -> tuple[float, Array]:
 
 
 def _solution(
-    reduced: Reduced, result: Result, trace: float, source: str, began: float
+    reduced: Reduced, result: Result, trace: float, source: str, exact: bool, began: float
 ) -> Solution:
     """The answer in the terms of the program."""
     sdp, sign = reduced.sdp, reduced.sign
@@ -165,6 +176,8 @@ def _solution(
     value = float(reduced.cost @ W) + sum(
         one.weight * float(one.function.value(one.A @ W)) for one in sdp.losses
     )
+    if not (sdp.losses or exact):
+        dual = dual._replace(bound=max(dual.bound, result.lower_bound))
     errors = _errors(reduced, result.W, W, value, dual)
     Z = reduced.flat(dual.Z)
     return Solution(
