@@ -116,7 +116,7 @@ def test_forms_of_rows_give_the_same_answer():
         s = sdp.solve(**TIGHT)
         assert s.value == pytest.approx(best.value, rel=1e-4)
         assert s.bound <= best.value + 1e-7
-        assert s.y == pytest.approx(best.y, abs=1e-2)
+        assert s.y == pytest.approx(best.y, abs=3e-2)
 
 
 def test_factors_in_one_block_of_several():
@@ -129,7 +129,7 @@ def test_factors_in_one_block_of_several():
     best = clarabel(dense)
     for s in (dense.solve(**TIGHT), factors.solve(**TIGHT)):
         assert s.value == pytest.approx(best.value, rel=1e-4)
-        assert s.y == pytest.approx(best.y, abs=1e-2)
+        assert s.y == pytest.approx(best.y, abs=3e-2)
 
 
 def test_a_low_rank_cost():
@@ -175,7 +175,7 @@ def test_losses(seed):
     assert s.status is Status.CONVERGED
     assert s.value == pytest.approx(best.value, rel=1e-4)
     assert s.bound <= best.value + 1e-7
-    assert s.y == pytest.approx(best.y, abs=1e-2)
+    assert s.y == pytest.approx(best.y, abs=3e-2)
     assert least(s.Z) >= -1e-6
 
 

@@ -142,7 +142,7 @@ def _trace(reduced: Reduced, given: float | None, least: float) -> tuple[float, 
     found = reduced.trace
     if found is not None and (given is None or found.total / found.lowest <= given):
         exact = found.exact and not reduced.sdp.losses  # their bound is that of the domain
-        return found.total if exact else SLIGHTLY * found.total / found.lowest, "rows", exact
+        return found.total if exact else (1 + 1e-9) * found.total / found.lowest, "rows", exact
     if given is not None:
         return float(given), "user", False
     return GROWTH * max(least, 1e-6), "guess", False
