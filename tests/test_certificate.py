@@ -10,7 +10,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from condgrad import METHODS, Problem, Result, Term, domains, functions, maps, sag_cgal, solve
+from condgrad import (
+    METHODS,
+    Problem,
+    Result,
+    Status,
+    Term,
+    domains,
+    functions,
+    maps,
+    sag_cgal,
+    solve,
+)
 from condgrad.applications import sparsest_cut
 from condgrad.certificate import SEARCH, Certificate, part_of
 from condgrad.domains import eigen
@@ -39,7 +50,9 @@ def built(kind: str, seed: int) -> tuple[Case, Result]:
     return case, solve(case.problem, max_iter=300)
 
 
-def check_bounds(result: Result, kind: str, optimum: float, accuracy: float) -> None:
+def check_bounds(
+    result: Result, kind: str, optimum: float, accuracy: float, unit: float = 0.0
+) -> None:
     """Every bound of the run holds, is finite and says how it is known."""
     bounds = result.trace["lower_bound"]
     assert np.isfinite(bounds).all()
@@ -48,10 +61,10 @@ def check_bounds(result: Result, kind: str, optimum: float, accuracy: float) -> 
     assert result.lower_bound == bounds[-1]
     assert result.bound_kind in EXACT.get(kind, {"exact-eigenvalue"})
     assert result.bound_failure == 0
-    size = max(abs(result.objective), abs(result.lower_bound))
+    size = max(abs(result.objective), abs(result.lower_bound), unit)
     assert result.gap == pytest.approx(abs(result.objective - result.lower_bound) / size)
     objective = result.trace["objective"]
-    sizes = np.maximum(np.abs(objective), np.abs(bounds))
+    sizes = np.maximum(np.maximum(np.abs(objective), np.abs(bounds)), unit)
     np.testing.assert_allclose(result.trace["gap"], np.abs(objective - bounds) / sizes)
 
 
@@ -59,7 +72,7 @@ def check_bounds(result: Result, kind: str, optimum: float, accuracy: float) -> 
 def test_a_bound_never_passes_a_known_optimum(kind: str, seed: int) -> None:
     case, result = built(kind, seed)
     assert case.problem.infeasibility(case.point) <= 1e-12 * (1 + np.abs(case.point).max()) * 10
-    check_bounds(result, kind, case.value, ROUNDING)
+    check_bounds(result, kind, case.value, ROUNDING, case.problem.unit)
 
 
 @pytest.mark.parametrize(("kind", "seed"), RANDOM)
@@ -67,7 +80,8 @@ def test_a_bound_never_passes_the_interior_point_optimum(kind: str, seed: int) -
     case = random_problem(kind, seed, built=False)
     optimum, missed = interior_point(case.problem)
     assert missed <= 1e-7
-    check_bounds(solve(case.problem, max_iter=300), kind, optimum, INTERIOR)
+    result = solve(case.problem, max_iter=300)
+    check_bounds(result, kind, optimum, INTERIOR, case.problem.unit)
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
@@ -116,7 +130,7 @@ def test_the_bounds_of_the_other_methods_hold(kind: str, slug: str) -> None:
     entry = METHODS[slug]
     method = entry(batch=0.5) if entry.batched else entry()
     result = solve(case.problem, method.override(whole) if slug != "cgal" else method, max_iter=200)
-    check_bounds(result, kind, case.value, ROUNDING)
+    check_bounds(result, kind, case.value, ROUNDING, case.problem.unit)
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
@@ -152,7 +166,7 @@ def test_the_bounds_of_float32_runs_hold(kind: str, method: str, seed: int) -> N
         chosen = METHODS[method](batch=0.5).override(whole)
     result = solve(case.problem.astype(np.float32), chosen, max_iter=400)
     assert result.W.dtype == np.float32
-    check_bounds(result, kind, case.value, ROUNDING)
+    check_bounds(result, kind, case.value, ROUNDING, case.problem.unit)
 
 
 def test_a_users_oracle_is_believed_and_named() -> None:
@@ -326,3 +340,14 @@ def test_a_direction_that_is_not_a_number_gives_no_bound() -> None:
     bound, _ = Certificate(case.problem)._bound(parts, "test")
     assert bound.value == -np.inf
     assert bound.kind == "none"
+
+
+def test_an_optimum_of_zero_can_be_met() -> None:
+    """min 1'W1 over diag W = 1 is 0: a gap relative to the objective alone would never close."""
+    cost = Term(maps.Inner(np.ones((3, 3))), functions.Linear(), name="cost")
+    ones = Term(maps.Diagonal(3), functions.Equal(1.0), name="diagonal")
+    problem = Problem(domains.Spectrahedron(3, 3.0, equality=True), [cost, ones])
+    result = solve(problem, gap=1e-3, max_iter=20_000)
+    assert result.status is Status.CONVERGED
+    assert abs(result.objective) <= 1e-3
+    assert result.gap == abs(result.objective - result.lower_bound) / problem.unit <= 1e-3

@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -130,6 +131,33 @@ def test_disconnected_graphs_have_sparsest_cut_zero():
 def test_max_cut_of_almost_nothing(A, value, first):
     cut = max_cut(A)
     assert (cut.value, cut.bound, cut.gap, cut.partition[0]) == (value, value, 0, first)
+
+
+def test_bound_on_all_weights_is_not_below_their_sum():
+    A = np.zeros((4, 4))
+    A[[0, 0, 0], [1, 2, 3]] = 1e8, 1.0, 0.1  # a star, all of whose edges can be cut
+    cut = max_cut(A + A.T)
+    exact = sum(map(Fraction, A[0].tolist()))
+    assert Fraction(cut.bound) >= exact
+    assert cut.gap < 1e-14
+    assert "the best possible" in str(cut)
+
+
+def test_weights_that_differ_by_direction_are_not_whole():
+    A = np.zeros((3, 3))
+    A[0, 1], A[1, 0], A[1, 2], A[2, 1] = 1e11, 1e11 + 1, 1, 1  # symmetric up to rounding
+    cut = max_cut(A)
+    assert cut.value == 1e11 + 1.5
+    assert cut.bound >= cut.value
+
+
+def test_chance_of_a_random_bound_is_said(monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.LARGE", 10)
+    A = weighted(30, 0) - 0.3 * (1 - np.eye(30))
+    cut = max_cut(A, gap=1e-2)
+    assert 0 < cut.bound_failure < 1e-7
+    assert "exists (wrong with probability " in str(cut)
+    assert max_cut(A[:8, :8], gap=1e-2).bound_failure == 0
 
 
 def test_two_vertices_have_one_sparsest_cut():

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condgrad import METHODS, ProblemError, Status, cli
+from condgrad import METHODS, ProblemError, Status, cli, report
 from condgrad.applications import (
+    closeness,
     max_cut,
     max_cut_value,
     round_max_cut,
@@ -163,6 +164,30 @@ def test_mixing_point_and_bound(seed):
     assert (rough.sweeps, rough.bound >= mixed.value) == (10, True)
     early = mixing(A, 1e-6, seed, max_seconds=0)
     assert (early.sweeps, early.bound > mixed.bound) == (0, True)
+
+
+def test_chance_of_the_first_bound_is_kept(monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.LARGE", 10)
+    run = max_cut(signed(20, 6), warm=1e-2).run(gap=1e-2, max_iter=1)
+    assert run.floor_failure > 0
+    assert run.to_json()["bound_failure"] == run.bound_failure >= run.floor_failure
+    assert report.promise(run, "cut").startswith("With probability 1 - ")
+    assert "wrong with probability" in dict(report.summary(run))["upper bound"]
+
+
+def test_small_integers_beside_large_ones_are_no_rounding():
+    A = np.zeros((4, 4))
+    A[0, 1] = A[1, 0] = 1
+    A[2, 3] = A[3, 2] = -1e14
+    application = max_cut(A)
+    assert (application.whole, application.zero) == (True, 0)
+    assert max_cut(A / 3).zero > 0
+
+
+def test_words_for_a_gap():
+    assert closeness(0.0) == "the best possible"
+    assert closeness(1e-15) == "the best possible up to rounding"
+    assert closeness(1e-8) == "within 1e-06 % of the best possible"
 
 
 def test_warm_start_is_on_record():

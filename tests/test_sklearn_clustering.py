@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -122,9 +123,26 @@ def test_one_cluster_needs_no_run():
     model = SDPKMeans(1).fit(X)
     assert model.result_ is None
     assert model.n_iter_ == 0
-    assert model.lower_bound_ == model.inertia_ == pytest.approx(inertia(X, np.zeros(len(X))))
-    assert model.optimality_gap_ == 0
-    assert certify(X, ["all"] * len(X)).gap == 0
+    assert model.inertia_ == pytest.approx(inertia(X, np.zeros(len(X))))
+    assert 0 < model.optimality_gap_ < 1e-12  # rounding of the sum
+    assert 0 < certify(X, ["all"] * len(X)).gap < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bound_of_one_cluster_far_from_zero(seed):
+    X = 1e6 + 1e-8 * np.random.default_rng(seed).normal(size=(7, 2))
+    n, exact = len(X), [[Fraction(v) for v in column] for column in X.T]
+    true = sum(sum(v * v for v in column) - sum(column) ** 2 / n for column in exact)
+    found = certify(X, np.zeros(n))
+    assert Fraction(found.lower_bound) <= true
+    assert found.inertia == pytest.approx(float(true), rel=1e-13)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_copies_whose_mean_rounds_have_no_inertia(offset):
+    X = np.repeat([[0.1], [0.7]], 3, axis=0) + offset
+    found = certify(X, [0, 0, 0, 1, 1, 1])
+    assert (found.inertia, found.lower_bound, found.gap) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -317,6 +317,7 @@ def test_bad_parameters_are_named(options, message):
         ([["a", 1]], None, "y is missing"),
         ([["a", 1], [None, 1]], [1, 2], "NaN for a user"),
         ([["a", 1], ["b", np.nan]], [1, 2], "NaN for a item"),
+        (pd.DataFrame({"u": [1, pd.NA], "i": [1, 2]}), [1, 2], "NaN for a user"),
         ([["a", 1], ["b", 1]], [1, np.nan], "y contains NaN"),
         ([["a", 1], ["b", 1]], [1], "inconsistent numbers of samples"),
     ],

@@ -302,9 +302,9 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
     return Part(v, w * conjugate, w * product, w * value, w * size, w * conjugates)
 
 
-def relative_gap(objective: float, bound: float) -> float:
-    """|objective − bound| / max(|objective|, |bound|), infinite without a bound."""
-    size = max(abs(objective), abs(bound))
+def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
+    """|objective − bound| / max(|objective|, |bound|, unit), infinite without a bound."""
+    size = max(abs(objective), abs(bound), unit)
     if not np.isfinite(bound) or not np.isfinite(objective):
         return np.inf
     return abs(objective - bound) / size if size > 0 else 0.0

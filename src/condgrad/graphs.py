@@ -45,7 +45,9 @@ class GraphCut:
     bound: float
     """No sparsest cut has a smaller value, no maximum cut a larger one."""
     gap: float
-    """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better."""
+    """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better. It is 0 too for
+    a maximum cut with weights that are not integers, where value and bound are below 1e-12 Σ|w|:
+    that is rounding."""
     status: Status
     """Why the run ended; it converged where the *relaxation* was solved to the gap asked for."""
     sense: Sense
@@ -53,10 +55,14 @@ class GraphCut:
     result: Result | None = None
     """The run on the relaxation, which minimises (the negative of a maximum, or n²/2 times the
     value of a sparsest cut); None where none was needed."""
+    bound_failure: float = 0.0
+    """Probability that the bound does not hold; 0 up to 3000 vertices."""
 
     def __str__(self) -> str:
         name = "Maximum cut" if self.sense == "max" else "Sparsest cut"
         known = f"none {'above' if self.sense == 'max' else 'below'} {self.bound:.6g} exists"
+        if self.bound_failure:
+            known += f" (wrong with probability {self.bound_failure:.1g})"
         size = f"{len(self.partition[0])} of {self.side.size} vertices"
         members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
         more = ", …" if len(self.partition[0]) > SHOWN else ""
@@ -237,4 +243,5 @@ def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
         run.result.status,
         run.sense,
         run.result,
+        run.bound_failure,
     )

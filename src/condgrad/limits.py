@@ -134,8 +134,8 @@ class Goal:
         """(gap, feasibility), 1e-3 where one was not given."""
         return self.gap or 1e-3, self.feasibility or 1e-3
 
-    def miss(self, evaluation: Evaluation, bound: Bound) -> float:
+    def miss(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
         gap, feasibility = self.tolerances
-        off = relative_gap(evaluation.objective, bound.value) / gap
+        off = relative_gap(evaluation.objective, bound.value, unit) / gap
         return max(off, evaluation.worst / feasibility)

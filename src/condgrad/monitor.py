@@ -135,7 +135,7 @@ class Monitor:
             self._judge()
         elif whole and self._certified != self.k and self.status is not Status.CONVERGED:
             self._certify(self._last)
-            gap = relative_gap(self._last.objective, self.bound.value)
+            gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
             self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
         best = self._best.evaluation
@@ -158,7 +158,7 @@ class Monitor:
             metrics=self._best.metrics,
             proposed=self._best.proposed,
             lower_bound=self.bound.value,
-            gap=relative_gap(best.objective, self.bound.value),
+            gap=relative_gap(best.objective, self.bound.value, self._problem.unit),
             bound_kind=self.bound.kind,
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
@@ -209,7 +209,7 @@ class Monitor:
             self.clock.lap("metrics", counts=False)
             self._consider(self._goal.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
-        if self._goal.wanted and self._goal.miss(self._best.evaluation, self.bound) <= 1:
+        if self._goal.wanted and self._miss(self._best.evaluation) <= 1:
             self.status = Status.CONVERGED
 
     def _consider(self, proposed: Any) -> None:
@@ -252,8 +252,12 @@ class Monitor:
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
-        miss = self._goal.miss(evaluation, self.bound)
+        miss = self._miss(evaluation)
         return (1.0, evaluation.worst, miss) if miss <= 1 else (miss, 0.0, 0.0)
+
+    def _miss(self, evaluation: Evaluation) -> float:
+        """How far a point is from convergence: at most 1 where it has converged."""
+        return self._goal.miss(evaluation, self.bound, self._problem.unit)
 
     def _betas(self) -> list[float]:
         """β of every term now."""
@@ -342,7 +346,7 @@ class Monitor:
             "smoothed": self._smoothed(evaluation) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
             "lower_bound": self.bound.value,
-            "gap": relative_gap(evaluation.objective, self.bound.value),
+            "gap": relative_gap(evaluation.objective, self.bound.value, self._problem.unit),
             "eta": p.eta if p else np.nan,
             "beta": p.beta if p else np.nan,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from condgrad.backends import threads
 from condgrad.domains._base import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Function, Proximable
+from condgrad.functions.smooth import Linear
 from condgrad.maps._base import LinearMap, Miss
 
 BLOCK = 1 << 18
@@ -240,6 +241,17 @@ class Problem:
     def composite(self) -> tuple[Term, ...]:
         """The terms of g."""
         return tuple(t for t in self.terms if not t.function.smooth)
+
+    @cached_property
+    def unit(self) -> float:
+        """The least number that a relative gap is taken of, so that an optimum of 0 can be met.
+
+        A millionth of the largest |f| over the domain, or a little more, where f is linear; else 0.
+        """
+        if not all(isinstance(t.function, Linear) for t in self.smooth):
+            return 0.0
+        reach = float(np.linalg.norm(self.domain.center())) + float(self.domain.diameter)
+        return 1e-6 * reach * sum(t.weight * t.map.row_norm for t in self.smooth)
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""

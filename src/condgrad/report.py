@@ -46,7 +46,7 @@ def summary(run: Run) -> list[tuple[str, str]]:
     rows = [("status", str(r.status)), ("objective", f"{run.sign * r.objective:.8g}")]
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
     if np.isfinite(r.lower_bound):
-        chance = f", wrong with probability {r.bound_failure:.0e}" if r.bound_failure else ""
+        chance = f", wrong with probability {run.bound_failure:.0e}" if run.bound_failure else ""
         bound = f"{run.sign * r.lower_bound:.8g} ({r.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), bound))
         rows.append(("gap", f"{r.gap:.3g}"))
@@ -147,12 +147,12 @@ def print_clusters(run: Run, console: Console) -> None:
 def promise(run: Run, what: str) -> str:
     """What the bound proves of a rounded solution, as a sentence."""
     assert run.rounded is not None
-    r, gap = run.result, run.rounded_gap
-    if run.rounded.value > 0 and not r.lower_bound > 0:
+    gap, failure = run.rounded_gap, run.bound_failure
+    if run.rounded.value > 0 and not run.result.lower_bound > 0:
         return (
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
-    kind = "Proved" if not r.bound_failure else f"With probability 1 - {r.bound_failure:.0e}"
+    kind = "Proved" if not failure else f"With probability 1 - {failure:.0e}"
     return f"{kind}: this {what} is {closeness(gap)}."
 
 

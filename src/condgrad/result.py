@@ -182,8 +182,8 @@ class Result:
     lower_bound: float = -np.inf
     """The optimum is not below this number; −∞ where nothing was certified."""
     gap: float = np.inf
-    """|objective − lower_bound| / max(|objective|, |lower_bound|). An infeasible point can lie
-    below the bound: read it together with `families`."""
+    """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
+    point can lie below the bound: read it together with `families`."""
     bound_kind: str = "none"
     """How the bound is known: ``exact``, ``exact-eigenvalue``, ``exact-singular-value``,
     ``probabilistic``, ``oracle``, ``given`` (by the user, as `floor`) or ``none``; see

@@ -29,6 +29,10 @@ PUBLISHED_EFFORT = 2 * np.sqrt(10)
 give way to LAPACK up to n = 40: the oracle is at least as accurate as the published one."""
 
 
+ROUNDING = 1e-14
+"""Gaps below this are rounding of sums."""
+
+
 class Rounded(NamedTuple):
     """A solution of the combinatorial problem behind a relaxation."""
 
@@ -80,6 +84,12 @@ class Run:
     sense: Sense = "min"
     whole: bool = False
     zero: float = 0.0
+    floor_failure: float = 0.0
+
+    @property
+    def bound_failure(self) -> float:
+        """Probability that the bound does not hold."""
+        return self.result.bound_failure + self.floor_failure
 
     @property
     def sign(self) -> int:
@@ -133,7 +143,7 @@ class Run:
             self.bound_name: self.sign * r.lower_bound,
             "gap": r.gap,
             "bound_kind": r.bound_kind,
-            "bound_failure": r.bound_failure,
+            "bound_failure": self.bound_failure,
             "infeasibility": {"total": r.infeasibility, "families": families},
             **r.metrics,
             "rounded": None
@@ -177,6 +187,8 @@ class Application:
         From W to a solution of the combinatorial problem behind the relaxation.
     floor : float
         The objective is never lower; default 0: costs are non-negative.
+    floor_failure : float
+        Probability that `floor` does not hold.
     feasible : callable, optional
         From W and the best rounded solution to the feasible point that is offered to the run;
         default: the rounded one.
@@ -200,6 +212,7 @@ class Application:
     settings: Mapping[str, Any] = field(default_factory=dict)
     rounding: Callable[[Array], Rounded] | None = None
     floor: float = 0.0
+    floor_failure: float = 0.0
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
@@ -267,13 +280,14 @@ class Application:
             self.sense,
             self.whole,
             self.zero,
+            self.floor_failure,
         )
 
 
 def closeness(gap: float) -> str:
     """What a proven gap says of a solution, in words."""
-    if gap < 1e-7:
-        return "the best possible"
+    if gap < ROUNDING:
+        return "the best possible" + (" up to rounding" if gap > 0 else "")
     return f"within {100 * gap:.2g} % of the best possible"
 
 

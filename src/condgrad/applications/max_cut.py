@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding import SLACK
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.domains import Spectrahedron
+from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear
 from condgrad.functions._base import positive
@@ -75,14 +77,15 @@ def max_cut(
             Term(Diagonal(n), Equal(1.0), name="diagonal"),
         ],
     )
-    floor = -float(A.data[A.data > 0].sum()) / 2  # every edge of positive weight
-    start, settings = np.eye(n), {"vertices": n, "edges": A.nnz // 2}
+    floor = -math.fsum(A.data[A.data > 0]) / 2 * (1 + EPS)  # every edge of positive weight
+    start, settings, failure = np.eye(n), {"vertices": n, "edges": A.nnz // 2}, 0.0
     if warm is not None:
         mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
-        start, floor = mixed.W, max(floor, -mixed.bound)
+        start, floor, failure = mixed.W, max(floor, -mixed.bound), mixed.failure
         settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
     size = float(abs(A).sum())
-    whole = bool(np.all(A.data == np.rint(A.data)) and size < LARGEST)
+    exact = np.all(A.data == np.rint(A.data)) and size < LARGEST
+    whole = bool(exact and (A != A.T).nnz == 0)  # an edge that differs by direction counts half
     return Application(
         name="max-cut",
         preset="auto",
@@ -94,10 +97,11 @@ def max_cut(
         settings=settings,
         rounding=partial(_rounded, A, hyperplanes, seed),
         floor=floor,
+        floor_failure=failure,
         feasible=partial(_feasible, problem),
         sense="max",
         whole=whole,
-        zero=SLACK * size,
+        zero=0.0 if whole else SLACK * size,
     )
 
 

@@ -25,6 +25,8 @@ class Mixed(NamedTuple):
     value: float
     bound: float
     sweeps: int
+    failure: float
+    """Probability that the bound does not hold: 0 up to the side where LAPACK proves it."""
 
 
 def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mixed:
@@ -58,16 +60,18 @@ def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mi
     n, zero = A.shape[0], SLACK * float(abs(A).sum())
     V = np.random.default_rng(seed).standard_normal((n, int(np.sqrt(2 * n)) + 2))
     V /= np.linalg.norm(V, axis=1)[:, None]
-    bound, done, sweeps, end = np.inf, 0, FIRST, time.perf_counter() + max_seconds
+    bound, failure, end = np.inf, 0.0, time.perf_counter() + max_seconds
+    done, sweeps = 0, FIRST
     while True:
         while done < sweeps and time.perf_counter() < end:
             _sweep(A, V)
             done += 1
         value = (float(A.sum()) - float(np.vdot(V, A @ V))) / 4
-        bound = min(bound, _bound(A, V))
+        found, chance = _bound(A, V)
+        bound, failure = min(bound, found), failure + chance
         near = bound - value <= zero or relative_gap(value, bound) <= gap
         if near or done < sweeps or done == MOST:
-            return Mixed(V @ V.T, value, bound, done)
+            return Mixed(V @ V.T, value, bound, done, failure)
         sweeps = 2 * done
 
 
@@ -80,12 +84,12 @@ def _sweep(A: Any, V: Array) -> None:
             V[i] = g / -norm
 
 
-def _bound(A: Any, V: Array) -> float:
-    """The upper bound that V proves, rounding included."""
+def _bound(A: Any, V: Array) -> tuple[float, float]:
+    """The upper bound that V proves, rounding included, and the chance that it is wrong."""
     n = A.shape[0]
     y = np.linalg.norm(A @ V, axis=1)
     v = (A + sp.diags_array(y)).toarray() / 4
     constant = (np.asarray(A.sum(axis=1)).reshape(-1) + y) / 4
     size = n * float(np.linalg.norm(v)) + float(abs(constant).sum())
     low = Spectrahedron(n, trace=n, equality=True).minimum(v)
-    return float(constant.sum()) - low.value + 64 * EPS * size
+    return float(constant.sum()) - low.value + 64 * EPS * size, low.failure

@@ -123,6 +123,9 @@ def _relation(constraint: Any, read: Coefficients) -> Relation:
             f"constraint {constraint} has shape {expr.shape}: use one constraint for each matrix"
         )
     affine = read(-expr if name == "NonNeg" else expr)
+    fine = ~np.isnan(affine.b) if kind == "<=" else np.isfinite(affine.b)  # x ≤ ∞ is no news
+    if not (fine.all() and np.isfinite(affine.A.data).all()):
+        raise ProblemError(f"constraint {constraint} contains NaN or infinity: replace it")
     return Relation(constraint.id, expr.shape, kind, affine)
 
 
@@ -165,7 +168,9 @@ def _fits(variable: Any, relation: Relation) -> bool:
     free = not any(variable.attributes[a] for a in ("nonneg", "nonpos", "pos", "neg", "bounds"))
     if relation.kind == ">>":
         return bool(variable.is_symmetric())
-    return free and (variable.size == 1 or not variable.is_symmetric())
+    return bool(
+        free and (variable.size == 1 or not variable.is_symmetric()) and np.isfinite(cone.b).all()
+    )
 
 
 def _cone(relation: Relation | None, start: int, variable: Any) -> tuple[Affine | None, bool]:
@@ -208,6 +213,8 @@ def _losses(
     """The losses of one atom, its entries weighted: one for each weight where it must be."""
     loss = loss_of(atom)
     A, c = space.rows(read(loss.expr))
+    if not (np.isfinite(c).all() and np.isfinite(A.data).all()):
+        raise ProblemError(f"the objective contains NaN or infinity in {atom}: replace it")
     each = np.broadcast_to(weights, c.shape)
     if loss.quadratic and np.ptp(each) > 0:
         root = np.sqrt(np.maximum(each, 0.0))

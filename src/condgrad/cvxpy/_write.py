@@ -35,7 +35,7 @@ class Certificate:
     @property
     def gap(self) -> float:
         """|value − bound| relative to the larger."""
-        return relative_gap(self.value, self.bound)
+        return relative_gap(self.value, self.bound, self.solution.unit)
 
 
 def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.0) -> None:

@@ -79,8 +79,10 @@ def run(
         if not last:
             own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
         own["feasibility"] = reduced.tolerance(options["feasibility"])
-        result = solve(reduced.problem(trace, exact), method, **{**options, **own})
+        problem = reduced.problem(trace, exact)
+        result = solve(problem, method, **{**options, **own})
         solution = _solution(reduced, result, trace, source, exact, began)
+        solution = replace(solution, unit=problem.unit)
         if result.status is Status.CONVERGED and not _accurate(reduced, solution, options):
             solution = replace(solution, status=Status.INACCURATE)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace

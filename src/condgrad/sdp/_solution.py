@@ -60,11 +60,13 @@ class Solution:
     seconds: float
     result: Result | None
     """The last run of the method; None where the rows leave at most W = 0."""
+    unit: float = 0.0
+    """A millionth of the largest |⟨C, W⟩| over the domain, see `Problem.unit`."""
 
     @property
     def gap(self) -> float:
-        """|value − bound| / max(|value|, |bound|)."""
-        return relative_gap(self.value, self.bound)
+        """|value − bound| / max(|value|, |bound|, unit)."""
+        return relative_gap(self.value, self.bound, self.unit)
 
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"

@@ -17,7 +17,7 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 
 SWEEPS, SETTLED = 200, 1e-8
-"""Sweeps at most over the biases, and the change relative to the ratings that ends them."""
+"""Sweeps at most over the biases, and the change relative to the ratings less their mean that ends them."""
 
 
 class Observed(NamedTuple):
@@ -57,7 +57,7 @@ class Ids:
 
     def __init__(self, kind: str, names: list[Any], ordered: bool = False) -> None:
         unique = list(dict.fromkeys(names))
-        if any(name is None or name != name for name in unique):
+        if any(map(_missing, unique)):
             raise ProblemError(f"X has None or NaN for a {kind}: give an id, or drop those ratings")
         if not ordered:
             with contextlib.suppress(TypeError):  # ids of several types stay as they came
@@ -85,6 +85,14 @@ class Ids:
                     f"the {self.kind}s are {given}, but fit got {known}: give them as in fit"
                 )
         return found
+
+
+def _missing(name: Any) -> bool:
+    """Whether an id is None, NaN or the NA of pandas, whose comparisons have no truth value."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:
+        return True
 
 
 def two_columns(X: Any) -> bool:
@@ -118,11 +126,12 @@ def fit_biases(
     """
     i, j, values, (users, items) = observed
     b, c = np.zeros(users), np.zeros(items)
+    centred = values - mean
     for _ in range(SWEEPS):
         before = b
-        c = _damped_means(j, values - mean - b[i], items, damping)
-        b = _damped_means(i, values - mean - c[j], users, damping)
-        if np.abs(b - before).max() <= SETTLED * np.abs(values).max():
+        c = _damped_means(j, centred - b[i], items, damping)
+        b = _damped_means(i, centred - c[j], users, damping)
+        if np.abs(b - before).max() <= SETTLED * np.abs(centred).max():
             break
     return b, c
 
