@@ -68,6 +68,11 @@ def csdp(path: Path, seconds: float) -> str:
     return took if found.returncode == 0 else f"{took} (code {found.returncode})"
 
 
+def number(value: float | None, form: str) -> str:
+    """A number of the JSON, which has null for infinite ones."""
+    return "–" if value is None else format(value, form)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("names", nargs="*")
@@ -81,8 +86,9 @@ def main() -> None:
     for r in rows:
         run, took = ours(folder / r["file"], args.seconds)
         cells = [r["name"], r["n"], r["m"], r["published_optimal_value"] or r["published_status"]]
-        cells += [f"{run['value']:.6g}", f"{run['bound']:.6g}", f"{run['gap']:.1e}"]
-        cells += [f"{run['dimacs']['primal']:.1e}", run["status"], f"{took:.1f}"]
+        cells += [number(run["value"], ".6g"), number(run["bound"], ".6g")]
+        cells += [number(run["gap"], ".1e"), number(run["dimacs"]["primal"], ".1e")]
+        cells += [run["status"], f"{took:.1f}"]
         cells.append(csdp(folder / r["file"], 4 * args.seconds))
         print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -353,6 +353,10 @@ def refused():
     yield cp.Maximize(cp.square(x[0])), trace, "disciplined convex"
     yield cp.Minimize(cp.Parameter(name="level") * X[0, 0]), trace, "parameter level has no value"
     yield cp.Minimize(1), [], "no variables"
+    yield cp.Minimize(X[0, 1]), [*trace, X[0, 0] <= np.nan], "nan contains NaN"
+    yield cp.Minimize(X[0, 1]), [*trace, X << np.full((3, 3), np.nan)], "contains NaN"
+    yield cp.Minimize(X[0, 1]), [*trace, X[0, 0] == np.inf], "inf contains NaN or infinity"
+    yield cp.Minimize(cp.sum(cp.logistic(X - np.nan))), trace, "objective contains NaN"
 
 
 @pytest.mark.parametrize(

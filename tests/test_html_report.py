@@ -177,7 +177,8 @@ def test_report_of_a_run_that_went_wrong(fit):
         status=cg.Status.NONFINITE, profile={},
     )  # fmt: skip
     found = checked(page(Record.of(broken)))
-    assert "Objective nan. The run ended because a number became infinite or NaN" in found.text
+    assert "Objective nan" in found.text
+    assert "The run ended because a number became infinite or NaN" in found.text
     assert "No time was recorded." in found.text
     assert pictures_of(found) == ["convergence"]
 
@@ -278,3 +279,30 @@ def test_report_in_a_browser(tmp_path, width):
     assert len(dom.all("figure")) == 4
     assert len(dom.all("script")) == 1  # the probe of this test
     assert ":CONSOLE" not in done.stderr
+
+
+def simplex_problem(domain):
+    return cg.Problem(domain, [cg.Term(maps.Inner(np.arange(1.0, 6.0)), functions.Linear())])
+
+
+def test_a_bound_that_is_believed_is_not_called_proven():
+    own = domains.Oracle(lambda v: 1.0 * (np.arange(5) == np.argmin(v)), 5, 1.5)
+    cases = (
+        (cg.solve(simplex_problem(domains.Simplex(5)), max_iter=3, floor=0.5), "proven"),
+        (cg.solve(simplex_problem(domains.Simplex(5)), max_iter=3, floor=50.0), "taken as given"),
+        (cg.solve(simplex_problem(own), max_iter=3), "if the oracle of the domain is right"),
+    )
+    for result, words in cases:
+        text = page(Record.of(result))
+        assert words in text
+        assert ("proven" in text) == (words == "proven")
+
+
+def test_the_answer_says_the_infeasibility_and_the_chance(monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.LARGE", 4)
+    ring = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
+    run = sparsest_cut(ring).run(max_iter=3)
+    text = page(Record.of(run, adjacency=ring))
+    assert f"relative infeasibility {run.result.worst:.2g}" in text
+    assert f"wrong with probability {run.bound_failure:.0e}" in text
+    assert run.bound_failure > 0

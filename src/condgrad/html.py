@@ -112,11 +112,24 @@ def _answer(facts: Any) -> str:
     value, bound = facts["objective"], facts[facts["bound_name"]]
     words = f"Objective {value:.6g}"
     if math.isfinite(bound):
-        name = facts["bound_name"].replace("_", " ")
-        words += f", proven {name} {bound:.6g}, gap {100 * facts['gap']:.3g} %"
+        words += f", {_known(facts, bound)}, gap {100 * facts['gap']:.3g} %"
+    families = facts["infeasibility"]["families"].values()
+    if missed := max((family["relative"] for family in families), default=0.0):
+        words += f", relative infeasibility {missed:.2g}"
     lines = [*facts["answer"], f"{words}.", f"The run ended because {facts['message']}."]
     kind = "answer converged" if facts["status"] == "converged" else "answer"
     return f'<div class="{kind}">' + "".join(f"<p>{escape(line)}</p>" for line in lines) + "</div>"
+
+
+def _known(facts: Any, bound: float) -> str:
+    """The bound and how it is known; the floor of an application is proved by it."""
+    text = f"{facts['bound_name'].replace('_', ' ')} {bound:.6g}"
+    if facts["bound_kind"] == "given" and facts["application"] == "problem":
+        return f"{text} (taken as given)"
+    if facts["bound_kind"] == "oracle":
+        return f"{text} (if the oracle of the domain is right)"
+    chance = f" (wrong with probability {facts['bound_failure']:.0e})"
+    return f"proven {text}{chance if facts['bound_failure'] else ''}"
 
 
 def _numbers(facts: Any) -> list[Sequence[str]]:

@@ -301,8 +301,9 @@ def sag_cgal(
     """SAG on the augmented Lagrangian: v2's table of slopes and CGAL's multipliers, row by row.
 
     η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y); with
-    block steps (the default, where they apply) η_k = 10/(k + 10), β_k = β0, y += (slope − y)/2, and
-    the option ``rate`` and the effort of the oracle play no part.
+    block steps (the default, where they apply) η_k = 10/(k + 10), or 1 where every row is drawn at
+    every iteration, β_k = β0, y += (slope − y)/2, and the option ``rate`` and the effort of the
+    oracle play no part.
 
     Proved: every slope and multiplier is a point of the dual problem, so the lower bound of a
     result holds whatever the method does. With a full batch it is CGAL with the dual step taken

@@ -18,6 +18,7 @@ from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
 from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, blocks_of, status_of
+from condgrad.result import Status
 from condgrad.sdp import SDP, Solution
 
 TURNED = {
@@ -27,6 +28,8 @@ TURNED = {
     settings.UNBOUNDED_INACCURATE: settings.INFEASIBLE_INACCURATE,
 }
 """What a verdict on the dual says of the cone program itself."""
+TIGHTER = (1.0, 0.1, 0.01)
+"""Factors on the tolerances, while the multipliers miss them."""
 ZERO = 1e-10
 """Relative size up to which a pivot, an entry or a residual of the equations counts as 0."""
 
@@ -90,13 +93,15 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         cost = space.symmetric((b[dims.zero :] - A @ start)[None, :]).toarray()[0]
         sdp = SDP(space.split(cost))
         sdp.subject_to_rows(space.symmetric(N.T @ A.T), "==", -(N.T @ c))
-        solution = sdp.solve(**options)
+        solution, accurate = solved(sdp, options)
         if verbose:
             print(f"condgrad, on the dual: {solution}")
         x = start + N @ solution.y
         y = np.concatenate([np.ravel(block) for block in blocks_of(solution.W)])
         prices = np.linalg.lstsq(G.T, -c - A.T @ y)[0]
         status = TURNED.get(status_of(solution), status_of(solution))
+        if status == settings.OPTIMAL and not accurate:
+            status = settings.OPTIMAL_INACCURATE
         return Answer(status, x, np.concatenate([prices, y]), float(c @ x), solution)
 
     def invert(self, answer: Answer, inverse_data: dict[str, Any]) -> CvxpySolution:
@@ -113,6 +118,27 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         return CvxpySolution(answer.status, value, x, duals, attr)
 
 
+def solved(sdp: SDP, options: dict[str, Any]) -> tuple[Solution, bool]:
+    """A solution, and whether its multipliers meet the tolerances too.
+
+    The bound may stand on a repaired multiple of them, so that value and bound can agree while x,
+    which they are, is far outside of its cones. Then the run is repeated with less tolerance.
+    """
+    tolerances = {name: float(options.get(name, 1e-3)) for name in ("gap", "feasibility")}
+    left = options.get("max_seconds")
+    for factor in TIGHTER:
+        own = {name: factor * value for name, value in tolerances.items()}
+        solution = sdp.solve(**{**options, **own, "max_seconds": left})
+        errors = solution.errors
+        accurate = errors.dual_cone <= tolerances["feasibility"] and (
+            abs(errors.gap) <= tolerances["gap"]
+        )
+        left = None if left is None else left - solution.seconds
+        if accurate or solution.status is not Status.CONVERGED or (left is not None and left <= 0):
+            break
+    return solution, accurate
+
+
 def kernel(G: Array, h: Array) -> tuple[Array | None, Any]:
     """A point with G x = h, or None, and a sparse basis N of the kernel of G.
 
@@ -123,12 +149,13 @@ def kernel(G: Array, h: Array) -> tuple[Array | None, Any]:
         return np.zeros(n), sparse.eye_array(n, format="csr")
     Q, R, order = linalg.qr(G, mode="economic", pivoting=True)
     pivots = np.abs(np.diag(R))
-    rank = int(np.sum(pivots > ZERO * max(pivots[0], 1.0)))
+    rank = int(np.sum(pivots > ZERO * pivots[0]))
     right = np.column_stack([R[:rank, rank:], Q.T[:rank] @ h])
     right = linalg.solve_triangular(R[:rank, :rank], right)
     point = np.zeros(n)
     point[order[:rank]] = right[:, -1]
-    if np.linalg.norm(G @ point - h) > 1e-8 * (1 + np.linalg.norm(h)):
+    size = np.linalg.norm(h) + np.linalg.norm(G) * np.linalg.norm(point)
+    if np.linalg.norm(G @ point - h) > 1e-8 * size:
         return None, sparse.csr_array((n, 0))
     slopes = np.where(np.abs(right[:, :-1]) > ZERO, -right[:, :-1], 0.0)
     N = sparse.vstack([sparse.csr_array(slopes), sparse.eye_array(n - rank)], format="csr")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.result import Result, Status
@@ -68,6 +70,18 @@ class Solution:
         """|value − bound| / max(|value|, |bound|, unit)."""
         return relative_gap(self.value, self.bound, self.unit)
 
+    def factors(self, tol: float = 1e-6) -> Any:
+        """U with U Uᵀ = W, shaped as `W`: n × r for a matrix, a vector as it is.
+
+        Parameters
+        ----------
+        tol : float, default 1e-6
+            Eigenvalues of W below this part of the largest are left out, which decides the rank.
+        """
+        if isinstance(self.W, list):
+            return [_factor(W, tol) for W in self.W]
+        return _factor(self.W, tol)
+
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
         proviso = "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
@@ -76,3 +90,12 @@ class Solution:
             f"{self.gap:.2g}, infeasibility {self.errors.primal:.2g}; {self.status} "
             f"({self.seconds:.2f} s)"
         )
+
+
+def _factor(W: Array, tol: float) -> Array:
+    if W.ndim == 1:
+        return W
+    values, vectors = np.linalg.eigh(W)
+    kept = values > max(tol * values[-1], 0.0)
+    U: Array = vectors[:, kept] * np.sqrt(values[kept])
+    return U[:, ::-1]

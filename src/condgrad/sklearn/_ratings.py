@@ -17,7 +17,7 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 
 SWEEPS, SETTLED = 200, 1e-8
-"""Sweeps at most over the biases, and the change relative to the ratings less their mean that ends them."""
+"""Sweeps at most over the biases; the change that ends them, relative to the centred ratings."""
 
 
 class Observed(NamedTuple):
