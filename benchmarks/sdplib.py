@@ -87,7 +87,7 @@ def main() -> None:
         run, took = ours(folder / r["file"], args.seconds)
         cells = [r["name"], r["n"], r["m"], r["published_optimal_value"] or r["published_status"]]
         cells += [number(run["value"], ".6g"), number(run["bound"], ".6g")]
-        cells += [number(run["gap"], ".1e"), number(run["dimacs"]["primal"], ".1e")]
+        cells += [number(run.get("gap"), ".1e"), number(run["dimacs"]["primal"], ".1e")]
         cells += [run["status"], f"{took:.1f}"]
         cells.append(csdp(folder / r["file"], 4 * args.seconds))
         print("| " + " | ".join(cells) + " |", flush=True)

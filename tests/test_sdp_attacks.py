@@ -113,3 +113,14 @@ def test_rounding_of_cancelling_multipliers_counts():
         dual = certified(reduced, y, 1.0, "rows", reduced.cost)
         assert dual.bound <= best.value + 1e-7 + 3e-12 * size * np.abs(E).sum()
         assert dual.lowest >= -1e-8 * size
+
+
+def test_factors_give_the_point_back():
+    rng = np.random.default_rng(3)
+    sdp = SDP([symmetric(rng, 6), rng.standard_normal(3)])
+    sdp.subject_to([np.eye(6), np.ones(3)], "==", 2.0)
+    s = sdp.solve(gap=1e-6)
+    U, x = s.factors()
+    assert U.shape[1] == np.linalg.matrix_rank(s.W[0], tol=1e-6 * np.abs(s.W[0]).max())
+    assert pytest.approx(s.W[0], abs=1e-5) == U @ U.T
+    assert x is s.W[1]

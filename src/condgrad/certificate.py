@@ -103,7 +103,8 @@ class Certificate:
     def __init__(self, problem: Problem, floor: float | None = None, keep: bool = False) -> None:
         self.problem, self._keep = problem, keep
         self.duals: dict[str, Array] = {}
-        """y of every composite term at the best bound, before its repairs."""
+        """y of every composite term at the best bound, before a shift."""
+        self._scale: dict[str, float] = {}
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
         lowest = -sum(_conjugate_of_zero(t) for t in problem.terms)  # y = 0: Σ ω inf h
         if lowest > self.best.value:
@@ -164,7 +165,7 @@ class Certificate:
             for t, d, beta in zip(terms, kept, betas, strict=True)
         ]
         found, fw_gap = self._bound(parts, "slopes")
-        best_before, which = self.best.value, "slopes"
+        which = "slopes"
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
@@ -180,9 +181,10 @@ class Certificate:
             found = _better(found, other)
         if self._average is not None:
             found = _better(found, self._averaged(self._average))
-        if self._keep and (found.value > best_before or not self.duals):
+        if self._keep and (found.value > self.best.value or not self.duals):
+            scale = self._scale.get(which, 1.0) if "scaled" in found.source else 1.0
             self.duals = {
-                t.name: _point(t, d.get(which, d.get("slopes")), W, beta)
+                t.name: scale * _point(t, d.get(which, d.get("slopes")), W, beta)
                 for t, d, beta in zip(terms, kept, betas, strict=True)
                 if not t.function.smooth
             }
@@ -218,6 +220,7 @@ class Certificate:
         gap = total - low
         points = [(v, conjugate, source)]
         t = self._search(base, pull, moving - self._at_zero, 0.0, 1.0) if other else 1.0
+        self._scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * self._at_zero  # h* is convex
             points.append((base + t * pull, scaled, f"{source}, scaled"))

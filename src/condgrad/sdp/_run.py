@@ -81,7 +81,7 @@ def run(
         own["feasibility"] = reduced.tolerance(options["feasibility"])
         problem = reduced.problem(trace, exact)
         result = solve(problem, method, **{**options, **own})
-        solution = _solution(reduced, result, trace, source, exact, began)
+        solution = _solution(reduced, result, trace, source, began)
         solution = replace(solution, unit=problem.unit)
         if result.status is Status.CONVERGED and not _accurate(reduced, solution, options):
             solution = replace(solution, status=Status.INACCURATE)
@@ -166,7 +166,7 @@ def _least_squares(reduced: Reduced) -> tuple[float, Array]:
 
 
 def _solution(
-    reduced: Reduced, result: Result, trace: float, source: str, exact: bool, began: float
+    reduced: Reduced, result: Result, trace: float, source: str, began: float
 ) -> Solution:
     """The answer in the terms of the program."""
     sdp, sign = reduced.sdp, reduced.sign
@@ -178,8 +178,6 @@ def _solution(
     value = float(reduced.cost @ W) + sum(
         one.weight * float(one.function.value(one.A @ W)) for one in sdp.losses
     )
-    if not (sdp.losses or exact):
-        dual = dual._replace(bound=max(dual.bound, result.lower_bound))
     errors = _errors(reduced, result.W, W, value, dual)
     Z = reduced.flat(dual.Z)
     return Solution(
