@@ -177,11 +177,8 @@ class Breaks(functions.Squared):
 @pytest.mark.parametrize("n", [6, 45])
 @pytest.mark.parametrize("kind", ["spectral", "nuclear", "l2"])
 def test_nonfinite_slopes_return_the_best_finite_point(n, kind, capsys):
-    domain = {
-        "spectral": domains.Spectrahedron(n, 2.0),
-        "nuclear": domains.NuclearBall((n, n), 2.0),
-        "l2": domains.L2Ball((n, n), 2.0),
-    }[kind]
+    balls = {"nuclear": domains.NuclearBall, "l2": domains.L2Ball}
+    domain = balls[kind]((n, n), 2.0) if kind in balls else domains.Spectrahedron(n, 2.0)
     terms = [
         Term(maps.AllEntries(n), Breaks(0.3), name="fit"),
         Term(maps.Diagonal(n), functions.Equal(0.1), name="diag"),
