@@ -21,6 +21,8 @@ from condgrad.sdp._model import SDP
 
 EXACT = 1e-9
 """Relative miss up to which rows are taken to sum to the identity."""
+LOWEST = 1e-2
+"""The least eigenvalue of a sum of rows that is worth a bound on the trace."""
 CLEAR = 1e-2
 """A row pins vectors where its eigenvalues other than 0 are at least this part of the largest."""
 ZERO = 1e-12
@@ -208,10 +210,12 @@ class Reduced:
                 c[p] = np.maximum(c[p], 0.0)
         M = (operator.T @ c).reshape(N, N)
         right = np.concatenate([f.right for f in families])
-        lowest = self.lowest(M) - 64 * EPS * float(np.abs(c).sum())
+        lowest = self._surely(M, c)
+        if lowest <= LOWEST:
+            c, M, lowest = self._lifted(c, M, right, operator, families)
         rounding = 64 * EPS * float(np.abs(c) @ np.abs(right))
         total = float(c @ right) + rounding
-        if lowest <= 0.01:
+        if lowest <= LOWEST:
             return None
         miss = float(np.linalg.norm(M - eye)) / np.sqrt(N)
         exact = miss <= EXACT and all(f.equality for f in families) and rounding < EXACT * total
@@ -219,6 +223,44 @@ class Reduced:
         for f, p in zip(families, parts, strict=False):
             whole[f.ids] = c[p] * f.factor
         return TraceRows(whole, total, lowest, exact)
+
+    def _surely(self, M: Array, c: Array) -> float:
+        """At most the smallest eigenvalue of M = Σ c_l A_l, the rounding of the sum included."""
+        return self.lowest(M) - 64 * EPS * float(np.abs(c).sum())
+
+    def _lifted(
+        self,
+        c: Array,
+        M: Array,
+        right: Array,
+        operator: LinearOperator,
+        families: Sequence[Family],
+    ) -> tuple[Array, Array, float]:
+        """c with more of the rows that are diagonal and ⪰ 0, as much as bounds the trace best.
+
+        X_00 = 1 and X_ii = X_0i bound the trace, but only with a large multiple of the first.
+        """
+        p = np.concatenate([self._diagonal(f) for f in families])
+        P = (operator.T @ p).reshape(M.shape)
+        best = (c, M, self._surely(M, c))
+        for t in 4.0 ** np.arange(11) if p.any() else ():
+            more = c + t * p
+            found = self._surely(M + t * P, more)
+            if found > LOWEST and (
+                best[2] <= LOWEST or more @ right / found < best[0] @ right / best[2]
+            ):
+                best = (more, M + t * P, found)
+        return best
+
+    def _diagonal(self, f: Family) -> Array:
+        """1 for every row of a family that is diagonal and ⪰ 0, −1 for = and ⪯ 0, else 0."""
+        A, off = self.sdp.A[f.ids], (self._i != self._j).astype(np.float64)
+        alone = (abs(A) @ off == 0) & (np.diff(A.indptr) > 0)
+        low = np.sign(f.factor) * A.min(axis=1).toarray().reshape(-1)
+        high = np.sign(f.factor) * A.max(axis=1).toarray().reshape(-1)
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        down = -1.0 if f.equality else 0.0
+        return np.where(alone & (low >= 0), 1.0, np.where(alone & (high <= 0), down, 0.0))
 
     def lowest(self, V: Array) -> float:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
