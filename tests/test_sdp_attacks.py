@@ -124,3 +124,36 @@ def test_factors_give_the_point_back():
     assert U.shape[1] == np.linalg.matrix_rank(s.W[0], tol=1e-6 * np.abs(s.W[0]).max())
     assert pytest.approx(s.W[0], abs=1e-5) == U @ U.T
     assert x is s.W[1]
+
+
+def test_nested_lists_are_a_matrix():
+    s = SDP([[0, 1], [1, 0]]).subject_to([[1, 0], [0, 1]], "==", 1).solve()
+    assert s.W.shape == (2, 2)
+    assert s.bound == pytest.approx(-1, rel=1e-3)
+
+
+def test_a_lifted_form_bounds_its_own_trace():
+    """Lovász theta of C5 with X_00 = 1, X_ii = X_0i, X_ij = 0 on edges: √5, and no guess of Tr."""
+    sdp = SDP(np.diag([0.0, 1, 1, 1, 1, 1]), "max").subject_to(np.diag([1.0] + 5 * [0.0]), "==", 1)
+    for i in range(1, 6):
+        A, B = np.zeros((6, 6)), np.zeros((6, 6))
+        A[i, i], A[0, i], A[i, 0] = 1, -0.5, -0.5
+        B[i, i % 5 + 1] = B[i % 5 + 1, i] = 1
+        sdp.subject_to(A, "==", 0).subject_to(B, "==", 0)
+    s = sdp.solve(gap=1e-4, feasibility=1e-4)
+    assert s.trace_from == "rows"
+    assert s.status is Status.CONVERGED
+    assert s.bound >= np.sqrt(5) - 1e-9
+    assert s.bound == pytest.approx(np.sqrt(5), rel=2e-4)
+    Z = sum(y * a for y, a in zip(s.y, sdp.A.toarray(), strict=True)).reshape(6, 6)
+    Z -= np.diag([0.0, 1, 1, 1, 1, 1])
+    assert pytest.approx(Z, abs=1e-9) == s.Z
+    assert np.linalg.eigvalsh(Z)[0] >= -1e-9
+
+
+def test_no_bound_while_a_guessed_trace_binds():
+    """max Tr W with W_00 = 1 only: unbounded, and nothing is claimed about it."""
+    s = SDP(np.eye(2), "max").subject_to(np.diag([1.0, 0.0]), "==", 1).solve(max_seconds=5)
+    assert s.status is Status.UNBOUNDED
+    assert s.bound == np.inf
+    assert s.gap == np.inf

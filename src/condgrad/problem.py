@@ -246,12 +246,15 @@ class Problem:
     def unit(self) -> float:
         """The least number that a relative gap is taken of, so that an optimum of 0 can be met.
 
-        A millionth of the largest |f| over the domain, or a little more, where f is linear; else 0.
+        A millionth of the largest that a linear term can be on the domain, or a little more, and of
+        what the other terms of f are at its centre.
         """
-        if not all(isinstance(t.function, Linear) for t in self.smooth):
-            return 0.0
-        reach = float(np.linalg.norm(self.domain.center())) + float(self.domain.diameter)
-        return 1e-6 * reach * sum(t.weight * t.map.row_norm for t in self.smooth)
+        center, total = self.domain.center(), 0.0
+        reach = float(np.linalg.norm(center)) + float(self.domain.diameter)
+        for t in self.smooth:
+            linear = isinstance(t.function, Linear)
+            total += t.weight * t.map.row_norm * reach if linear else abs(t.value(center))
+        return 1e-6 * total
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""

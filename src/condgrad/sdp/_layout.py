@@ -90,7 +90,7 @@ class Layout:
 
     def flatten(self, name: str, value: Any) -> tuple[Array, Array]:
         """Positions and values in flat form of a matrix shaped as the variable, checked."""
-        given = value if isinstance(value, (list, tuple)) else [value]
+        given = blocks_of(value)
         if len(given) != len(self.blocks):
             raise ProblemError(
                 f"{name} has {len(given)} blocks, but the variable has {len(self.blocks)}: give "
@@ -105,9 +105,18 @@ class Layout:
         return np.concatenate(columns), np.concatenate(values)
 
 
+def blocks_of(value: Any) -> list[Any]:
+    """The blocks of what the user gave: a list of arrays has several, nested lists are a matrix."""
+    if not isinstance(value, (list, tuple)):
+        return [value]
+    if value and all(isinstance(row, (list, tuple)) for row in value):
+        return [np.array(value)] if len({len(row) for row in value}) == 1 else list(value)
+    return list(value)
+
+
 def layout_of(C: Any) -> Layout:
     """The layout of a cost matrix, or of a list of blocks."""
-    given = C if isinstance(C, (list, tuple)) else [C]
+    given = blocks_of(C)
     if not given:
         raise ProblemError("C is empty: give at least one block")
     return Layout([_block_of(f"C[{i}]" if len(given) > 1 else "C", c) for i, c in enumerate(given)])

@@ -15,7 +15,7 @@ from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
 from condgrad.maps._base import canonical, numbers, real_numbers
 from condgrad.registry import Method
-from condgrad.sdp._layout import Layout, LowRank, layout_of
+from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution
 
 SENSES = {"==": 0, "<=": -1, ">=": 1}
@@ -112,7 +112,7 @@ class SDP:
         right = numbers(f"b of row {self.size}", b)
         if right.size != 1:
             raise ProblemError(f"b has shape {right.shape}: a row has one number")
-        given = A if isinstance(A, (list, tuple)) else [A]
+        given = blocks_of(A)
         alone = [i for i, one in enumerate(given) if one is not None]
         if len(alone) == 1 and isinstance(given[alone[0]], LowRank):
             self._factors(name, given, alone[0])
@@ -195,7 +195,9 @@ class SDP:
 
     @classmethod
     def from_sdpa(cls, data: Sdpa) -> SDP:
-        """The program max ⟨F_0, Y⟩, ⟨F_i, Y⟩ = c_i, Y ⪰ 0 of an SDPA file."""
+        """The program max ⟨F_0, Y⟩, ⟨F_i, Y⟩ = c_i, Y ⪰ 0 of an SDPA file, from `io.read_sdpa`."""
+        if not isinstance(data, Sdpa):
+            raise ProblemError(f"data is a {type(data).__name__}: pass condgrad.io.read_sdpa(path)")
         layout = Layout(data.blocks)
         side = np.array(layout.blocks)[data.block]
         start = layout.starts[data.block]
@@ -212,7 +214,10 @@ class SDP:
         return sdp.subject_to_rows(F[1:], "==", data.c)
 
     def to_sdpa(self, comment: str = "") -> Sdpa:
-        """The program in SDPA form; rows with ≤ and ≥ get slack variables in a diagonal block."""
+        """The program in SDPA form, where everything is a maximum: of −⟨C, W⟩ for a minimum.
+
+        Rows with ≤ and ≥ get slack variables in a diagonal block.
+        """
         if self.losses:
             raise ProblemError("a program with losses has no SDPA form: it has linear costs only")
         sign = 1.0 if self.sense == "max" else -1.0

@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._types import Array
 from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
-from condgrad.domains._base import EPS, Domain
+from condgrad.domains._base import Domain
 from condgrad.domains.eigen import deflated, lowest_bound
 from condgrad.functions import Interval, Linear
 from condgrad.maps import Inner, LowRankStack, SparseStack, Stack
 from condgrad.problem import Problem, Term
+from condgrad.sdp._families import Family, holds
 from condgrad.sdp._model import SDP
+from condgrad.sdp._trace import trace_rows
 
-EXACT = 1e-9
-"""Relative miss up to which rows are taken to sum to the identity."""
-LOWEST = 1e-2
-"""The least eigenvalue of a sum of rows that is worth a bound on the trace."""
 CLEAR = 1e-2
 """A row pins vectors where its eigenvalues other than 0 are at least this part of the largest."""
 ZERO = 1e-12
 """… and the others at most this part."""
 PINNING = 20
 """The most rows that pin vectors."""
-
-
-class Family(NamedTuple):
-    """Rows of one kind, scaled to length 1, those with ≥ turned round."""
-
-    name: str
-    map: SparseStack | LowRankStack
-    ids: Array
-    """Their numbers in the program."""
-    factor: Array
-    """What they were multiplied by."""
-    right: Array
-    """Right-hand sides after that."""
-    equality: bool
-
-
-class TraceRows(NamedTuple):
-    """Multipliers c of the rows with M = Σ c_l A_l ⪰ λ I, so that Tr W ≤ ⟨b, c⟩/λ."""
-
-    c: Array
-    total: float
-    """At least ⟨b, c⟩, rounding included."""
-    lowest: float
-    """λ, at most the smallest eigenvalue of M."""
-    exact: bool
-    """M = I up to rounding and only equalities take part: then Tr W = ⟨b, c⟩."""
 
 
 class Reduced:
@@ -64,13 +34,25 @@ class Reduced:
     diagonal: entries of W between them can be 0. A row ⟨A, W⟩ = 0 or ≤ 0 with A ⪰ 0 says that W
     vanishes on the range of A, which the domain takes over where W has one block only and A ⪰ 0 is
     certain: an eigenvalue of −1e-14 would let entries of 1e-7 pass.
+
+    Parameters
+    ----------
+    sdp : SDP
+        The program.
+    scale : array, optional
+        d > 0 for every index: D W D is solved for, D = Diag(d).
     """
 
-    def __init__(self, sdp: SDP) -> None:
+    def __init__(self, sdp: SDP, scale: Array | None = None) -> None:
         self.sdp, layout = sdp, sdp.layout
         self.sign = -1.0 if sdp.sense == "max" else 1.0
         self.cost = self.sign * sdp.cost
         self._i, self._j = layout.positions()
+        self.off = self._i != self._j
+        """Which numbers of the flat form are off the diagonal."""
+        self.scaled = scale is not None
+        d = np.ones(layout.side) if scale is None else scale
+        self._unit = 1 / (d[self._i] * d[self._j])
         self._order_blocks()
         self.norms = self._norms()
         """‖A_l‖_F of every row of the program."""
@@ -79,7 +61,8 @@ class Reduced:
         self.families = self._families()
         self.pins, self.pressed = self._pins()
         """Vectors on which W vanishes, and multipliers y of the rows that say so, A*y ⪯ 0 there."""
-        self.trace = self._trace()
+        self.trace, self.lift = trace_rows(self)
+        """Rows that bound the trace, and a scale that makes them alike, where they are not."""
 
     def _order_blocks(self) -> None:
         """Find the connected blocks, and a place for every index so that they stand together."""
@@ -101,21 +84,22 @@ class Reduced:
         place[rank] = np.arange(count)
         order = np.lexsort((np.arange(N), place[label]))
         self.blocks = [int(s) for s in sizes[rank]]
-        self._place = np.empty(N, np.int64)
-        self._place[order] = np.arange(N)
-        self._at = self._place[self._i] * N + self._place[self._j]
+        self.place = np.empty(N, np.int64)
+        self.place[order] = np.arange(N)
+        self._at = self.place[self._i] * N + self.place[self._j]
         """Where every number of the flat form is in the reordered matrix."""
 
     def _moved(self, flat: Any) -> Any:
         """Rows in flat form as rows over the reordered N × N matrix."""
         N = self.sdp.layout.side
-        parts = (flat.data.copy(), self._at[flat.indices], flat.indptr)  # sorted in place
+        data = flat.data * self._unit[flat.indices]  # a copy: it is sorted in place
+        parts = (data, self._at[flat.indices], flat.indptr)
         rows = sp.csr_array(parts, shape=(flat.shape[0], N * N))
         rows.sort_indices()
         return rows
 
     def _norms(self) -> Array:
-        sdp, A = self.sdp, self.sdp.A
+        sdp, A = self.sdp, sp.csr_array(self.sdp.A @ sp.diags_array(self._unit))
         largest = abs(A).max(axis=1).toarray().reshape(-1) if A.nnz else np.zeros(sdp.size)
         unit = np.where(largest > 0, largest, 1.0)  # squares must not underflow
         A = sp.csr_array(sp.diags_array(1 / unit) @ A) if sdp.size else A
@@ -151,7 +135,7 @@ class Reduced:
         for l, count, scale in zip(ids, counts, factor, strict=True):
             block, factors, weights = sdp.low_rank[l]
             corner = sdp.layout.corners[block]
-            U[self._place[corner : corner + len(factors)], start : start + count] = factors
+            U[self.place[corner : corner + len(factors)], start : start + count] = factors
             s.append(scale * weights)
             start += count
         return LowRankStack(U, counts, np.concatenate(s))
@@ -191,77 +175,6 @@ class Reduced:
             short = np.array_equal(A, A.astype(np.float32))  # then products in float64 are exact
         return short and np.array_equal(A * A[i, i], np.outer(A[i], A[i]))
 
-    def _trace(self) -> TraceRows | None:
-        """Rows that bound the trace, by least squares Σ c_l A_l ≈ I: equalities first, then all."""
-        equal = [f for f in self.families if f.equality]
-        for families in (equal, self.families):
-            found = self._identity(families) if families else None
-            if found is not None:
-                return found
-        return None
-
-    def _identity(self, families: Sequence[Family]) -> TraceRows | None:
-        N, operator = self.sdp.layout.side, stacked(families)
-        parts = np.split(np.arange(operator.shape[0]), np.cumsum([f.map.size for f in families]))
-        eye = np.eye(N)
-        c = lsqr(operator.T, eye.reshape(-1), atol=1e-14, btol=1e-14, iter_lim=500)[0]
-        for f, p in zip(families, parts, strict=False):
-            if not f.equality:
-                c[p] = np.maximum(c[p], 0.0)
-        M = (operator.T @ c).reshape(N, N)
-        right = np.concatenate([f.right for f in families])
-        lowest = self._surely(M, c)
-        if lowest <= LOWEST:
-            c, M, lowest = self._lifted(c, M, right, operator, families)
-        rounding = 64 * EPS * float(np.abs(c) @ np.abs(right))
-        total = float(c @ right) + rounding
-        if lowest <= LOWEST:
-            return None
-        miss = float(np.linalg.norm(M - eye)) / np.sqrt(N)
-        exact = miss <= EXACT and all(f.equality for f in families) and rounding < EXACT * total
-        whole = np.zeros(self.sdp.size)
-        for f, p in zip(families, parts, strict=False):
-            whole[f.ids] = c[p] * f.factor
-        return TraceRows(whole, total, lowest, exact)
-
-    def _surely(self, M: Array, c: Array) -> float:
-        """At most the smallest eigenvalue of M = Σ c_l A_l, the rounding of the sum included."""
-        return self.lowest(M) - 64 * EPS * float(np.abs(c).sum())
-
-    def _lifted(
-        self,
-        c: Array,
-        M: Array,
-        right: Array,
-        operator: LinearOperator,
-        families: Sequence[Family],
-    ) -> tuple[Array, Array, float]:
-        """c with more of the rows that are diagonal and ⪰ 0, as much as bounds the trace best.
-
-        X_00 = 1 and X_ii = X_0i bound the trace, but only with a large multiple of the first.
-        """
-        p = np.concatenate([self._diagonal(f) for f in families])
-        P = (operator.T @ p).reshape(M.shape)
-        best = (c, M, self._surely(M, c))
-        for t in 4.0 ** np.arange(11) if p.any() else ():
-            more = c + t * p
-            found = self._surely(M + t * P, more)
-            if found > LOWEST and (
-                best[2] <= LOWEST or more @ right / found < best[0] @ right / best[2]
-            ):
-                best = (more, M + t * P, found)
-        return best
-
-    def _diagonal(self, f: Family) -> Array:
-        """1 for every row of a family that is diagonal and ⪰ 0, −1 for = and ⪯ 0, else 0."""
-        A, off = self.sdp.A[f.ids], (self._i != self._j).astype(np.float64)
-        alone = (abs(A) @ off == 0) & (np.diff(A.indptr) > 0)
-        low = np.sign(f.factor) * A.min(axis=1).toarray().reshape(-1)
-        high = np.sign(f.factor) * A.max(axis=1).toarray().reshape(-1)
-        low, high = np.minimum(low, high), np.maximum(low, high)
-        down = -1.0 if f.equality else 0.0
-        return np.where(alone & (low >= 0), 1.0, np.where(alone & (high <= 0), down, 0.0))
-
     def lowest(self, V: Array) -> float:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
         if self.pins.shape[1]:
@@ -286,7 +199,7 @@ class Reduced:
         if cost and self.cost.any():
             used = np.flatnonzero(self.cost)
             where = np.divmod(self._at[used], N)
-            C = sp.csr_array((self.cost[used], where), shape=(N, N))
+            C = sp.csr_array((self.cost[used] * self._unit[used], where), shape=(N, N))
             dense = used.size > 0.2 * N * N
             terms.append(Term(Inner(C.toarray() if dense else C), Linear(), name="cost"))
         for i, one in enumerate(self.sdp.losses if cost else ()):
@@ -317,43 +230,23 @@ class Reduced:
         return feasibility * float(np.clip(share, 1e-3, 1.0))
 
     def flat(self, W: Array) -> Array:
-        """A reordered matrix in flat form."""
-        return W.reshape(-1)[self._at]
+        """A point of the domain in flat form, the scale taken off."""
+        return W.reshape(-1)[self._at] * self._unit
 
     def square(self, flat: Array) -> Array:
-        """A vector in flat form as a reordered matrix."""
+        """A cost or a slack in flat form as a reordered matrix, to the scale of the domain."""
+        return self.plain(flat * self._unit)
+
+    def flat_slack(self, Z: Array) -> Array:
+        """What `square` does, taken back."""
+        return Z.reshape(-1)[self._at] / self._unit
+
+    def plain(self, flat: Array) -> Array:
+        """A vector in flat form as a reordered matrix, as it is."""
         N = self.sdp.layout.side
         V = np.zeros(N * N)
         V[self._at] = flat
         return V.reshape(N, N)
-
-
-def stacked(families: Sequence[Family]) -> LinearOperator:
-    """The rows of some families as one operator on W, flattened."""
-    N = families[0].map.shape[0]
-    sizes = [f.map.size for f in families]
-
-    def rows(x: Array) -> Array:
-        W = np.ascontiguousarray(np.asarray(x, np.float64).reshape(N, N))
-        return np.concatenate([f.map.rows(W) for f in families])
-
-    def adjoint(y: Array) -> Array:
-        V, parts = (
-            np.zeros((N, N)),
-            np.split(np.asarray(y, np.float64).reshape(-1), np.cumsum(sizes)),
-        )
-        for f, part in zip(families, parts, strict=False):
-            V += f.map.adjoint(part)
-        return V.reshape(-1)
-
-    shape = (sum(sizes), N * N)
-    return LinearOperator(shape, matvec=rows, rmatvec=adjoint, dtype=np.float64)
-
-
-def holds(sdp: SDP, images: Array) -> Array:
-    """Which rows images meet, without tolerance."""
-    b, kinds = sdp.b, sdp.kinds
-    return np.where(kinds == 0, images == b, np.where(kinds < 0, images <= b, images >= b))
 
 
 def _range(A: Array) -> Array | None:

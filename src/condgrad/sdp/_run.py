@@ -15,10 +15,12 @@ from condgrad.callbacks import Info
 from condgrad.domains._base import EPS
 from condgrad.domains.eigen import lowest_bound
 from condgrad.errors import ProblemError
+from condgrad.problem import Violation
 from condgrad.registry import Method
 from condgrad.result import Result, Status
+from condgrad.sdp._families import holds, stacked
 from condgrad.sdp._model import SDP
-from condgrad.sdp._reduce import Reduced, holds, stacked
+from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._solution import DimacsErrors, Solution
 from condgrad.solve import solve
 
@@ -62,12 +64,14 @@ def run(
     began = time.perf_counter()
     _check(sdp, trace_bound, options)
     reduced = Reduced(sdp)
-    least, missed = _least_squares(reduced)
+    if reduced.lift is not None and trace_bound is None:
+        reduced = Reduced(sdp, reduced.lift)
+    least, residual = _least_squares(reduced)
     trace, source, exact = _trace(reduced, trace_bound, least)
     if reduced.refuted or trace <= 0:
         return _only_zero(reduced, trace, source, began)
     most = trace * (GROWTH ** (ATTEMPTS - 1) if source == "guess" else SLIGHTLY)
-    if certified(reduced, missed, most, "", np.zeros(sdp.layout.size)).bound > 0:
+    if certified(reduced, residual, most, "", np.zeros(sdp.layout.size)).bound > 0:
         return _only_zero(reduced, most, source, began)
     attempt, W, before, best = 0, None, -np.inf, None
     while True:
@@ -86,6 +90,8 @@ def run(
         if result.status is Status.CONVERGED and not _accurate(reduced, solution, options):
             solution = replace(solution, status=Status.INACCURATE)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
+        if binds:  # the bound holds for small W only
+            solution = replace(solution, bound=-reduced.sign * np.inf)
         if result.status not in BROKEN:
             doubtful = result.worst > HOPELESS and (last or not binds)
             end = _refutation(reduced, solution, doubtful, slice_, method, options)
@@ -96,12 +102,22 @@ def run(
         over = max_seconds is not None and time.perf_counter() - began >= 0.98 * max_seconds
         done = status is Status.CONVERGED and not binds
         if last or over or done or status in BROKEN:
-            if status is Status.CONVERGED and binds and before - value > HOPELESS * abs(value):
-                status = Status.UNBOUNDED if last else status
+            if last and binds and result.worst <= HOPELESS and _grows(before, value, status):
+                status = Status.UNBOUNDED
             return replace(best, status=status, seconds=time.perf_counter() - began)
         if binds or status is Status.INFEASIBLE:
             trace *= GROWTH
         W, before = result.W, value
+
+
+def _grows(before: float, value: float, status: Status) -> bool:
+    """Whether the value of the minimisation fell with the last raise of the trace bound.
+
+    Of a run that has converged any fall counts, of another only one in proportion to the raise.
+    """
+    if status is Status.CONVERGED:
+        return before - value > HOPELESS * abs(value)
+    return value < 0 and value < GROWTH / 2 * before
 
 
 def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
@@ -179,7 +195,12 @@ def _solution(
         one.weight * float(one.function.value(one.A @ W)) for one in sdp.losses
     )
     errors = _errors(reduced, result.W, W, value, dual)
-    Z = reduced.flat(dual.Z)
+    miss = missed(sdp, W)[1]
+    l2, size = float(np.linalg.norm(miss)), 1 + float(np.linalg.norm(sdp.b))
+    violation = Violation(l2, float(np.abs(miss).max(initial=0)), l2 / size, l2 / size)
+    families = dict.fromkeys(result.families, violation)
+    result = replace(result, families=families, infeasibility=l2)
+    Z = reduced.flat_slack(dual.Z)
     return Solution(
         W=_shaped(sdp, W),
         value=sign * value,
@@ -255,7 +276,7 @@ def certified(reduced: Reduced, y: Array, trace: float, source: str, gradient: A
 def _slack(reduced: Reduced, y: Array, gradient: Array) -> tuple[Array, float]:
     """Z = C − A*y, and at most its smallest eigenvalue, the rounding of Z included."""
     Z = reduced.square(gradient - _adjoint(reduced, y))
-    size = float(np.linalg.norm(gradient)) + float(reduced.norms @ np.abs(y))
+    size = float(np.linalg.norm(reduced.square(gradient))) + float(reduced.norms @ np.abs(y))
     return Z, reduced.lowest(Z) - 64 * EPS * size
 
 
@@ -311,17 +332,24 @@ def refuted(
     return result.status if result.status in BROKEN else None
 
 
+def missed(sdp: SDP, flat: Array) -> tuple[Array, Array]:
+    """b − A W of every row, and the part of it that violates the row."""
+    images = sdp.A @ flat
+    for l, (block, U, s) in sdp.low_rank.items():
+        images[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
+    slack, kinds = sdp.b - images, sdp.kinds
+    low, high = np.minimum(slack, 0), np.maximum(slack, 0)
+    return slack, np.where(kinds == 0, slack, np.where(kinds < 0, low, high))
+
+
 def _errors(reduced: Reduced, W: Array, flat: Array, value: float, dual: Dual) -> DimacsErrors:
     """The DIMACS measures of the minimisation; a loss counts by its gradient at W."""
     sdp = reduced.sdp
     b, kinds = sdp.b, sdp.kinds
-    images = sdp.A @ flat
-    for l, (block, U, s) in sdp.low_rank.items():
-        images[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
-    slack = b - images  # of a row with ≤; turned round with ≥
-    miss = np.where(
-        kinds == 0, slack, np.where(kinds < 0, np.minimum(slack, 0), np.maximum(slack, 0))
-    )
+    slack, miss = missed(sdp, flat)
+    lowest = dual.lowest
+    if reduced.scaled:
+        lowest = reduced.lowest(reduced.plain(reduced.flat_slack(dual.Z)))
     right = 1 + (float(np.abs(b).max()) if b.size else 0.0)
     cost = 1 + float(np.abs(reduced.cost).max())
     lower = float(b @ dual.y) if not sdp.losses else dual.bound
@@ -330,9 +358,9 @@ def _errors(reduced: Reduced, W: Array, flat: Array, value: float, dual: Dual) -
     product = float(np.vdot(W, dual.Z)) + float(np.abs(slack * dual.y)[open_rows].sum())
     return DimacsErrors(
         primal=float(np.linalg.norm(miss)) / right,
-        primal_cone=max(0.0, -reduced.lowest(W.astype(np.float64))) / right,
+        primal_cone=max(0.0, -reduced.lowest(reduced.plain(flat))) / right,
         dual=0.0,
-        dual_cone=max(0.0, -dual.lowest) / cost,
+        dual_cone=max(0.0, -lowest) / cost,
         gap=(value - lower) / size,
         complementarity=product / size,
     )
@@ -357,7 +385,7 @@ def _only_zero(reduced: Reduced, trace: float, source: str, began: float) -> Sol
         value=sign * value,
         bound=sign * dual.bound,
         y=sign * dual.y,
-        Z=_shaped(sdp, reduced.flat(dual.Z)),
+        Z=_shaped(sdp, reduced.flat_slack(dual.Z)),
         status=Status.CONVERGED if feasible else Status.INFEASIBLE,
         errors=errors,
         sense=sdp.sense,

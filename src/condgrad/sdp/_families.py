@@ -1,0 +1,55 @@
+"""Rows of a semidefinite program in the form in which they are solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from condgrad._types import Array
+from condgrad.maps import LowRankStack, SparseStack
+from condgrad.sdp._model import SDP
+
+
+class Family(NamedTuple):
+    """Rows of one kind, scaled to length 1, those with ≥ turned round."""
+
+    name: str
+    map: SparseStack | LowRankStack
+    ids: Array
+    """Their numbers in the program."""
+    factor: Array
+    """What they were multiplied by."""
+    right: Array
+    """Right-hand sides after that."""
+    equality: bool
+
+
+def stacked(families: Sequence[Family]) -> LinearOperator:
+    """The rows of some families as one operator on W, flattened."""
+    N = families[0].map.shape[0]
+    sizes = [f.map.size for f in families]
+
+    def rows(x: Array) -> Array:
+        W = np.ascontiguousarray(np.asarray(x, np.float64).reshape(N, N))
+        return np.concatenate([f.map.rows(W) for f in families])
+
+    def adjoint(y: Array) -> Array:
+        V, parts = (
+            np.zeros((N, N)),
+            np.split(np.asarray(y, np.float64).reshape(-1), np.cumsum(sizes)),
+        )
+        for f, part in zip(families, parts, strict=False):
+            V += f.map.adjoint(part)
+        return V.reshape(-1)
+
+    shape = (sum(sizes), N * N)
+    return LinearOperator(shape, matvec=rows, rmatvec=adjoint, dtype=np.float64)
+
+
+def holds(sdp: SDP, images: Array) -> Array:
+    """Which rows images meet, without tolerance."""
+    b, kinds = sdp.b, sdp.kinds
+    return np.where(kinds == 0, images == b, np.where(kinds < 0, images <= b, images >= b))
