@@ -34,6 +34,8 @@ PATIENCE = 1000
 """Iterations after which a run ends whose guessed trace bound is reached."""
 HOPELESS = 1e-2
 """Relative infeasibility at the end of a run from which the rows themselves are in doubt."""
+ENOUGH = 3
+"""Raises of a guessed trace bound with converged runs and better values that say enough."""
 SLIGHTLY = 1 + 1e-6
 """Factor on τ, for the rounding of a τ that comes from the rows."""
 PRESSED = 1e-7
@@ -73,7 +75,7 @@ def run(
     most = trace * (GROWTH ** (ATTEMPTS - 1) if source == "guess" else SLIGHTLY)
     if certified(reduced, residual, most, "", np.zeros(sdp.layout.size)).bound > 0:
         return _only_zero(reduced, most, source, began)
-    attempt, W, before, best = 0, None, -np.inf, None
+    attempt, grown, W, before, best = 0, 0, None, -np.inf, None
     while True:
         attempt += 1
         last = source != "guess" or attempt == ATTEMPTS
@@ -99,25 +101,17 @@ def run(
         value, status = reduced.sign * solution.value, solution.status
         if best is None or _miss(solution) <= _miss(best) or status is Status.INFEASIBLE:
             best = solution
+        fell = before - value > HOPELESS * abs(value)
+        grown += int(status is Status.CONVERGED and binds and fell)
         over = max_seconds is not None and time.perf_counter() - began >= 0.98 * max_seconds
         done = status is Status.CONVERGED and not binds
         if last or over or done or status in BROKEN:
-            if last and binds and result.worst <= HOPELESS and _grows(before, value, status):
+            if last and grown >= ENOUGH:
                 status = Status.UNBOUNDED
             return replace(best, status=status, seconds=time.perf_counter() - began)
         if binds or status is Status.INFEASIBLE:
             trace *= GROWTH
         W, before = result.W, value
-
-
-def _grows(before: float, value: float, status: Status) -> bool:
-    """Whether the value of the minimisation fell with the last raise of the trace bound.
-
-    Of a run that has converged any fall counts, of another only one in proportion to the raise.
-    """
-    if status is Status.CONVERGED:
-        return before - value > HOPELESS * abs(value)
-    return value < 0 and value < GROWTH / 2 * before
 
 
 def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
