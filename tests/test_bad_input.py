@@ -9,6 +9,8 @@ import scipy.sparse as sp
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad.estimators import SAG, Augmented, Full
+from condgrad.io import write_sdpa
+from condgrad.sdp import SDP
 
 X, B = np.arange(12.0).reshape(4, 3), np.ones(4)
 ASYMMETRIC = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -37,6 +39,14 @@ def run(method=None, p=None, **options):
         condgrad.hcgm(1.0) if method is None else method,
         **{"max_iter": 2, **options},
     )
+
+
+@pytest.mark.parametrize("data", [SDP(np.eye(2)), X])
+def test_write_sdpa_wants_sdpa(tmp_path, data):
+    what = "SDP: pass sdp.to_sdpa()" if data is not X else "ndarray: pass an Sdpa"
+    with pytest.raises(ProblemError) as error:
+        write_sdpa(tmp_path / "a.dat-s", data)
+    assert str(error.value) == f"data is a {what}"
 
 
 def test_the_good_case_runs():

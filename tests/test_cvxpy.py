@@ -378,6 +378,10 @@ def test_bad_arguments():
         problem.solve(solver=door.CONDGRAD, eps=1)
     with pytest.raises(cg.ProblemError, match="problem is a int: pass a cvxpy"):
         door.solve(3)
+    free = cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0])
+    with pytest.raises(cg.ProblemError, match="no constraints besides the cones of its variables"):
+        door.solve(free)
+    assert abs(door.solve(free, trace_bound=1.0)) < 1e-3
 
 
 def test_without_cvxpy(monkeypatch):

@@ -175,7 +175,8 @@ def test_time_limit_is_kept_and_said():
 
 def test_words():
     assert str(max_cut(nx.cycle_graph(5))).startswith(
-        "Maximum cut: value 4, none above 4 exists, so it is the best possible; 2 of 5 vertices: "
+        "Maximum cut: value 4, none above 4 exists, so this cut is the best possible; "
+        "2 of 5 vertices: "
     )
     text = str(sparsest_cut(nx.barbell_graph(4, 0)))
     assert text.startswith("Sparsest cut: value 0.0625, none below 0.06")

@@ -168,8 +168,9 @@ def test_mixing_point_and_bound(seed):
 
 def test_chance_of_the_first_bound_is_kept(monkeypatch):
     monkeypatch.setattr("condgrad.domains.eigen.LARGE", 10)
-    run = max_cut(signed(20, 6), warm=1e-2).run(gap=1e-2, max_iter=1)
+    run = max_cut(signed(60, 6), warm=1e-2).run(gap=1e-2, max_iter=1)
     assert run.floor_failure > 0
+    assert run.bound_kind == "probabilistic"
     assert run.to_json()["bound_failure"] == run.bound_failure >= run.floor_failure
     assert report.promise(run, "cut").startswith("With probability 1 - ")
     assert "wrong with probability" in dict(report.summary(run))["upper bound"]
@@ -185,9 +186,20 @@ def test_small_integers_beside_large_ones_are_no_rounding():
 
 
 def test_words_for_a_gap():
-    assert closeness(0.0) == "the best possible"
-    assert closeness(1e-15) == "the best possible up to rounding"
-    assert closeness(1e-8) == "within 1e-06 % of the best possible"
+    assert closeness(0.0, "cut", "max") == "this cut is the best possible"
+    assert closeness(1e-15, "cut", "min") == "this cut is the best possible up to rounding"
+    assert closeness(1e-8, "cut", "max") == "this cut is within 1e-06 % of the best possible"
+    assert closeness(0.5, "cut", "min") == "no cut is lower by more than 50 %"
+
+
+def test_how_the_first_bound_is_known():
+    application = max_cut(signed(20, 6), warm=1e-6)
+    run = application.run(gap=1e-3, max_iter=0)
+    assert run.result.bound_kind == "given"
+    assert run.bound_kind == run.to_json()["bound_kind"] == "exact-eigenvalue"
+    assert "(exact-eigenvalue)" in dict(report.summary(run))["upper bound"]
+    assert application.run(gap=1e-3, max_iter=0, floor=-1e6).floor_kind == "given"
+    assert max_cut(signed(20, 6)).floor_kind == "exact"
 
 
 def test_warm_start_is_on_record():

@@ -327,8 +327,9 @@ def test_earlier_files_and_traces_are_drawn(karate, tmp_path):
     ],
 )
 def test_what_is_no_saved_run_is_refused(tmp_path, name, content):
-    with pytest.raises(InputError, match="this is no saved run"):
+    with pytest.raises(InputError, match="this is no saved run") as error:
         Record.load(put(tmp_path, name, content))
+    assert "pickle" not in str(error.value)
 
 
 def test_pictures_of_clusters(clustered):
@@ -346,14 +347,16 @@ def test_plot_command(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     solve = ("solve", "sparsest-cut", "petersen", "--iterations", 30, "--quiet")
     assert program(*solve, "--save", "run.npz")[0] == 0
-    assert program("plot", "run.npz")[:2] == (0, "Picture: run.png\n")
+    assert program("plot", "run.npz")[:2] == (0, "Picture: run-pictures.png\n")
+    code, _, err = program("plot", "run.npz")
+    assert (code, "run-pictures.png is there already" in err) == (2, True)
     for out, more in {
         "a.png": ("--x", "seconds"),
         "b.svg": ("--picture", "cut"),
         "c.pdf": ("--picture", "heat-map", "--x", "iterations"),
     }.items():
         assert program("plot", "run.npz", "--out", out, *more)[0] == 0
-    assert (tmp_path / "run.png").stat().st_size > (tmp_path / "a.png").stat().st_size / 2
+    assert (tmp_path / "run-pictures.png").stat().st_size > (tmp_path / "a.png").stat().st_size / 2
     assert "edges across" in (tmp_path / "b.svg").read_text()
     assert (tmp_path / "c.pdf").read_bytes().startswith(b"%PDF")
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import condgrad.sklearn
-from condgrad import ProblemError, Status, datasets, memory
+from condgrad import ProblemError, Status, datasets, memory, solve
 from condgrad.sklearn import SDPKMeans, certify
 
 QUICK = SDPKMeans(gap=0.1, max_iter=10)
@@ -283,3 +284,24 @@ def test_best_of_50_runs_on_mnist(data):
     found = certify(X, labels, gap=0.03)
     assert found.gap < 0.03
     assert 2 * found.lower_bound <= datasets.optimum("kmeans/mnist-250") * (1 + 1e-8)
+
+
+def test_an_interrupted_fit_keeps_what_it_has_and_stops_the_search(monkeypatch):
+    def interrupted(*args, **options):
+        return replace(solve(*args, **options), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr("condgrad.sklearn.clustering.solve", interrupted)
+    model, (X, _) = clone(QUICK).set_params(n_clusters=3), blobs(5)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert model.certificate_.status is Status.INTERRUPTED
+    assert model.predict(X).tolist() == model.labels_.tolist()
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(model, {"gap": [0.1, 0.2]}, cv=2).fit(X)
+
+
+def test_certification_speaks_of_the_inertia():
+    X, labels = blobs()
+    found = certify(X, labels)
+    assert "% of the best" not in str(found)
+    assert f"no clustering has an inertia lower by more than {100 * found.gap:.3g} %" in str(found)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -345,3 +346,18 @@ def test_movielens(data):
     pairs = [np.column_stack([part.users, part.items]) for part in (train, test)]
     model = MatrixCompletion(max_iter=150, tol=None).fit(pairs[0], train.values)
     assert -model.score(pairs[1], test.values) <= 0.95
+
+
+def test_an_interrupted_fit_keeps_what_it_has_and_stops_the_search(monkeypatch):
+    def interrupted(*args, **options):
+        return replace(cg.solve(*args, **options), status=cg.Status.INTERRUPTED)
+
+    monkeypatch.setattr("condgrad.sklearn.completion.solve", interrupted)
+    pairs = np.argwhere(np.ones((6, 4)))
+    ratings = pairs.sum(axis=1) / 2.0
+    model = MatrixCompletion(max_iter=5)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(pairs, ratings)
+    assert np.isfinite(model.predict(pairs)).all()
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(model, {"radius": [0.5, 1.0]}, cv=KFold(2)).fit(pairs, ratings)

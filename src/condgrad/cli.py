@@ -362,9 +362,13 @@ def reproduce_figures(
 
 
 def main() -> None:
-    """Entry point: bad input is one line on standard error and exit code 2."""
+    """Entry point: one line on standard error and exit code 2 for bad input, 1 for a full disk."""
     try:
         app()
     except (InputError, ProblemError) as error:
         sys.stderr.write(f"condgrad: {error}\n")
         raise SystemExit(2) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else "an output cannot be written: "
+        sys.stderr.write(f"condgrad: {where}{error.strerror or error}\n")
+        raise SystemExit(1) from None

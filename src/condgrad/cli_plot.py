@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from condgrad.cli_options import ReportFile, check_outputs
+from condgrad.errors import ProblemError
 
 
 class Axis(StrEnum):
@@ -24,7 +25,7 @@ def plot_run(
         Path, typer.Argument(help="A run written by --save, or a trace (.npz, .csv, .json).")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Picture, .png, .svg or .pdf; default: the run's name.png.")
+        Path | None, typer.Option(help="Picture, .png, .svg or .pdf; default: RUN-pictures.png.")
     ] = None,
     x: Annotated[Axis | None, typer.Option(help="Default: epochs and seconds.")] = None,
     picture: Annotated[
@@ -38,7 +39,9 @@ def plot_run(
     from condgrad.record import Record
 
     if out is None and report_file is None:
-        out = Path(f"{file.stem}.png")
+        out = Path(f"{file.stem}-pictures.png")
+        if out.exists():
+            raise ProblemError(f"{out} is there already: say by --out where the picture goes")
     check_outputs(None, out, None, report_file, plot_option="--out")
     record = Record.load(file)
     if out is not None:

@@ -31,3 +31,14 @@ class InputError(ValueError):
         self.path, self.reason, self.line = Path(path), " ".join(reason.split()), line
         where = f"{path}:{line}" if line is not None else f"{path}"
         super().__init__(f"{where}: {self.reason}")
+
+
+def from_keyboard(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an exception.
+
+    In a compiled kernel it becomes a `SystemError` that has the `KeyboardInterrupt` as its cause
+    or its context.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -67,8 +67,8 @@ class GraphCut:
         members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
         more = ", …" if len(self.partition[0]) > SHOWN else ""
         return (
-            f"{name}: value {self.value:.6g}, {known}, so it is {closeness(self.gap)}; "
-            f"{size}: {members}{more}"
+            f"{name}: value {self.value:.6g}, {known}, so {closeness(self.gap, 'cut', self.sense)};"
+            f" {size}: {members}{more}"
         )
 
 
@@ -95,7 +95,8 @@ def sparsest_cut(
     gap : float, default 1e-3
         Relative gap to end at.
     max_seconds : float, optional
-        Limit on time, default 60; None: no limit.
+        Limit on the time of the run, default 60; None: no limit. One last certificate and the
+        rounding come on top.
     seed : int, default 0
         Of all randomness.
     weight : str or None, default "weight"

@@ -122,9 +122,9 @@ def _answer(facts: Any) -> str:
 
 
 def _known(facts: Any, bound: float) -> str:
-    """The bound and how it is known; the floor of an application is proved by it."""
+    """The bound and how it is known."""
     text = f"{facts['bound_name'].replace('_', ' ')} {bound:.6g}"
-    if facts["bound_kind"] == "given" and facts["application"] == "problem":
+    if facts["bound_kind"] == "given":
         return f"{text} (taken as given)"
     if facts["bound_kind"] == "oracle":
         return f"{text} (if the oracle of the domain is right)"

@@ -139,6 +139,8 @@ class Record:
         try:
             if path.suffix in (".csv", ".json"):
                 return _with_rows(path, cls({}, Trace.load(path)))
+            if path.is_file() and not zipfile.is_zipfile(path):
+                raise zipfile.BadZipFile("it is neither .npz nor .csv nor .json")
             with np.load(path) as data:
                 arrays = {name: data[name] for name in data.files}
         except FileNotFoundError:

@@ -47,7 +47,7 @@ def summary(run: Run) -> list[tuple[str, str]]:
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
     if np.isfinite(r.lower_bound):
         chance = f", wrong with probability {run.bound_failure:.0e}" if run.bound_failure else ""
-        bound = f"{run.sign * r.lower_bound:.8g} ({r.bound_kind}{chance})"
+        bound = f"{run.sign * r.lower_bound:.8g} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), bound))
         rows.append(("gap", f"{r.gap:.3g}"))
     rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
@@ -153,7 +153,7 @@ def promise(run: Run, what: str) -> str:
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
     kind = "Proved" if not failure else f"With probability 1 - {failure:.0e}"
-    return f"{kind}: this {what} is {closeness(gap)}."
+    return f"{kind}: {closeness(gap, what, run.sense)}."
 
 
 def print_methods(console: Console) -> None:

@@ -12,7 +12,7 @@ from condgrad import memory, vector_loop
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.callbacks import Callback
-from condgrad.errors import ProblemError
+from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Estimator, Full, State
 from condgrad.limits import Goal, Limits
 from condgrad.methods import sag_cgal
@@ -134,7 +134,9 @@ def solve(
                 _iterate(
                     problem, method.schedule, step, estimators, states, W, scaling, rng, monitor
                 )
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
             monitor.status = Status.INTERRUPTED
         except np.linalg.LinAlgError:
             monitor.status = Status.NONFINITE

@@ -16,6 +16,7 @@ from condgrad._types import Array
 from condgrad.backends import backend, ops
 from condgrad.domains import L1Ball, Simplex
 from condgrad.domains._base import Domain
+from condgrad.errors import from_keyboard
 from condgrad.estimators import SAG, Estimator, State
 from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.functions._base import Function
@@ -96,7 +97,9 @@ def run(
         done[0] = 0
         try:
             ops.vector_sag(*arrays, W.array, s.G, s.table.values, ids, eta, *fixed, most, done)
-        except KeyboardInterrupt:  # raised when the call is over, or before it began
+        except (KeyboardInterrupt, SystemError) as error:  # the call is over, or never began
+            if not from_keyboard(error):
+                raise
             interrupted = True
         steps = int(done[0])
         s.rows += ids.shape[1] * (steps if interrupted else min(count, steps + 1))

@@ -13,7 +13,7 @@ from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.problem import Problem
 from condgrad.registry import METHODS, Method
-from condgrad.result import Result
+from condgrad.result import Result, Status
 from condgrad.sampling import Batch
 from condgrad.solve import solve
 
@@ -85,6 +85,13 @@ class Run:
     whole: bool = False
     zero: float = 0.0
     floor_failure: float = 0.0
+    floor_kind: str = "given"
+
+    @property
+    def bound_kind(self) -> str:
+        """How the bound is known, as `Result.bound_kind`; the application knows its floor."""
+        kind = self.result.bound_kind
+        return self.floor_kind if kind == "given" else kind
 
     @property
     def bound_failure(self) -> float:
@@ -142,7 +149,7 @@ class Run:
             "objective": self.sign * r.objective,
             self.bound_name: self.sign * r.lower_bound,
             "gap": r.gap,
-            "bound_kind": r.bound_kind,
+            "bound_kind": self.bound_kind,
             "bound_failure": self.bound_failure,
             "infeasibility": {"total": r.infeasibility, "families": families},
             **r.metrics,
@@ -189,6 +196,8 @@ class Application:
         The objective is never lower; default 0: costs are non-negative.
     floor_failure : float
         Probability that `floor` does not hold.
+    floor_kind : str
+        How `floor` is known, as in `Result.bound_kind`.
     feasible : callable, optional
         From W and the best rounded solution to the feasible point that is offered to the run;
         default: the rounded one.
@@ -198,6 +207,8 @@ class Application:
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
     zero : float
         Values up to this size are rounding: a solution and a bound so small have no gap.
+    interrupted : bool
+        Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
 
     name: str
@@ -213,10 +224,12 @@ class Application:
     rounding: Callable[[Array], Rounded] | None = None
     floor: float = 0.0
     floor_failure: float = 0.0
+    floor_kind: str = "exact"
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
     zero: float = 0.0
+    interrupted: bool = False
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
@@ -258,6 +271,9 @@ class Application:
         """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
+        floor_kind = "given" if "floor" in limits else self.floor_kind
+        if self.interrupted:
+            limits["max_iter"] = 0
         result = solve(
             self.problem,
             method,
@@ -265,6 +281,8 @@ class Application:
             metrics=self.metrics,
             **{"propose": rounder, "floor": self.floor, **limits},
         )
+        if self.interrupted:
+            result = replace(result, status=Status.INTERRUPTED)
         if rounder is not None:
             rounder(result.W)
         return Run(
@@ -281,14 +299,21 @@ class Application:
             self.whole,
             self.zero,
             self.floor_failure,
+            floor_kind,
         )
 
 
-def closeness(gap: float) -> str:
-    """What a proven gap says of a solution, in words."""
+def closeness(gap: float, what: str, sense: Sense) -> str:
+    """What a proven gap says of a solution, in words.
+
+    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
+    bound.
+    """
     if gap < ROUNDING:
-        return "the best possible" + (" up to rounding" if gap > 0 else "")
-    return f"within {100 * gap:.2g} % of the best possible"
+        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
+    if sense == "min":
+        return f"no {what} is lower by more than {100 * gap:.2g} %"
+    return f"this {what} is within {100 * gap:.2g} % of the best possible"
 
 
 def check_preset(preset: str) -> None:

@@ -55,7 +55,8 @@ def max_cut(
         Start from the point of the mixing method at this relative gap, with the bound it proves as
         `floor`; on graphs it is much faster than any method here. Default: start from the identity.
     warm_seconds : float, optional
-        Limit on the time of the warm start, which comes before any limit of the run.
+        Limit on the time of the warm start, which comes before any limit of the run. Ctrl-C ends
+        it too, and then a run of the application has no iterations and the status ``INTERRUPTED``.
     hyperplanes : int, default 100
         How many to round with, each time.
     seed : int, default 0
@@ -78,10 +79,13 @@ def max_cut(
         ],
     )
     floor = -math.fsum(A.data[A.data > 0]) / 2 * (1 + EPS)  # every edge of positive weight
-    start, settings, failure = np.eye(n), {"vertices": n, "edges": A.nnz // 2}, 0.0
+    start, settings = np.eye(n), {"vertices": n, "edges": A.nnz // 2}
+    kind, failure, interrupted = "exact", 0.0, False
     if warm is not None:
         mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
-        start, floor, failure = mixed.W, max(floor, -mixed.bound), mixed.failure
+        start, interrupted = mixed.W, mixed.interrupted
+        if -mixed.bound > floor:
+            floor, kind, failure = -mixed.bound, mixed.kind, mixed.failure
         settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
     size = float(abs(A).sum())
     exact = np.all(A.data == np.rint(A.data)) and size < LARGEST
@@ -97,11 +101,13 @@ def max_cut(
         settings=settings,
         rounding=partial(_rounded, A, hyperplanes, seed),
         floor=floor,
+        floor_kind=kind,
         floor_failure=failure,
         feasible=partial(_feasible, problem),
         sense="max",
         whole=whole,
         zero=0.0 if whole else SLACK * size,
+        interrupted=interrupted,
     )
 
 

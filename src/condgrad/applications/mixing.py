@@ -12,7 +12,8 @@ from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
 from condgrad.certificate import relative_gap
 from condgrad.domains import Spectrahedron
-from condgrad.domains._base import EPS
+from condgrad.domains._base import EPS, Minimum
+from condgrad.errors import from_keyboard
 
 FIRST, MOST = 10, 640
 """The bound is computed after so many sweeps first, then after twice as many each time."""
@@ -27,6 +28,10 @@ class Mixed(NamedTuple):
     sweeps: int
     failure: float
     """Probability that the bound does not hold: 0 up to the side where LAPACK proves it."""
+    kind: str
+    """How the bound is known, as in `Result.bound_kind`."""
+    interrupted: bool
+    """Whether the keyboard ended it."""
 
 
 def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mixed:
@@ -52,6 +57,10 @@ def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mi
     max_seconds : float
         No sweep begins later than this.
 
+    Notes
+    -----
+    Ctrl-C ends it as well; at every moment the rows of V have length 1, so that V is a point.
+
     References
     ----------
     .. [1] P.-W. Wang, W.-C. Chang, J. Z. Kolter, "The mixing method: low-rank coordinate descent
@@ -60,19 +69,32 @@ def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mi
     n, zero = A.shape[0], SLACK * float(abs(A).sum())
     V = np.random.default_rng(seed).standard_normal((n, int(np.sqrt(2 * n)) + 2))
     V /= np.linalg.norm(V, axis=1)[:, None]
-    bound, failure, end = np.inf, 0.0, time.perf_counter() + max_seconds
-    done, sweeps = 0, FIRST
-    while True:
-        while done < sweeps and time.perf_counter() < end:
-            _sweep(A, V)
-            done += 1
-        value = (float(A.sum()) - float(np.vdot(V, A @ V))) / 4
-        found, chance = _bound(A, V)
-        bound, failure = min(bound, found), failure + chance
-        near = bound - value <= zero or relative_gap(value, bound) <= gap
-        if near or done < sweeps or done == MOST:
-            return Mixed(V @ V.T, value, bound, done, failure)
-        sweeps = 2 * done
+    bounds: list[Minimum] = []
+    end = time.perf_counter() + max_seconds
+    done, sweeps, interrupted = 0, FIRST, False
+    try:
+        while True:
+            while done < sweeps and time.perf_counter() < end:
+                _sweep(A, V)
+                done += 1
+            bounds.append(_bound(A, V))
+            value, bound = _value(A, V), min(b.value for b in bounds)
+            near = bound - value <= zero or relative_gap(value, bound) <= gap
+            if near or done < sweeps or done == MOST:
+                break
+            sweeps = 2 * done
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        interrupted = True
+    bounds = bounds or [_bound(A, V)]
+    best, failure = min(bounds, key=lambda b: b.value), sum(b.failure for b in bounds)
+    return Mixed(V @ V.T, _value(A, V), best.value, done, failure, best.kind, interrupted)
+
+
+def _value(A: Any, V: Array) -> float:
+    """¼⟨L, VVᵀ⟩."""
+    return (float(A.sum()) - float(np.vdot(V, A @ V))) / 4
 
 
 def _sweep(A: Any, V: Array) -> None:
@@ -84,12 +106,12 @@ def _sweep(A: Any, V: Array) -> None:
             V[i] = g / -norm
 
 
-def _bound(A: Any, V: Array) -> tuple[float, float]:
-    """The upper bound that V proves, rounding included, and the chance that it is wrong."""
+def _bound(A: Any, V: Array) -> Minimum:
+    """The upper bound that V proves, rounding included, and how it is known."""
     n = A.shape[0]
     y = np.linalg.norm(A @ V, axis=1)
     v = (A + sp.diags_array(y)).toarray() / 4
     constant = (np.asarray(A.sum(axis=1)).reshape(-1) + y) / 4
     size = n * float(np.linalg.norm(v)) + float(abs(constant).sum())
     low = Spectrahedron(n, trace=n, equality=True).minimum(v)
-    return float(constant.sum()) - low.value + 64 * EPS * size, low.failure
+    return low._replace(value=float(constant.sum()) - low.value + 64 * EPS * size)

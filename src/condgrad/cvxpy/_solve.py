@@ -74,7 +74,10 @@ def solve(problem: Any, **options: Any) -> float:
     begin = time.perf_counter()
     form = recognise(problem, split=options.get("trace_bound") is not None)
     setup = time.perf_counter() - begin
-    solution = None if contradiction(form) else program(form).solve(**options)
+    solution = None
+    if not contradiction(form):
+        check_bounded(form, options)
+        solution = program(form).solve(**options)
     write(problem, form, solution, setup)
     if verbose:
         print(f"condgrad: {problem.status}; {solution or 'a row without variables is violated'}")
@@ -96,6 +99,16 @@ def contradiction(form: Form) -> bool:
     return bool(
         np.any(np.abs(form.equal.constants) > 1e-9) or np.any(form.at_most.constants > 1e-9)
     )
+
+
+def check_bounded(form: Form, options: dict[str, Any]) -> None:
+    """Refuse a problem that leaves open how large its variables may be."""
+    rows = form.equal.b.size + form.at_most.b.size
+    if options.get("trace_bound") is None and not (rows or form.losses):
+        raise ProblemError(
+            "the problem has no constraints besides the cones of its variables: add some, or pass "
+            "trace_bound, which no trace of a solution exceeds"
+        )
 
 
 def program(form: Form) -> SDP:

@@ -120,6 +120,9 @@ def write_sdpa(path: str | Path, data: Sdpa) -> None:
     data : Sdpa
         The program.
     """
+    if not isinstance(data, Sdpa):
+        remedy = "pass sdp.to_sdpa()" if hasattr(data, "to_sdpa") else "pass an Sdpa"
+        raise ProblemError(f"data is a {type(data).__name__}: {remedy}")
     text = _format(data)
     try:
         content = text.encode()

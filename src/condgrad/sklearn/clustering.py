@@ -28,6 +28,7 @@ from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.limits import Limits
 from condgrad.result import Result, Status
+from condgrad.sklearn._interrupt import pass_on
 from condgrad.solve import solve
 
 ARRAYS = 32
@@ -67,8 +68,8 @@ class Certification:
         sure = f" (wrong with probability {self.bound_failure:.1g})" if self.bound_failure else ""
         text = (
             f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
-            f"less than {self.lower_bound:.6g}: proved{sure} within {100 * self.gap:.3g} % of the "
-            f"best possible, {self.seconds:.2f} s"
+            f"less than {self.lower_bound:.6g}: proved{sure}, no clustering has an inertia lower "
+            f"by more than {100 * self.gap:.3g} %, {self.seconds:.2f} s"
         )
         if self.gap <= self.target:
             return text
@@ -233,6 +234,7 @@ class SDPKMeans(
         self.optimality_gap_ = self.certificate_.gap
         self.n_iter_ = 0 if self.result_ is None else self.result_.iterations
         self._n_features_out = k
+        pass_on(self.result_)
         return self
 
     def predict(self, X: Any) -> Array:

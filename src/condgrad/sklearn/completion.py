@@ -21,6 +21,7 @@ from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
 from condgrad.problem import Problem, Term
 from condgrad.registry import Method
 from condgrad.schedules import Power
+from condgrad.sklearn._interrupt import pass_on
 from condgrad.sklearn._ratings import (
     Ids,
     Observed,
@@ -168,7 +169,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to a matrix, or to pairs with their ratings y."""
+        """Fit to a matrix, or to pairs with ratings y, ignored where X has not two columns."""
         self._check_parameters()
         observed = self._pairs(X, y) if self._is_pairs(X, y) else self._matrix(X)
         i, j, values, shape = observed
@@ -198,6 +199,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.n_iter_ = self.result_.iterations
         self.lower_bound_, self.gap_ = self.result_.lower_bound, self.result_.gap
         self._factor(problem, self.result_.W, D, E)
+        pass_on(self.result_)
         return self
 
     def predict(self, X: Any, items: Any = None) -> Array:

@@ -1,0 +1,14 @@
+"""Ctrl-C during a fit."""
+
+from __future__ import annotations
+
+from condgrad.result import Result, Status
+
+
+def pass_on(result: Result | None) -> None:
+    """Raise the `KeyboardInterrupt` that ended a run, for what called the fit.
+
+    A grid search would go on with the next candidate otherwise.
+    """
+    if result is not None and result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
