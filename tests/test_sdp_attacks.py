@@ -157,3 +157,27 @@ def test_no_bound_while_a_guessed_trace_binds():
     assert s.status is Status.UNBOUNDED
     assert s.bound == np.inf
     assert s.gap == np.inf
+
+
+def test_a_row_that_bounds_the_objective_is_no_sign_of_unboundedness():
+    """The value grows with every raise of the trace bound, but as its root, and ends at 5000."""
+    A = np.array([[0.0, 0.5], [0.5, 0.0]])
+    sdp = SDP(A, "max").subject_to(np.diag([1.0, 0.0]), "==", 1).subject_to(A, "<=", 5000)
+    s = sdp.solve(max_seconds=3)
+    assert s.status is not Status.UNBOUNDED
+    assert s.bound >= 5000 - 1e-6
+
+
+def test_infeasible_rows_end_a_run_early():
+    sdp = SDP(np.eye(2)).subject_to(np.eye(2), "==", 1).subject_to(np.diag([1.0, 0.0]), "==", 2)
+    s = sdp.solve()
+    assert s.status is Status.INFEASIBLE
+    assert s.bound == np.inf
+    assert s.result is None or s.result.iterations < 5000
+    assert str(s).startswith("no point satisfies the constraints")
+
+
+def test_the_proviso_of_a_bound_is_printed():
+    s = SDP(np.eye(2)).subject_to(np.array([[0.0, 1.0], [1.0, 0.0]]), "==", 2.0).solve(gap=1e-3)
+    assert s.trace_from == "guess"
+    assert f"if Tr W ≤ {s.trace_bound:.4g}" in str(s)

@@ -115,6 +115,7 @@ def solve_sdp(
         status=solution.status,
         lower_bound=-solution.bound,  # an SDPA file is a maximisation, a result a minimisation
         gap=solution.gap,
+        bound_kind=f"{solution.result.bound_kind}{solution.proviso}",
         seconds=solution.seconds,
     )
     run = Run("sdp", "auto", slug, used, None, result, settings=settings, sense="max")

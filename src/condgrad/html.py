@@ -129,7 +129,8 @@ def _known(facts: Any, bound: float) -> str:
     if facts["bound_kind"] == "oracle":
         return f"{text} (if the oracle of the domain is right)"
     chance = f" (wrong with probability {facts['bound_failure']:.0e})"
-    return f"proven {text}{chance if facts['bound_failure'] else ''}"
+    _, comma, proviso = facts["bound_kind"].partition(", ")
+    return f"proven {text}{chance if facts['bound_failure'] else ''}{comma}{proviso}"
 
 
 def _numbers(facts: Any) -> list[Sequence[str]]:

@@ -13,7 +13,6 @@ from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
 
 from condgrad._types import Array
-from condgrad.certificate import relative_gap
 from condgrad.cvxpy._recognise import Form
 from condgrad.sdp import Solution
 
@@ -34,8 +33,8 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """|value − bound| relative to the larger."""
-        return relative_gap(self.value, self.bound, self.solution.unit)
+        """|value − bound| relative to the larger, the objective's constant left out."""
+        return self.solution.gap
 
 
 def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.0) -> None:

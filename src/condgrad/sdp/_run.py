@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import lsqr
 
 from condgrad._types import Array
 from condgrad.callbacks import Info
-from condgrad.domains._base import EPS
-from condgrad.domains.eigen import lowest_bound
 from condgrad.errors import ProblemError
 from condgrad.problem import Violation
 from condgrad.registry import Method
 from condgrad.result import Result, Status
+from condgrad.sdp._dual import SLIGHTLY, Dual, certified, gradient_of
 from condgrad.sdp._families import holds, stacked
 from condgrad.sdp._model import SDP
 from condgrad.sdp._reduce import Reduced
@@ -34,25 +33,10 @@ PATIENCE = 1000
 """Iterations after which a run ends whose guessed trace bound is reached."""
 HOPELESS = 1e-2
 """Relative infeasibility at the end of a run from which the rows themselves are in doubt."""
-ENOUGH = 3
-"""Raises of a guessed trace bound with converged runs and better values that say enough."""
-SLIGHTLY = 1 + 1e-6
-"""Factor on τ, for the rounding of a τ that comes from the rows."""
-PRESSED = 1e-7
-"""What Z may miss of ⪰ 0, relative to 1 + ‖C‖₁, where rows pin vectors."""
 BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """Ends of a run after which there is no other."""
-
-
-class Dual(NamedTuple):
-    """A point of the dual of the minimisation."""
-
-    y: Array
-    Z: Array
-    """C − A*y, reordered."""
-    bound: float
-    lowest: float
-    """At most the smallest eigenvalue of Z."""
+ENOUGH = 3
+"""Raises of a guessed trace bound with converged runs and better values that say enough."""
 
 
 def run(
@@ -82,8 +66,9 @@ def run(
         left = None if max_seconds is None else max(0.0, max_seconds - time.perf_counter() + began)
         slice_ = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
         own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
+        own["callbacks"] = [*options.get("callbacks", ()), _impossible(_highest(reduced, trace))]
         if not last:
-            own["callbacks"] = [*options.get("callbacks", ()), _full(trace)]
+            own["callbacks"].append(_full(trace))
         own["feasibility"] = reduced.tolerance(options["feasibility"])
         problem = reduced.problem(trace, exact)
         result = solve(problem, method, **{**options, **own})
@@ -101,13 +86,15 @@ def run(
         value, status = reduced.sign * solution.value, solution.status
         if best is None or _miss(solution) <= _miss(best) or status is Status.INFEASIBLE:
             best = solution
-        fell = before - value > HOPELESS * abs(value)
+        fell = value < GROWTH / 2 * min(before, 0.0)  # in proportion to the raise
         grown += int(status is Status.CONVERGED and binds and fell)
         over = max_seconds is not None and time.perf_counter() - began >= 0.98 * max_seconds
         done = status is Status.CONVERGED and not binds
         if last or over or done or status in BROKEN:
             if last and grown >= ENOUGH:
                 status = Status.UNBOUNDED
+            if status is Status.INFEASIBLE:
+                best = replace(best, bound=reduced.sign * np.inf)
             return replace(best, status=status, seconds=time.perf_counter() - began)
         if binds or status is Status.INFEASIBLE:
             trace *= GROWTH
@@ -137,6 +124,23 @@ def _miss(solution: Solution) -> float:
     assert solution.result is not None
     hopeless = solution.status is Status.INFEASIBLE
     return np.inf if hopeless else max(HOPELESS, solution.result.worst)
+
+
+def _highest(reduced: Reduced, trace: float) -> float:
+    """At least the largest ⟨C, W⟩ over W ⪰ 0, Tr W ≤ trace; ∞ with losses."""
+    if reduced.sdp.losses:
+        return float("inf")
+    highest = max(0.0, -reduced.lowest(-reduced.square(reduced.cost)))
+    return SLIGHTLY * trace * highest + 1e-9 * float(np.abs(reduced.cost).max())
+
+
+def _impossible(highest: float) -> Callable[[Info], Status | None]:
+    """Ends a run whose bound is beyond every value over the domain."""
+
+    def ask(info: Info) -> Status | None:
+        return Status.INFEASIBLE if info.trace.last["lower_bound"] > highest else None
+
+    return ask
 
 
 def _full(trace: float) -> Callable[[Info], Status | None]:
@@ -181,7 +185,7 @@ def _solution(
     """The answer in the terms of the program."""
     sdp, sign = reduced.sdp, reduced.sign
     W = reduced.flat(result.W.astype(np.float64))
-    gradient = _gradient(reduced, W)
+    gradient = gradient_of(reduced, W)
     dual = certified(reduced, _multipliers(reduced, result), trace, source, gradient)
     if sdp.losses:
         dual = dual._replace(bound=result.lower_bound)
@@ -226,63 +230,6 @@ def _multipliers(reduced: Reduced, result: Result) -> Array:
     return y
 
 
-def _adjoint(reduced: Reduced, y: Array) -> Array:
-    """A*y in flat form."""
-    sdp = reduced.sdp
-    flat: Array = sdp.A.T @ y
-    for l, (block, U, s) in sdp.low_rank.items():
-        start = sdp.layout.starts[block]
-        flat[start : start + U.shape[0] ** 2] += y[l] * ((U * s) @ U.T).reshape(-1)
-    return flat
-
-
-def _gradient(reduced: Reduced, W: Array) -> Array:
-    """∇f in flat form: C, and the slopes of the losses at W."""
-    flat = reduced.cost.copy()
-    for one in reduced.sdp.losses:
-        flat += one.weight * (one.A.T @ one.function.derivative(one.A @ W))
-    return flat
-
-
-def certified(reduced: Reduced, y: Array, trace: float, source: str, gradient: Array) -> Dual:
-    r"""A lower bound on the minimisation from multipliers y, y ≤ 0 on rows with ≤.
-
-    With Z = C − A*y every feasible W has ⟨C, W⟩ ≥ b'y + ⟨Z, W⟩ ≥ b'y + τ min(0, λ_min(Z)). Where
-    τ comes from rows with M = Σ c_l A_l ⪰ λ I, y + λ_min(Z) c/λ is a dual point with Z ⪰ 0, and
-    its b'y is the bound. Rows that pin vectors have b = 0: their multipliers come last and cost
-    nothing.
-    """
-    b, t = reduced.sdp.b, reduced.trace
-    Z, lowest = _slack(reduced, y, gradient)
-    if t is not None and source == "rows" and (t.exact or lowest < 0):
-        y = y + (lowest if t.exact else lowest / t.lowest) * t.c
-        Z, lowest = _slack(reduced, y, gradient)
-    rounding = (64 + b.size) * EPS * float(np.abs(b) @ np.abs(y))
-    reach = trace * (SLIGHTLY if source == "rows" else 1 + 8 * EPS)
-    bound = float(b @ y) + reach * min(0.0, lowest) - rounding
-    if reduced.pins.shape[1]:
-        y = y + _pressure(reduced, Z) * reduced.pressed
-        Z = reduced.square(gradient - _adjoint(reduced, y))
-        lowest = lowest_bound((Z + Z.T) / 2)[0]
-    return Dual(y, Z, bound, lowest)
-
-
-def _slack(reduced: Reduced, y: Array, gradient: Array) -> tuple[Array, float]:
-    """Z = C − A*y, and at most its smallest eigenvalue, the rounding of Z included."""
-    Z = reduced.square(gradient - _adjoint(reduced, y))
-    size = float(np.linalg.norm(reduced.square(gradient))) + float(reduced.norms @ np.abs(y))
-    return Z, reduced.lowest(Z) - 64 * EPS * size
-
-
-def _pressure(reduced: Reduced, Z: Array) -> float:
-    """How far to go along the multipliers of pinning rows, so that Z misses little of ⪰ 0."""
-    Q = reduced.pins
-    A = -Q.T @ reduced.square(_adjoint(reduced, reduced.pressed)) @ Q
-    size = float(np.linalg.norm(Z @ Q))
-    allowed = PRESSED * (1 + float(np.abs(reduced.cost).max()))
-    return size * (1 + size / allowed) / float(np.linalg.eigvalsh(A)[0])
-
-
 def _refutation(
     reduced: Reduced,
     solution: Solution,
@@ -295,11 +242,9 @@ def _refutation(
 
     A bound beyond all values over the domain proves it; else, where the rows are in doubt, a run.
     """
-    if not reduced.sdp.losses:
-        highest = max(0.0, -reduced.lowest(-reduced.square(reduced.cost)))
-        if reduced.sign * solution.bound > SLIGHTLY * solution.trace_bound * highest:
-            return Status.INFEASIBLE
-    if doubtful:
+    if reduced.sign * solution.bound > _highest(reduced, solution.trace_bound):
+        return Status.INFEASIBLE
+    if doubtful and solution.status is not Status.INFEASIBLE:
         return refuted(reduced, solution.trace_bound, seconds, method, options)
     return None
 
@@ -368,7 +313,7 @@ def _only_zero(reduced: Reduced, trace: float, source: str, began: float) -> Sol
     zero = np.zeros(sdp.size)
     value = sum(o.weight * float(o.function.value(o.A @ flat)) for o in sdp.losses)
     if feasible:
-        dual = certified(reduced, zero, 0.0, source, _gradient(reduced, flat))
+        dual = certified(reduced, zero, 0.0, source, gradient_of(reduced, flat))
         dual = dual._replace(bound=value)
         errors = _errors(reduced, reduced.square(flat), flat, value, dual)
     else:

@@ -61,7 +61,8 @@ class Solution:
     proof that no W is feasible, hold for all W in the first case, else for Tr W ≤ τ."""
     seconds: float
     result: Result | None
-    """The last run of the method; None where the rows leave at most W = 0."""
+    """The last run of the method, whose trace measures rows scaled to length 1; None where the rows
+    leave at most W = 0."""
     unit: float = 0.0
     """A millionth of the largest |⟨C, W⟩| over the domain, see `Problem.unit`."""
 
@@ -84,12 +85,18 @@ class Solution:
 
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
-        proviso = "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
+        proved = f"proven {side} bound {self.bound:.8g}{self.proviso}; gap {self.gap:.2g}"
+        if self.status is Status.INFEASIBLE:
+            return f"{self.status}{self.proviso} ({self.seconds:.2f} s)"
         return (
-            f"value {self.value:.8g}, proven {side} bound {self.bound:.8g}{proviso}; gap "
-            f"{self.gap:.2g}, infeasibility {self.errors.primal:.2g}; {self.status} "
-            f"({self.seconds:.2f} s)"
+            f"value {self.value:.8g}, {proved if np.isfinite(self.bound) else 'no bound proved'}, "
+            f"infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
         )
+
+    @property
+    def proviso(self) -> str:
+        """Under what condition bound and infeasibility are proved; empty where there is none."""
+        return "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
 
 
 def _factor(W: Array, tol: float) -> Array:
