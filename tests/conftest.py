@@ -1,6 +1,7 @@
 """One thread, one hypothesis profile, and the data where there is some."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,20 @@ def data():
     if not Path(folder).is_dir():
         pytest.skip("CONDGRAD_DATA does not name a folder")
     return Path(folder)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the program in this process; return exit code, standard output and standard error."""
+
+    from condgrad.cli import main  # after the threads are set
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["condgrad", *map(str, args)])
+        monkeypatch.setenv("COLUMNS", "160")
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return call

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condgrad import METHODS, cli
+from condgrad import METHODS
 from files import put
 
 FIELDS = {
@@ -29,21 +29,6 @@ FIELDS = {
     "objective",
     "infeasibility",
 }
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the program in this process; return exit code, standard output and standard error."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["condgrad", *map(str, args)])
-        monkeypatch.setenv("COLUMNS", "160")
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 import json
 import os
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from condgrad import cli
 from files import put
 
 SMALL = """* the largest eigenvalue of [[1, 1], [1, 0]], with a slack variable
@@ -31,18 +30,9 @@ FREE = "1\n1\n2\n0.0\n0 1 1 1 1.0\n0 1 1 2 0.5\n1 1 1 1 1.0\n1 1 2 2 -1.0\n"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the program in this process; return exit code, standard output and standard error."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["condgrad", "solve", "sdp", *map(str, args)])
-        monkeypatch.setenv("COLUMNS", "160")
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return call
+def run(run):
+    """`condgrad solve sdp` in this process."""
+    return partial(run, "solve", "sdp")
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
+from functools import partial
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condgrad import METHODS, ProblemError, Status, cli, report
+from condgrad import METHODS, ProblemError, Status, report
 from condgrad.applications import (
     closeness,
     max_cut,
@@ -272,18 +272,9 @@ def test_edge_list_without_header(tmp_path, content, line):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Run `condgrad solve max-cut`; return exit code, standard output and standard error."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["condgrad", "solve", "max-cut", *map(str, args)])
-        monkeypatch.setenv("COLUMNS", "160")
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return call
+def run(run):
+    """`condgrad solve max-cut` in this process."""
+    return partial(run, "solve", "max-cut")
 
 
 def test_command_prints_bound_value_and_cut(run):

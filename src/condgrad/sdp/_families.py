@@ -16,7 +16,6 @@ from condgrad.sdp._model import SDP
 class Family(NamedTuple):
     """Rows of one kind, scaled to length 1, those with ≥ turned round."""
 
-    name: str
     map: SparseStack | LowRankStack
     ids: Array
     """Their numbers in the program."""

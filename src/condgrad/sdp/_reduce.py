@@ -113,19 +113,19 @@ class Reduced:
         A, b, kinds, norms = sdp.A, sdp.b, sdp.kinds, self.norms
         factors = np.isin(np.arange(sdp.size), list(sdp.low_rank))
         turn = np.where(kinds > 0, -1.0, 1.0)
-        for name, own in (("equalities", kinds == 0), ("inequalities", kinds != 0)):
-            equality = name == "equalities"
+        for equality in (True, False):
+            own = (kinds == 0) == equality
             ids = np.flatnonzero(own & (norms > 0) & ~factors)
             if ids.size:
                 factor = turn[ids] / norms[ids]
                 rows = sp.csr_array(sp.diags_array(factor) @ self._moved(A[ids]))
                 stack = SparseStack(rows, sdp.layout.side)
-                families.append(Family(name, stack, ids, factor, factor * b[ids], equality))
+                families.append(Family(stack, ids, factor, factor * b[ids], equality))
             ids = np.flatnonzero(own & (norms > 0) & factors)
             if ids.size:
                 factor = turn[ids] / norms[ids]
-                few = self._low_rank(ids, factor), ids, factor, factor * b[ids], equality
-                families.append(Family(f"low-rank {name}", *few))
+                few = self._low_rank(ids, factor)
+                families.append(Family(few, ids, factor, factor * b[ids], equality))
         return families
 
     def _low_rank(self, ids: Array, factor: Array) -> LowRankStack:
