@@ -38,6 +38,10 @@ class L2Ball(Indicator):
     def data_norm(self, size: int) -> float:
         return float(np.linalg.norm(np.broadcast_to(self.center, size))) + self.radius
 
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """R, which the distance from the centre must not pass."""
+        return self.radius
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(self.center * y)) + self.radius * float(np.linalg.norm(y))
 
@@ -93,6 +97,10 @@ class SecondOrder(Indicator):
         out[1:] = z[1:] * (0.5 * (t + norm) / norm)
         return out
 
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """‖(t, x)‖₂: a cone has no data."""
+        return float(np.linalg.norm(z))
+
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         out = y.copy()
         out[0] = min(float(y[0]), -float(np.linalg.norm(y[1:])))
@@ -123,6 +131,10 @@ class Simplex(Indicator):
         return project_simplex(z, self.total)
 
     def data_norm(self, size: int) -> float:
+        return self.total
+
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """The sum of the entries."""
         return self.total
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:

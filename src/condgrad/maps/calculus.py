@@ -63,6 +63,13 @@ class Stack(LinearMap):
         for i, m in enumerate(self.maps):
             m.add_to(G[self._place[i] : self._place[i + 1]], weight, out)
 
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        start, stop = span(at, self.size) if isinstance(at, slice) else (0, at.size)
+        out = np.empty(stop - start)
+        for m, part, where in self._parts(at):
+            out[where] = m.lengths(part)
+        return out
+
     def _parts(self, at: Rows) -> list[tuple[LinearMap, Rows, Any]]:
         """For each map: its own rows among `at`, and where they stand in `at`."""
         parts: list[tuple[LinearMap, Rows, Any]] = []
@@ -114,6 +121,9 @@ class Scaled(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, out)
 
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return np.abs(pick(self.factor, at)) * self.map.lengths(at)
+
 
 class Restricted(LinearMap):
     """A map of one block of a `Product` domain.
@@ -155,6 +165,9 @@ class Restricted(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, self._product.block(out, self._block))
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self.map.lengths(at)
 
     def norm(self, symmetric: bool = False) -> float:
         return self.map.norm(symmetric)

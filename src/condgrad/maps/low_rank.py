@@ -92,3 +92,6 @@ class LowRankStack(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self.norms[at]

@@ -54,7 +54,7 @@ class SparseStack(LinearMap):
         _require_symmetric_rows(stack, side)
         self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
         self._csr = _Csr("matrices", stack)
-        self.row_norm = self._csr.row_norm
+        self.row_norm = float(self._csr.norms.max())
 
     def chosen(self, ids: Array) -> SparseStack:
         """The map with some of its rows."""
@@ -71,6 +71,9 @@ class SparseStack(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)
 
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self._csr.norms[at]
+
 
 class DataMatrix(LinearMap):
     r"""z = X w for a vector w: row l is the l-th data point x_l.
@@ -86,14 +89,15 @@ class DataMatrix(LinearMap):
             csr = canonical("X", X)
             self._csr: _Csr | None = _Csr("X", csr)
             self._dense = np.empty((0, 0))
-            self.row_norm = self._csr.row_norm
+            self._norms = self._csr.norms
             rows, columns = csr.shape
         else:
             self._csr = None
             self._dense = real_matrix("X", X)
-            self.row_norm = float(np.linalg.norm(self._dense, axis=1).max())
+            self._norms = np.linalg.norm(self._dense, axis=1)
             rows, columns = self._dense.shape
         self.size, self.storage, self.shape = int(rows), int(columns), (int(columns),)
+        self.row_norm = float(self._norms.max())
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         if self._csr is not None:
@@ -114,6 +118,9 @@ class DataMatrix(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G
 
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self._norms[at]
+
     @property
     def arrays(self) -> tuple[Array, Array, Array, bool]:
         """X as (indptr, indices, data) of CSR, and whether it is dense: then without indices."""
@@ -133,7 +140,7 @@ class _Csr:
         self.size = self.indptr.size - 1
         owner = np.repeat(np.arange(self.size), np.diff(self.indptr))
         squares = np.bincount(owner, weights=self.data**2, minlength=self.size)
-        self.row_norm = float(np.sqrt(squares.max()))
+        self.norms = np.sqrt(squares)
 
     def gather(self, x: Array, at: Rows) -> Array:
         ids = ids_of(at, self.size)
