@@ -58,6 +58,8 @@ class Report(NamedTuple):
     slack: dict[str, float]
     """Per composite term ω |⟨y, z⟩ − h*(y) − h(z)|, h(z) = 0 for a constraint: what its smoothing
     is still worth in units of the objective."""
+    points: dict[str, list[Part]]
+    """The dual points that were tried, a part for each term."""
 
 
 @dataclass
@@ -165,7 +167,7 @@ class Certificate:
             for t, d, beta in zip(terms, kept, betas, strict=True)
         ]
         found, fw_gap = self._bound(parts, "slopes")
-        which = "slopes"
+        which, points = "slopes", {"slopes": parts}
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
@@ -176,6 +178,7 @@ class Certificate:
                 part_of(t, None, d["multipliers"], 1.0) if "multipliers" in d else p
                 for t, d, p in zip(terms, kept, parts, strict=True)
             ]
+            points["multipliers"] = parts
             other, _ = self._bound(parts, "multipliers")
             which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
@@ -193,7 +196,7 @@ class Certificate:
             self.best = found
         if failure:
             self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)
-        return Report(found, fw_gap, slack)
+        return Report(found, fw_gap, slack, points)
 
     def _bound(self, parts: Sequence[Part], source: str) -> tuple[Bound, float]:
         """The bound of a dual point, repaired, and ⟨v, W⟩ − min ⟨v, s⟩ before the repairs."""

@@ -10,9 +10,10 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.callbacks import Callback, Info
-from condgrad.certificate import Bound, Certificate, relative_gap
+from condgrad.certificate import Bound, Certificate, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator, State
+from condgrad.farkas import Refuter
 from condgrad.limits import Clock, Goal, Limits
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
@@ -74,6 +75,7 @@ class Monitor:
         self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
         bounded = Certificate(problem, self._goal.floor, duals) if self._goal.certify else None
         self._certificate = bounded
+        self._refuter, self._ray = Refuter(problem, duals), dict[str, Array]()
         self._certify_next, self.bound = FROM, Bound()
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
@@ -163,8 +165,15 @@ class Monitor:
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
             profile=self._profile(),
-            duals={} if self._certificate is None else self._certificate.duals,
+            duals=self._duals(),
+            ray=self._ray,
         )
+
+    def _duals(self) -> dict[str, Array]:
+        """The multipliers behind the bound, where they were asked for."""
+        if self._certificate is None or not self._certificate.duals:
+            return {}
+        return self._ray or self._certificate.duals
 
     def _profile(self) -> dict[str, float]:
         """Seconds by part; the estimators know how much of theirs went into drawing rows."""
@@ -282,7 +291,18 @@ class Monitor:
         if self._scaling is not None:
             size = max(abs(evaluation.objective), abs(self.bound.value))
             self._scaling.adapt(self.k, size, report, evaluation.families)
+        if self.status is None and self._refuter.due(self.k, self._goal.far(evaluation)):
+            self._refute(report)
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
+
+    def _refute(self, report: Report) -> None:
+        """End the run where the constraints are proved to have no solution."""
+        parts = zip(self._estimators, self._states, self._problem.terms, strict=True)
+        kept = [e.duals(s, t) for e, s, t in parts]
+        found = self._refuter.look(self._W.array, report.points, kept, self._betas())
+        if found is not None:
+            self.status, self._ray = Status.INFEASIBLE, found.ray
+            self.bound = Bound(np.inf, found.kind, found.failure, f"ray of {found.source}")
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         """What the method descends on at this β and, where it has them, these multipliers.

@@ -180,7 +180,8 @@ class Result:
     proposed: bool = False
     """Whether `W` is a point that `propose` offered, such as a rounded solution."""
     lower_bound: float = -np.inf
-    """The optimum is not below this number; −∞ where nothing was certified."""
+    """The optimum is not below this number; −∞ where nothing was certified, +∞ where the problem
+    is infeasible."""
     gap: float = np.inf
     """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
     point can lie below the bound: read it together with `families`."""
@@ -200,6 +201,10 @@ class Result:
     duals: dict[str, Array] = field(default_factory=dict)
     """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked
     for them: ∇f + Σ ω A*y is the direction, and −ωy the price of the right-hand sides."""
+    ray: dict[str, Array] = field(default_factory=dict)
+    """Multipliers y of the constraint families that prove the status ``INFEASIBLE``: the minimum
+    of ⟨Σ ω A*y, s⟩ over the domain is above Σ ω h*(y), which it would not be if some s met all
+    constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
 
     @property
     def worst(self) -> float:
