@@ -15,7 +15,9 @@ from condgrad.sdp._reduce import Reduced
 PRESSED = 1e-7
 """What Z may miss of ⪰ 0, relative to 1 + ‖C‖₁, where rows pin vectors."""
 NARROW = 6
-"""Halvings in search of the least repair."""
+"""Halvings in search of the least repair, …"""
+LARGE = 500
+"""… up to this side: each takes all eigenvalues."""
 
 
 class Point(NamedTuple):
@@ -145,7 +147,8 @@ def _nearest(
 ) -> tuple[Point, Slack]:
     """Halve the way while Z ⪰ 0: the first estimate is careful where Z ⪰ 0 nearly everywhere."""
     low, high = 0.0, best[0]
-    for _ in range(0 if repair.exact else NARROW):
+    costly = repair.exact or reduced.sdp.layout.side > LARGE
+    for _ in range(0 if costly else NARROW):
         t = (low + high) / 2
         there = moved(point, repair, t)
         found = slack(reduced, there)
