@@ -97,11 +97,6 @@ class Monitor:
         """Composite rows evaluated per composite row."""
         return sum(self._states[i].rows for i in self._counted) / self._total
 
-    def follow(self, k: int, v: Array) -> None:
-        """Show the certificate the direction of iteration k."""
-        if self._certificate is not None:
-            self._certificate.follow(k, v, self._estimators, self._states)
-
     def ahead(self, most: int, share: float) -> int:
         """Iterations of `share` epochs to the next that is recorded or may be the last."""
         wanted = self._goal.wanted or self._scaling is not None

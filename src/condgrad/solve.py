@@ -169,7 +169,6 @@ def _iterate(
         if not (problem.domain.finite_only or np.isfinite(np.vdot(v, v))):
             monitor.status = Status.NONFINITE
             return
-        monitor.follow(k, v)
         lap("direction")
         products = step.move(W, v, own, rng, lap)
         if monitor.after(k, p, products):

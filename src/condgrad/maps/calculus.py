@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Rows, pick, span
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, numbers
+from condgrad.maps._base import LinearMap, dimension, ids_of, numbers
 
 if TYPE_CHECKING:
     from condgrad.domains.product import Product
@@ -42,6 +42,17 @@ class Stack(LinearMap):
         self._place = np.concatenate([[0], np.cumsum([m.storage for m in self.maps])])
         self.size, self.storage = int(self._first[-1]), int(self._place[-1])
         self.row_norm = max(m.row_norm for m in self.maps)
+
+    @property
+    def depth(self) -> int:
+        """All that the maps take, and their sum."""
+        return sum(m.depth + 1 for m in self.maps)
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        out = np.empty(ids_of(at, self.size).size)
+        for m, part, where in self._parts(at):
+            out[where] = m.lengths(part)
+        return out
 
     def require_symmetric(self) -> None:
         for m in self.maps:
@@ -102,6 +113,15 @@ class Scaled(LinearMap):
         self.size, self.storage, self.shape = map.size, map.storage, map.shape
         self.row_norm = float(np.abs(data).max()) * map.row_norm
 
+    @property
+    def depth(self) -> int:
+        """The factor comes on top."""
+        return self.map.depth + 1
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        found: Array | float = np.abs(pick(self.factor, at)) * self.map.lengths(at)
+        return found
+
     def require_symmetric(self) -> None:
         self.map.require_symmetric()
 
@@ -146,6 +166,13 @@ class Restricted(LinearMap):
         self.map, self._product, self._block = map, product, block
         self.size, self.storage, self.shape = map.size, map.storage, product.shape
         self.row_norm = map.row_norm
+
+    @property
+    def depth(self) -> int:
+        return self.map.depth
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self.map.lengths(at)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         return self.map.rows(self._product.block(W, self._block), at)
