@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Run, closeness
 from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
@@ -46,10 +47,10 @@ def summary(run: Run) -> list[tuple[str, str]]:
     rows = [("status", str(r.status)), ("objective", f"{run.sign * r.objective:.8g}")]
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
     if np.isfinite(r.lower_bound):
-        chance = f", wrong with probability {run.bound_failure:.0e}" if run.bound_failure else ""
-        bound = f"{run.sign * r.lower_bound:.8g} ({run.bound_kind}{chance})"
-        rows.append((run.bound_name.replace("_", " "), bound))
-        rows.append(("gap", f"{r.gap:.3g}"))
+        chance = f", wrong with probability {up(run.bound_failure, 1)}" if run.bound_failure else ""
+        text = f"{bound_text(run.sign * r.lower_bound, 8, run.sense)} ({run.bound_kind}{chance})"
+        rows.append((run.bound_name.replace("_", " "), text))
+        rows.append(("gap", up(r.gap, 3)))
     rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
     for name, violation in r.families.items():
         text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
@@ -152,7 +153,9 @@ def promise(run: Run, what: str) -> str:
         return (
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
-    kind = "Proved" if not failure else f"With probability 1 - {failure:.0e}"
+    kind = "Proved" if not failure else f"With probability 1 - {up(failure, 1)}"
+    if run.sense == "max" and gap > 0 and run.rounded.value >= 0:  # none above 0 was found
+        return f"{kind}: no {what} has a value above {up(-run.rounded_bound, 3)}."
     return f"{kind}: {closeness(gap, what, run.sense)}."
 
 

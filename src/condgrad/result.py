@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.problem import Violation, worst
@@ -208,9 +209,10 @@ class Result:
 
     def __str__(self) -> str:
         return (
-            f"{self.method}: objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, "
-            f"infeasibility {self.infeasibility:.3g} (relative {self.worst:.2g}) after "
-            f"{self.iterations} iterations ({self.seconds:.2f} s); {self.status}{self._whence()}"
+            f"{self.method}: objective {self.objective:.6g}, "
+            f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
+            f"(relative {self.worst:.2g}) after {self.iterations} iterations "
+            f"({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
 
     def _whence(self) -> str:

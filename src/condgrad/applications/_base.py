@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
@@ -83,7 +84,6 @@ class Run:
     """The best solution that rounding found."""
     sense: Sense = "min"
     whole: bool = False
-    zero: float = 0.0
     floor_failure: float = 0.0
     floor_kind: str = "given"
 
@@ -120,9 +120,7 @@ class Run:
         if self.rounded is None:
             return float("inf")
         value, bound = self.rounded.value, self.rounded_bound
-        if value <= bound or max(abs(value), abs(bound)) <= self.zero:
-            return 0.0
-        return relative_gap(value, bound)
+        return 0.0 if value <= bound else relative_gap(value, bound)
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain numbers, ready for `json.dump`."""
@@ -205,8 +203,6 @@ class Application:
         ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
-    zero : float
-        Values up to this size are rounding: a solution and a bound so small have no gap.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
@@ -228,7 +224,6 @@ class Application:
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
-    zero: float = 0.0
     interrupted: bool = False
 
     def astype(self, dtype: Any) -> Application:
@@ -297,7 +292,6 @@ class Application:
             None if rounder is None else rounder.best,
             self.sense,
             self.whole,
-            self.zero,
             self.floor_failure,
             floor_kind,
         )
@@ -312,8 +306,8 @@ def closeness(gap: float, what: str, sense: Sense) -> str:
     if gap < ROUNDING:
         return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
     if sense == "min":
-        return f"no {what} is lower by more than {100 * gap:.2g} %"
-    return f"this {what} is within {100 * gap:.2g} % of the best possible"
+        return f"no {what} is lower by more than {percent(gap, 2)} %"
+    return f"this {what} is within {percent(gap, 2)} % of the best possible"
 
 
 def check_preset(preset: str) -> None:

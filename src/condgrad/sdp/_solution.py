@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.result import Result, Status
@@ -85,7 +86,8 @@ class Solution:
 
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
-        proved = f"proven {side} bound {self.bound:.8g}{self.proviso}; gap {self.gap:.2g}"
+        text = bound_text(self.bound, 8, self.sense)
+        proved = f"proven {side} bound {text}{self.proviso}; gap {up(self.gap, 2)}"
         if self.status is Status.INFEASIBLE:
             return f"{self.status}{self.proviso} ({self.seconds:.2f} s)"
         return (
@@ -96,7 +98,7 @@ class Solution:
     @property
     def proviso(self) -> str:
         """Under what condition bound and infeasibility are proved; empty where there is none."""
-        return "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
+        return "" if self.trace_from == "rows" else f", if Tr W ≤ {down(self.trace_bound, 4)}"
 
 
 def _factor(W: Array, tol: float) -> Array:
