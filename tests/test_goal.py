@@ -236,7 +236,7 @@ def test_proposals_are_asked_for_only_with_a_goal():
     ],
 )
 @BOTH
-def test_a_limit_returns_the_best_point(make, limit, status):
+def test_a_limit_returns_the_best_point(make, limit, status, clock):
     problem, optimum = make()
     result = solve(problem, gap=1e-9, feasibility=1e-9, **limit)
     assert result.status is status

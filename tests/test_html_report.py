@@ -270,7 +270,7 @@ def test_report_in_a_browser(tmp_path, width):
         ],
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=3000,
         check=True,
     )
     (root,) = re.findall(r"<html[^>]*>", done.stdout)

@@ -332,7 +332,7 @@ def test_command_refuses_bad_input(run):
 @needs_data
 def test_a_real_graph_of_the_gset_collection(data):
     A = read_graph(data / "gset" / "G11.txt", signed=True)
-    run = max_cut(A, warm=2e-3).run(gap=2e-3, max_seconds=60)
+    run = max_cut(A, warm=2e-3).run(gap=2e-3)
     assert run.result.status is Status.CONVERGED
     bound = -run.result.lower_bound
     assert (

@@ -97,7 +97,7 @@ def test_runs_that_end_early_do_not_claim_to_be_unbounded():
         assert s.status is Status.MAX_ITER
 
 
-def test_time_limits_the_whole():
+def test_time_limits_the_whole(clock):
     sdp = SDP(-np.eye(3)).subject_to(np.diag([1.0, -1.0, 0.0]), "==", 0.0)
     s = sdp.solve(max_seconds=0.4, gap=1e-14, feasibility=1e-14)
     assert s.seconds < 2.0
