@@ -154,8 +154,11 @@ def promise(run: Run, what: str) -> str:
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
     kind = "Proved" if not failure else f"With probability 1 - {up(failure, 1)}"
-    if run.sense == "max" and gap > 0 and run.rounded.value >= 0:  # none above 0 was found
-        return f"{kind}: no {what} has a value above {up(-run.rounded_bound, 3)}."
+    found = run.sign * run.rounded.value
+    if gap > 0 and found <= 0:  # a percentage of it says nothing
+        beyond = "above" if run.sense == "max" else "below"
+        limit = bound_text(run.sign * run.rounded_bound, 3, run.sense)
+        return f"{kind}: no {what} has a value {beyond} {limit}."
     return f"{kind}: {closeness(gap, what, run.sense)}."
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from condgrad import memory
 from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
@@ -190,8 +191,9 @@ class Application:
         Sizes and further settings, for the record.
     rounding : callable, optional
         From W to a solution of the combinatorial problem behind the relaxation.
-    floor : float
-        The objective is never lower; default 0: costs are non-negative.
+    floor : float, optional
+        The objective is never lower, which whoever builds the application has proved; default: no
+        such number is known.
     floor_failure : float
         Probability that `floor` does not hold.
     floor_kind : str
@@ -218,7 +220,7 @@ class Application:
     formula: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     rounding: Callable[[Array], Rounded] | None = None
-    floor: float = 0.0
+    floor: float | None = None
     floor_failure: float = 0.0
     floor_kind: str = "exact"
     feasible: Callable[[Array, Rounded], Array] | None = None
@@ -308,6 +310,16 @@ def closeness(gap: float, what: str, sense: Sense) -> str:
     if sense == "min":
         return f"no {what} is lower by more than {percent(gap, 2)} %"
     return f"this {what} is within {percent(gap, 2)} % of the best possible"
+
+
+def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:
+    """Refuse a dense W that will not fit before anything of its size is made.
+
+    It counts what `solve` counts for W; that also adds the tables of the method.
+    """
+    rows, columns = shape
+    what = f"W, direction and oracle, dense matrices of {rows} × {columns}"
+    memory.require([memory.Need(what, (16 + 2 * terms) * 8 * rows * columns, remedy)])
 
 
 def check_preset(preset: str) -> None:
