@@ -235,7 +235,8 @@ def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> G
 
 def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
     """The cut of a run, whose values are to be multiplied by `scale`."""
-    assert run.rounded is not None
+    if run.rounded is None:  # the keyboard ended the rounding as well
+        raise KeyboardInterrupt
     side, bound = run.rounded.answer.side, scale * run.rounded_bound
     if abs(scale) != 1:  # the factor and the product are rounded
         bound -= 4 * EPS * abs(bound) * run.sign

@@ -113,13 +113,15 @@ def print_profile(run: Run, console: Console) -> None:
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 
+UNROUNDED = "Nothing was rounded before the interruption."
 SHOWN = 200
 """How many vertices of a cut are printed."""
 
 
 def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) -> None:
     """The partition found and what is proved of it."""
-    assert run.rounded is not None
+    if run.rounded is None:
+        return console.print(UNROUNDED)
     cut: Cut = run.rounded.answer
     console = Console(file=console.file, highlight=False, soft_wrap=True, markup=False)
     chosen = np.nonzero(cut.side)[0].tolist()
@@ -135,7 +137,8 @@ def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) ->
 
 def print_clusters(run: Run, console: Console) -> None:
     """The clustering found and what is proved of it."""
-    assert run.rounded is not None
+    if run.rounded is None:
+        return console.print(UNROUNDED)
     labels = run.rounded.answer.labels
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     sizes = ", ".join(str(size) for size in np.bincount(labels))

@@ -12,7 +12,7 @@ from condgrad import memory
 from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.errors import ProblemError
+from condgrad.errors import ProblemError, from_keyboard
 from condgrad.problem import Problem
 from condgrad.registry import METHODS, Method
 from condgrad.result import Result, Status
@@ -82,7 +82,7 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the application."""
     rounded: Rounded | None = None
-    """The best solution that rounding found."""
+    """The best solution that rounding found; None where there is no rounding or Ctrl-C ended it."""
     sense: Sense = "min"
     whole: bool = False
     floor_failure: float = 0.0
@@ -264,7 +264,8 @@ class Application:
     ) -> Run:
         """Solve with the method of that name; `limits` go to `condgrad.solve`.
 
-        Where a gap is asked for, rounded solutions are offered to the run as points.
+        Where a gap is asked for, rounded solutions are offered to the run as points. Ctrl-C ends
+        the run, and a second time its last certificate or the rounding, each with what there is.
         """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
@@ -280,8 +281,13 @@ class Application:
         )
         if self.interrupted:
             result = replace(result, status=Status.INTERRUPTED)
-        if rounder is not None:
-            rounder(result.W)
+        try:
+            if rounder is not None:
+                rounder(result.W)
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            result = replace(result, status=Status.INTERRUPTED)
         return Run(
             self.name,
             self.preset,
