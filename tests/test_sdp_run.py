@@ -99,8 +99,10 @@ def test_runs_that_end_early_do_not_claim_to_be_unbounded():
         assert s.status is Status.MAX_ITER
 
 
-def test_time_limits_the_whole():
-    assert random_sdp(1).solve(max_seconds=0.0).status is Status.MAX_SECONDS
+def test_time_limits_the_whole(clock):
+    sdp = random_sdp(1)
+    assert sdp.solve(max_seconds=0.4, gap=1e-14, feasibility=1e-14).seconds < 2.0
+    assert sdp.solve(max_seconds=0.0).status is Status.MAX_SECONDS
 
 
 # W = 0, and no W at all

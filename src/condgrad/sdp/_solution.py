@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.result import Result, Status
@@ -96,12 +97,14 @@ class Solution:
 
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
-        proved = f"proven {side} bound {self.bound:.8g}{self.proviso}; gap {self.gap:.2g}"
+        text = bound_text(self.bound, 8, self.sense)
+        proved = f"proven {side} bound {text}{self.proviso}; gap {up(self.gap, 2)}"
         if not np.isfinite(self.bound):
             proved = "no bound proved"
             if np.isfinite(self.conditional_bound):
-                within = f"Tr W ≤ {self.trace_bound:.4g}"
-                proved += f" ({side} bound {self.conditional_bound:.8g} if {within}, a guess)"
+                text = bound_text(self.conditional_bound, 8, self.sense)
+                within = f"Tr W ≤ {down(self.trace_bound, 4)}"
+                proved += f" ({side} bound {text} if {within}, a guess)"
         if self.status is Status.INFEASIBLE:
             return f"{self.status}{self.proviso} ({self.seconds:.2f} s)"
         return (
@@ -112,7 +115,7 @@ class Solution:
     @property
     def proviso(self) -> str:
         """Under what condition bound and infeasibility are proved; empty where there is none."""
-        return f", if Tr W ≤ {self.trace_bound:.4g}" if self.conditional else ""
+        return f", if Tr W ≤ {down(self.trace_bound, 4)}" if self.conditional else ""
 
 
 def _factor(W: Array, tol: float) -> Array:
