@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.domains._base import EPS
 from condgrad.domains.eigen import lowest_bound
-from condgrad.functions import Smooth
 from condgrad.sdp._reduce import Reduced
 
 PRESSED = 1e-7
@@ -97,18 +96,13 @@ def slack(reduced: Reduced, point: Point, cost: bool = True) -> Slack:
     return Slack(Z, reduced.lowest(Z) - 4 * reduced.depth * EPS * error)
 
 
-def conjugate_size(function: Smooth, u: Array) -> float:
-    """At least about the sum of the absolute values that h*(u) is summed from."""
-    return abs(function.conjugate(u)) + float(np.abs(u).sum())
-
-
 def worth(reduced: Reduced, point: Point) -> float:
     """b'y − Σ ω h*(u), rounded down: the bound where Z ⪰ 0."""
     b, y = reduced.sdp.b, point.y
     total, size, count = float(b @ y), float(np.abs(b) @ np.abs(y)), b.size
     for one, u in zip(reduced.sdp.losses, point.u, strict=False):
         total -= one.weight * one.function.conjugate(u)
-        size += one.weight * conjugate_size(one.function, u)
+        size += one.weight * one.function.conjugate_size(u)
         count += u.size
     return total - (count + 64) * EPS * size if np.isfinite(total) else -np.inf
 

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, lsqr
 
+from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.callbacks import Info
-from condgrad.domains._base import EPS
 from condgrad.functions import Equal, Interval, Linear, Squared
 from condgrad.maps import Inner, SparseStack
 from condgrad.problem import Problem, Term

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
+from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.domains._base import EPS
 from condgrad.sdp._families import Family, stacked
 
 if TYPE_CHECKING:
