@@ -280,7 +280,8 @@ def test_best_point_is_not_always_the_last():
 def test_trace_columns():
     result = solve(matrix(), condgrad.h_sag_v1(1.0, batch=7), max_iter=60, record=10)
     trace = result.trace
-    named = {"epochs.fit", "epochs.diag", "diag.l2", "diag.max", "diag.relative", "diag.scaled"}
+    measures = {f"diag.{kind}" for kind in ("l2", "max", "relative", "scaled", "row")}
+    named = {"epochs.fit", "epochs.diag"} | measures
     counts = {"k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"}
     numbers = {"objective", "smoothed", "infeasibility", "eta", "beta", "lower_bound", "gap"}
     assert set(trace) == counts | numbers | named == set(trace.columns)

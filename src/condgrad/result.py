@@ -15,7 +15,7 @@ import numpy as np
 from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.problem import Violation, worst
+from condgrad.problem import Violation, worst, worst_row
 
 
 class Status(Enum):
@@ -45,13 +45,13 @@ class Trace:
     Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
     method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
     ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
-    ``NAME.l2``, ``.max``, ``.relative`` and ``.scaled`` per constraint family, ``lower_bound`` (the
-    best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with ``NAME.beta`` where it
-    is automatic), and the user's own metrics. With ``solve(..., errors=True)`` also ``NAME.error``
-    per term that SAG or Full follows: ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration
-    k used, at W_k, the point before its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper;
-    `theory.estimator_error` bounds its mean). It is NaN at k = 0 and in the last row of a run that
-    was broken off.
+    ``NAME.l2``, ``.max``, ``.relative``, ``.scaled`` and ``.row`` per constraint family,
+    ``lower_bound`` (the best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with
+    ``NAME.beta`` where it is automatic), and the user's own metrics. With
+    ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
+    ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
+    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
+    It is NaN at k = 0 and in the last row of a run that was broken off.
 
     Examples
     --------
@@ -210,12 +210,17 @@ class Result:
         """The largest relative infeasibility of a family, which `feasibility` is compared with."""
         return worst(self.families)
 
+    @property
+    def worst_row(self) -> float:
+        """The largest relative infeasibility of a row; `row_feasibility` is compared with it."""
+        return worst_row(self.families)
+
     def __str__(self) -> str:
         return (
             f"{self.method}: objective {self.objective:.6g}, "
             f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
-            f"(relative {self.worst:.2g}) after {self.iterations} iterations "
-            f"({self.seconds:.2f} s); {self.status}{self._whence()}"
+            f"(relative {self.worst:.2g}, of the worst row {self.worst_row:.2g}) after "
+            f"{self.iterations} iterations ({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
 
     def _whence(self) -> str:
