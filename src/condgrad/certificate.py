@@ -6,9 +6,25 @@ For any y_t in dom h_t* Fenchel's inequality gives
 
 The slope of a Moreau envelope lies in dom h*, and so does every average of slopes: the tables of
 SAG and the multipliers of CGAL are such y. A table changes while the method runs; a bound is
-computed from it afresh, with A*y summed anew (but for the average of directions), and the minimum
-over the domain proved by the domain (`Domain.minimum`), because the oracle's own answer may lie
-above the minimum.
+computed from it afresh, with A*y summed anew, and the minimum over the domain proved by the domain
+(`Domain.minimum`), because the oracle's own answer may lie above the minimum.
+
+Rounding. y is a point of dom h* as it stands (`Function.into_dual`), in float64; what is rounded is
+v, the conjugates and the difference. With the count of `_floats`:
+
+* An entry of ω A*y is a sum of numbers ω y_l a_le, each of which passes through at most `depth`
+  operations of the map, 4 for ω and for the threads' partial sums, and one more for each term that
+  is added, for scaling and for shifting. So it is off by γ_k Σ_l ω|y_l||a_le|, and v, by the
+  triangle inequality, by at most γ_k Σ_l ω|y_l|‖a_l‖ in norm; ⟨v, s⟩ by that times max ‖s‖.
+* ω h*(y) is a sum of numbers whose absolute values sum to C (`Function.conjugate_size`) and of
+  which each passes through at most one operation for each row of a piece and for each piece, and 16
+  more: it is off by γ_k C.
+* A shift moves y to y + t c, which need not be a float. Both v + t ω A*c and ω h*(y) + t ω h*(c)
+  are sums as above: |t| times what c adds to the two sizes is added to those of y.
+* `Domain.minimum` has taken off its own rounding. Each of the last differences is off by u times
+  the numbers that are subtracted.
+
+So every operation is counted once, and `_margin` adds them up.
 """
 
 from __future__ import annotations
@@ -16,23 +32,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
+from condgrad._floats import EPS, TINY, length
 from condgrad._types import ALL, Array
-from condgrad.backends import ops, threads
-from condgrad.domains._base import EPS
-from condgrad.estimators import Estimator, Full, State
-from condgrad.functions import Linear
+from condgrad.backends import threads
+from condgrad.estimators import Estimator, State
 from condgrad.maps._base import Pairing
-from condgrad.problem import Problem, Term
+from condgrad.problem import BLOCK, Problem, Term
 
 SEARCH = 6
 """Oracle calls to find how far to move along a direction."""
-LATEST = 10
-"""The average of directions counts about the latest k/10 of them."""
 CARRIES = 0.5
 """A combination of equality rows counts as the identity where it misses less than this of it."""
 
@@ -62,6 +76,19 @@ class Report(NamedTuple):
     """The dual points that were tried, a part for each term."""
 
 
+class Sizes(NamedTuple):
+    """What two sums are rounded against, and in how many operations."""
+
+    spread: float = 0.0
+    """Σ_l ω|y_l|‖a_l‖, of the sum v."""
+    depth: int = 0
+    """Operations that a number passes through on its way into v."""
+    conjugates: float = 0.0
+    """ω times the absolute values that the conjugate is summed from."""
+    additions: int = 0
+    """The same for the conjugate."""
+
+
 @dataclass
 class Part:
     """One term at one dual point."""
@@ -72,20 +99,17 @@ class Part:
     """ω⟨y, z⟩."""
     value: float
     """ω h(z) of a term that is no constraint."""
-    size: float
-    """ω Σ|y_l| times the largest row norm: what the sum v is rounded against."""
-    conjugates: float
-    """Sum of the absolute values that `conjugate` is made of, block by block."""
+    sizes: Sizes
 
 
-class Average(NamedTuple):
-    """An average of directions, which is one of dual points."""
+class Shift(NamedTuple):
+    """A direction c in which the multipliers y of a family may be moved freely."""
 
     v: Array
+    """ω A*c."""
     conjugate: float
-    k: int
-    largest: float
-    """The largest number that went into it."""
+    """ω h*(c)."""
+    sizes: Sizes
 
 
 class Certificate:
@@ -98,8 +122,7 @@ class Certificate:
     floor : float, optional
         A lower bound that is known beforehand.
     keep : bool, default False
-        Keep the multipliers behind the best bound in `duals`; then averages of directions, which
-        have none row by row, give no bound.
+        Keep the multipliers behind the best bound in `duals`.
     """
 
     def __init__(self, problem: Problem, floor: float | None = None, keep: bool = False) -> None:
@@ -108,49 +131,16 @@ class Certificate:
         """y of every composite term at the best bound, before a shift."""
         self._scale: dict[str, float] = {}
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
-        lowest = -sum(_conjugate_of_zero(t) for t in problem.terms)  # y = 0: Σ ω inf h
+        zeros = {t.name: _at_zero(t) for t in problem.terms}  # y = 0: Σ ω inf h
+        self._shifts: list[Shift] | None = None
+        self._reach = float(problem.domain.reach)
+        self._zero = [zeros[t.name] for t in problem.composite]
+        sizes = [p.sizes for p in zeros.values()]
+        lowest = -sum(p.conjugate for p in zeros.values())
+        if any(s.conjugates for s in sizes):
+            lowest -= self._margin(sizes)
         if lowest > self.best.value:
             self.best = Bound(lowest, "exact", 0.0, "values")
-        self._shifts: list[tuple[Array, float]] | None = None
-        self._average: Average | None = None
-        center = problem.domain.center()
-        self._reach = float(np.linalg.norm(center)) + float(problem.domain.diameter)
-        self._at_zero = sum(_conjugate_of_zero(t) for t in problem.composite)
-
-    def follow(
-        self,
-        k: int,
-        v: Array,
-        estimators: Sequence[Estimator],
-        states: Sequence[State],
-    ) -> None:
-        """Take the direction of iteration k into the average of the latest tenth of them.
-
-        An average of dual points is one. It is known where f is linear and taken in full and every
-        composite term keeps the conjugate of its slopes; and in float64, where rounding does not
-        count.
-        """
-        total = 0.0
-        if self._keep:
-            return
-        for t, e, s in zip(self.problem.terms, estimators, states, strict=True):
-            if any(a is not None and a.dtype != np.float64 for a in (s.G, s.slopes)):
-                return
-            if s.conjugates is not None:
-                total += t.weight * sum(s.conjugates.values())
-            elif not (isinstance(t.function, Linear) and isinstance(e, Full)):
-                return
-        if not np.isfinite(total):
-            self._average = None
-            return
-        size = max(float(np.linalg.norm(v)), abs(total))
-        if self._average is None:
-            self._average, self._spare = Average(v.copy(), total, k, size), np.empty_like(v)
-            return
-        a, share, mean = self._average, min(1.0, LATEST / (k + LATEST - 1)), self._spare
-        ops.between(a.v.reshape(-1), v.reshape(-1), share, mean.reshape(-1))
-        conjugate = a.conjugate + share * (total - a.conjugate)
-        self._average, self._spare = Average(mean, conjugate, k, max(a.largest, size)), a.v
 
     def evaluate(
         self,
@@ -182,8 +172,6 @@ class Certificate:
             other, _ = self._bound(parts, "multipliers")
             which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
-        if self._average is not None:
-            found = _better(found, self._averaged(self._average))
         if self._keep and (found.value > self.best.value or not self.duals):
             scale = self._scale.get(which, 1.0) if "scaled" in found.source else 1.0
             self.duals = {
@@ -205,43 +193,44 @@ class Certificate:
         other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
         base, pull = _sum(smooth, domain.shape), _sum(other, domain.shape)
         fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
-        size = sum(p.size for p in parts)
-        conjugates = sum(p.conjugates for p in parts)
+        zero = sum(p.conjugate for p in self._zero)
+        rounding = self._margin([p.sizes for p in [*parts, *self._zero]])
         total = sum(p.product for p in parts)
-        length = float(np.linalg.norm(base) + np.linalg.norm(pull))
-        if not np.isfinite([size, conjugates, total, length]).all():  # a slope is NaN or infinite
-            return Bound(), np.inf
+        if not np.isfinite([rounding, total, length(base), length(pull)]).all():
+            return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
 
-        def value(v: Array, conjugate: float, name: str) -> tuple[Bound, float]:
+        def value(v: Array, conjugate: float, name: str, more: float = 0.0) -> tuple[Bound, float]:
             low = domain.minimum(v)
-            reach = self._reach * (size + float(np.linalg.norm(v)))
-            rounding = 64 * EPS * (reach + conjugates + abs(conjugate) + abs(low.value))
-            return Bound(low.value - conjugate - rounding, low.kind, low.failure, name), low.value
+            last = 2 * EPS * (abs(low.value) + abs(conjugate))
+            found = float(low.value - conjugate - (rounding + more + last))
+            found = found if np.isfinite(found) else -np.inf
+            return Bound(found, low.kind, low.failure, name), low.value
 
         v, conjugate = base + pull, fixed + moving
         best, low = value(v, conjugate, source)
         gap = total - low
         points = [(v, conjugate, source)]
-        t = self._search(base, pull, moving - self._at_zero, 0.0, 1.0) if other else 1.0
+        t = self._search(base, pull, moving - zero, 0.0, 1.0) if other else 1.0
         self._scale[source] = t
         if t < 1.0:
-            scaled = fixed + t * moving + (1 - t) * self._at_zero  # h* is convex
+            scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
             points.append((base + t * pull, scaled, f"{source}, scaled"))
             best = _better(best, value(*points[1])[0])
-        for direction, b in self._identities():
+        for shift in self._identities():
             for v, conjugate, name in points:
-                far = 2 * np.sqrt(v.shape[0]) * float(np.linalg.norm(v))
-                far /= max(float(np.linalg.norm(direction)), 1e-300)
-                t = self._search(v, direction, b, -far, far)
-                shifted = (v + t * direction, conjugate + t * b, f"{name}, shifted")
-                best = _better(best, value(*shifted)[0])
+                far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+                t = self._search(v, shift.v, shift.conjugate, -far, far)
+                moved = (v + t * shift.v, conjugate + t * shift.conjugate, f"{name}, shifted")
+                best = _better(best, value(*moved, abs(t) * self._margin([shift.sizes]))[0])
         return best, gap
 
-    def _averaged(self, a: Average) -> Bound:
-        """The bound of the averaged dual point."""
-        low = self.problem.domain.minimum(a.v)
-        rounding = (64 + a.k) * EPS * (1 + self._reach) * a.largest  # of sums kept by differences
-        return Bound(low.value - a.conjugate - rounding, low.kind, low.failure, "average")
+    def _margin(self, sizes: Sequence[Sizes]) -> float:
+        """What rounding can have done to v and the conjugates; see the head of this file."""
+        last = len(self.problem.terms) + 8  # sums over terms, scaling, shifting
+        v = sum((s.depth + last) * s.spread for s in sizes)
+        return (
+            EPS * (self._reach * v + sum((s.additions + last) * s.conjugates for s in sizes)) + TINY
+        )
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
@@ -259,8 +248,8 @@ class Certificate:
             low, high = (middle, high) if slope(middle) >= 0 else (low, middle)
         return low
 
-    def _identities(self) -> list[tuple[Array, float]]:
-        """(ω A*c, ω h*(c)) of the equality families with A*c near the identity.
+    def _identities(self) -> list[Shift]:
+        """The shifts along which the equality families have A*c near the identity.
 
         Where Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so moving y along c trades
         the smallest eigenvalue of v for that number instead of the domain's larger bound.
@@ -268,8 +257,8 @@ class Certificate:
         if self._shifts is None:
             self._shifts = []
             if self.problem.domain.symmetric:
-                found = [_identity(t) for t in self.problem.terms if _equality(t)]
-                self._shifts = [f for f in found if f is not None and not self._fixed(f[0])]
+                found = [_shift(t) for t in self.problem.terms if _equality(t)]
+                self._shifts = [f for f in found if f is not None and not self._fixed(f.v)]
         return self._shifts
 
     def _fixed(self, direction: Array) -> bool:
@@ -295,17 +284,40 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G = term.map.zeros()
         return G, [term.map.pair(W, G, at, term.function, y, beta) for at in part]
 
-    parts = [list(term.blocks())] if y is None else term.parts()  # slopes at W make an array
+    parts = [list(term.blocks())]
+    if y is not None and term.map.fuses(term.function):  # slopes at W make an array
+        parts = [list(chain(*map(_cut, part))) for part in term.parts()]
     done = threads.run([partial(work, part) for part in parts])
     G = done[0][0]
     for other, _ in done[1:]:
         G += other
     sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
-    conjugate, conjugates, size, product, value = sums
+    conjugate, conjugates, spread, product, value = sums
     v = np.zeros(term.map.shape)
     term.map.add_to(G, term.weight, v)
-    w, size = term.weight, term.map.row_norm * size
-    return Part(v, w * conjugate, w * product, w * value, w * size, w * conjugates)
+    w, pieces = term.weight, list(chain(*parts))
+    sizes = _sizes(term, spread, conjugates, pieces, len(parts))
+    return Part(v, w * conjugate, w * product, w * value, sizes)
+
+
+def _cut(at: slice) -> list[slice]:
+    """Rows in pieces, so that sums over them stay short."""
+    starts = range(at.start, at.stop, BLOCK)
+    return [slice(i, min(i + BLOCK, at.stop)) for i in starts]
+
+
+def _sizes(
+    term: Term, spread: float, conjugates: float, pieces: Sequence[slice], threads: int = 1
+) -> Sizes:
+    """The sizes of a dual point from the sums over its rows, underflow included."""
+    m, row = term.map.size, term.map.row_norm + np.sqrt(np.prod(term.map.shape))
+    longest = max(p.stop - p.start for p in pieces)
+    return Sizes(
+        term.weight * (spread + m * row * TINY),
+        term.map.depth + threads + 4,
+        term.weight * (conjugates + m * TINY),
+        longest + len(pieces) + 16,
+    )
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
@@ -323,10 +335,14 @@ def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
     return total
 
 
-def _conjugate_of_zero(term: Term) -> float:
-    """ω h*(0) = −ω inf h."""
-    blocks = (term.function.conjugate(np.zeros(b.stop - b.start), b) for b in term.blocks())
-    return term.weight * sum(blocks)
+def _at_zero(term: Term) -> Part:
+    """The term at y = 0: ω h*(0) = −ω inf h."""
+    pieces, h = list(term.blocks()), term.function
+    zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
+    conjugate = sum(h.conjugate(*zero) for zero in zeros)
+    size = sum(h.conjugate_size(*zero) for zero in zeros)
+    sizes = _sizes(term, 0.0, size, pieces)._replace(spread=0.0, conjugates=term.weight * size)
+    return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
 
 
 def _point(term: Term, y: Array | None, W: Array, beta: float) -> Array:
@@ -341,8 +357,19 @@ def _equality(term: Term) -> bool:
     return low is not None and high is not None and bool(np.array_equal(low, high))
 
 
-def _identity(term: Term) -> tuple[Array, float] | None:
-    """Least squares A*c ≈ I; None where it misses too much."""
+def _shift(term: Term) -> Shift | None:
+    """The shift of an equality family along the identity, where it has one."""
+    found = _identity(term)
+    if found is None:
+        return None
+    V, c = found
+    w, spread = term.weight, float(np.sum(np.abs(c) * term.map.lengths()))
+    sizes = _sizes(term, spread, term.function.conjugate_size(c), [slice(0, c.size)])
+    return Shift(w * V, w * term.function.conjugate(c), sizes)
+
+
+def _identity(term: Term) -> tuple[Array, Array] | None:
+    """A*c ≈ I by least squares, and c; None where it misses too much."""
     shape, size = term.map.shape, term.map.size
     eye = np.eye(shape[0])
 
@@ -359,4 +386,4 @@ def _identity(term: Term) -> tuple[Array, float] | None:
     V = symmetric(c).reshape(shape)
     if np.linalg.norm(V - eye) > CARRIES * np.linalg.norm(eye):
         return None
-    return term.weight * V, term.weight * term.function.conjugate(c)
+    return V, c

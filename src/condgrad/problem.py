@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.domains._base import Domain
@@ -20,6 +21,8 @@ from condgrad.maps._base import LinearMap, Miss
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
+RANGE = {"float64": 1e100, "float32": 1e15}
+"""What a run squares, sums and divides must lie between 1/RANGE and RANGE (`Problem`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +181,14 @@ class Problem:
     dtype : float64 or float32, default float64
         Precision of the iterate and of all work.
 
+    Notes
+    -----
+    A run squares and divides, so that units far from 1 would overflow or vanish. Let D be the
+    largest ‖W‖, a_t the largest row norm of a term and F about the largest |objective| on the
+    domain. Then D, a_t, the images a_t D, F, the gradient F/D and the multipliers F/(ω_t a_t D)
+    must lie between 1e-100 and 1e100 (1e-15 and 1e15 in float32) or be 0, and the data of a
+    constraint must not exceed that; otherwise the problem is refused. Bounds hold without this.
+
     Examples
     --------
     >>> from condgrad import domains, functions, maps
@@ -241,6 +252,7 @@ class Problem:
                 f"infeasibility_weights names {sorted(self.infeasibility_weights)}: it must name "
                 f"every constraint family, {sorted(constraints)}"
             )
+        self._check_magnitudes()
 
     def astype(self, dtype: Any) -> Problem:
         """The same problem in another precision, float64 or float32."""
@@ -261,14 +273,13 @@ class Problem:
     def unit(self) -> float:
         """The least number that a relative gap is taken of, so that an optimum of 0 can be met.
 
-        A millionth of the largest that a linear term can be on the domain, or a little more, and of
-        what the other terms of f are at its centre.
+        A millionth of the largest that a linear term can be on the domain, the length of its
+        gradient times the largest ‖W‖, and of what the other terms of f are at its centre.
         """
-        center, total = self.domain.center(), 0.0
-        reach = float(np.linalg.norm(center)) + float(self.domain.diameter)
+        center, reach, total = self.domain.center(), float(self.domain.reach), 0.0
         for t in self.smooth:
             linear = isinstance(t.function, Linear)
-            total += t.weight * t.map.row_norm * reach if linear else abs(t.value(center))
+            total += length(t.gradient(center, 1.0)) * reach if linear else abs(t.value(center))
         return 1e-6 * total
 
     def objective(self, W: Array) -> float:
@@ -303,6 +314,33 @@ class Problem:
         """Objective, violations and total infeasibility in one pass."""
         families = self.violations(W)
         return Evaluation(self.objective(W), families, self._total(families))
+
+    def _check_magnitudes(self) -> None:
+        """Refuse units in which the run would overflow or lose everything to underflow."""
+        reach = float(self.domain.reach)
+        self._check("the size of the domain", reach)
+        total = 0.0
+        for t in self.terms:
+            self._check(f"the longest row of term {t.name!r}", float(t.map.row_norm))
+            image = t.map.row_norm * reach
+            self._check(f"the largest image of term {t.name!r}", image)
+            data = t.function.data_norm(t.map.size) if t.function.indicator else 0.0
+            self._check(f"the data of term {t.name!r}", data, small=True)
+            total += t.weight * t.function.magnitude(image)
+        self._check("the size of the objective", total)
+        self._check("the gradient of the objective", total / reach if reach else 0.0)
+        for t in self.composite:
+            image = t.weight * t.map.row_norm * reach
+            size = (total or 1.0) / image if image else 0.0
+            self._check(f"the multipliers of term {t.name!r}", size)
+
+    def _check(self, name: str, size: float, small: bool = False) -> None:
+        most = RANGE[self.dtype.name]
+        if size != 0 and not ((small or 1 / most <= size) and size <= most):
+            raise ProblemError(
+                f"{name} would be about {size:.0e}, and {self.dtype} computes between "
+                f"{1 / most:.0e} and {most:.0e} here: measure W, rows or weights in other units"
+            )
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""

@@ -150,7 +150,18 @@ def solve(
             monitor.status = Status.NONFINITE
         except MemoryError:
             monitor.status = Status.OUT_OF_MEMORY
-        return monitor.result(method.name, seed)
+        return _result(monitor, method.name, seed)
+
+
+def _result(monitor: Monitor, name: str, seed: Any) -> Result:
+    """The result; where Ctrl-C ends its last certificate, with the bound before."""
+    try:
+        return monitor.result(name, seed)
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        monitor.status = Status.INTERRUPTED
+        return monitor.result(name, seed, judge=False)
 
 
 def _iterate(
@@ -177,7 +188,6 @@ def _iterate(
         if not (problem.domain.finite_only or np.isfinite(np.vdot(v, v))):
             monitor.status = Status.NONFINITE
             return
-        monitor.follow(k, v)
         lap("direction")
         products = step.move(W, v, own, rng, lap)
         if monitor.after(k, p, products):

@@ -28,7 +28,7 @@ NAMES = {
         "hash_swap",
         "hash_grow",
     ),
-    *("axpy", "axpy_at", "between", "interval_slope", "absolute_slope", "gram_product"),
+    *("axpy", "axpy_at", "interval_slope", "absolute_slope", "gram_product"),
     *("triangle_gather", "triangle_scatter", "triangle_sweep", "triangle_add"),
     *("signed_sums", "interval_dual", "triangle_dual", "triangle_miss", "triangle_pair"),
     *("triangle_squares", "triangle_merit", "masked_squares"),
@@ -121,8 +121,6 @@ def test_take_and_add_at(dtype, seed):
     assert product == pytest.approx(float(x[index] @ y), abs=1e-4)
     check_twins("signed_sums", dtype, y)
     check_twins("masked_squares", dtype, y, np.where(y > 0.5, y, 0))
-    a, b, out = x.copy(), y[:20].copy(), np.zeros(20, dtype)
-    assert check_twins("between", dtype, a, b, 0.25, out)[3] == pytest.approx(0.75 * a + 0.25 * b)
 
 
 @REAL

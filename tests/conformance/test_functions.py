@@ -202,7 +202,7 @@ def test_moreau_identity(c, z, beta):
 @given(z=images, beta=betas)
 def test_fenchel_equality_at_the_prox(f, z, beta):
     u = f.prox(z, beta)
-    y = (z - u) / beta
+    y = f.into_dual((z - u) / beta)
     total, conjugate = u @ y, f.conjugate(y)
     assert abs(f.value(u) + conjugate - total) <= 1e-9 * (
         1 + abs(conjugate) + np.abs(u) @ np.abs(y)

@@ -27,7 +27,9 @@ def test_slopes_are_dual_feasible_in_any_precision(h, dtype, beta):
         z = (size * np.random.default_rng(0).standard_normal(50)).astype(dtype)
         y = h.slope(z, beta)
         assert y.dtype == dtype
-        assert np.isfinite(h.conjugate(y))
+        point = h.into_dual(y)
+        assert np.isfinite(h.conjugate(point))
+        np.testing.assert_allclose(point, y, rtol=200 * np.finfo(dtype).eps, atol=1e-300)
 
 
 @pytest.mark.parametrize("h", [L1(0.1), Hinge(SIGNS), L2Norm(0.3)], ids=lambda h: type(h).__name__)

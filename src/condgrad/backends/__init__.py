@@ -9,7 +9,6 @@ The contract (every name exists in `_reference`, slow and obvious, and in `_numb
 `take`, `add_at`             x[index], x[index] += y with repeats counted each time
 `dot_at`                     ⟨x[index], y⟩
 `axpy`, `axpy_at`            out += weight·y, out[index] += weight·y, without a temporary
-`between`                    a + share·(b − a), written where it belongs
 `interval_slope`             slopes of a box or a distance, written where they belong,
 `absolute_slope`             one pass
 `masked_squares`             Σ z² over the rows with a slope

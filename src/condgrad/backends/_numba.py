@@ -100,13 +100,6 @@ def axpy(out: Array, weight: float, y: Array) -> None:
         out[i] += w * y[i]
 
 
-@njit(cache=True, nogil=True)
-def between(a: Array, b: Array, share: float, out: Array) -> None:
-    t = a.dtype.type(share)
-    for i in range(a.size):
-        out[i] = a[i] + t * (b[i] - a[i])
-
-
 @njit(cache=True)
 def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
     w = y.dtype.type(weight)

@@ -60,11 +60,6 @@ def axpy(out: Array, weight: float, y: Array) -> None:
     out += y.dtype.type(weight) * y
 
 
-def between(a: Array, b: Array, share: float, out: Array) -> None:
-    """a + share·(b − a), written to `out`."""
-    out[:] = a + a.dtype.type(share) * (b - a)
-
-
 def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
     """out[index] += weight·y, a repeated index counted every time."""
     np.add.at(out, index, y.dtype.type(weight) * y)

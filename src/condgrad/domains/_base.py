@@ -7,11 +7,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from condgrad import _floats
+from condgrad._floats import TINY, length
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom
 
-EPS = float(np.finfo(np.float64).eps)
+EPS = _floats.EPS
 
 
 class Minimum(NamedTuple):
@@ -20,8 +22,8 @@ class Minimum(NamedTuple):
     value: float
     kind: str
     """``exact``: a formula; ``exact-eigenvalue``, ``exact-singular-value``: all of them by LAPACK;
-    ``probabilistic``: Lanczos from a random start; ``oracle``: the user's oracle is believed. All
-    but the last two hold up to rounding, for which `value` has been lowered."""
+    ``probabilistic``: Lanczos from a random start; ``oracle``: the user's oracle is believed. In
+    all of them `value` has been lowered by what rounding can have done to it."""
     failure: float = 0.0
     """Probability that `value` is too large."""
 
@@ -78,11 +80,20 @@ class Domain(ABC):
     def center(self) -> Array:
         """A point of the set to start from when the user names none."""
 
+    @property
+    def reach(self) -> float:
+        """max ‖s‖ over the set, or more: what rounding of a direction can cost."""
+        return length(self.center()) + float(self.diameter)
+
     def minimum(self, v: Array) -> Minimum:
-        """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be."""
+        """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be.
+
+        By default ⟨v, s⟩ at the oracle's answer s, less the rounding of that sum and of an s that a
+        few operations have made.
+        """
         v = np.asarray(v, dtype=np.float64)
         s = self.lmo(v).dense()
-        rounding = (v.size + 10) * EPS * float(np.vdot(np.abs(v), np.abs(s)))
+        rounding = (v.size + 10) * EPS * (float(np.vdot(np.abs(v), np.abs(s))) + TINY)
         return Minimum(float(np.vdot(v, s)) - rounding, self.proof)
 
     def support(self, v: Array) -> float:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpotrf
 
+from condgrad._floats import EPS, above, down, power_of_two
 from condgrad._types import Array
 from condgrad.backends import ops
 
@@ -73,15 +75,19 @@ def lowest_eigpair(
     return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
 
 
-def deflated(V: Array, basis: Array) -> Array:
-    """A symmetric V with orthonormal columns projected out and moved to the top of the spectrum."""
+def deflated(V: Array, basis: Array, top: float | None = None) -> Array:
+    """A symmetric V with orthonormal columns projected out and given the eigenvalue `top`.
+
+    Default: beyond the top of the spectrum.
+    """
     if basis.shape[1] == 0:
         return V
     Q = basis.astype(V.dtype, copy=False)
     X = V @ Q
     V = V - X @ Q.T
     V -= Q @ (X.T - (Q.T @ X) @ Q.T)
-    top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
+    if top is None:
+        top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
     V += (V.dtype.type(top) * Q) @ Q.T
     return V
 
@@ -119,30 +125,64 @@ def top_singular_pair(
 def lowest_bound(V: Array, seed: int = 0) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
-    Up to side 3000 that is LAPACK's value less 4nε‖V‖_F for rounding, and no chance. Above, k steps
-    of Lanczos from a random start give ξ with
+    Up to side 3000 there is no chance: LAPACK's smallest eigenvalue is only the guess σ, lowered a
+    little, and what proves it is that the Cholesky factorisation of V − σI runs to its end
+    (`_proved`). Above, k steps of Lanczos from a random start give ξ with
 
     .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
 
-    and ε is chosen for a probability of 1e-10.
+    and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
 
     References
     ----------
     .. [1] J. Kuczyński, H. Woźniakowski, "Estimating the largest eigenvalue by the power and
        Lanczos algorithms with a random start", SIAM J. Matrix Anal. Appl. 13(4), 1992.
     """
-    n, size = V.shape[0], float(np.linalg.norm(V))
-    rounding = 4 * n * float(np.finfo(np.float64).eps) * size
+    n, unit = V.shape[0], power_of_two(V)
+    V = V / unit  # no power or product of entries leaves the range of floats
+    if not V.any():
+        return 0.0, 0.0
     if n <= LARGE:
-        return float(scipy.linalg.eigvalsh(V, check_finite=False)[0]) - rounding, 0.0
-    steps = min(n, 600)
+        return down(unit * _proved(V)), 0.0
+    size, steps = float(np.linalg.norm(V)), min(n, 600)
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([seed, n, steps, bits]).standard_normal(n)
     Q = np.empty((steps, n))
-    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, float(np.finfo(np.float64).eps), 1e-300)
+    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, EPS, 1e-300)
     spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
     epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)
-    return float(ritz) - epsilon * spread - rounding, FAILURE
+    return down(unit * (float(ritz) - epsilon * spread - 4 * n * EPS * size)), FAILURE
+
+
+def _proved(V: Array) -> float:
+    r"""A number below the smallest eigenvalue of a symmetric V whose largest entry is about 1.
+
+    Let B be V − σI as computed. Where its Cholesky factorisation in floats runs to its end, with
+    the factor R, then RᵀR = B + E and |E| ≤ γ_{n+1} |Rᵀ||R|, in whatever order the inner products
+    are summed [1]_. Column j of R has ‖r_j‖² = b_jj + e_jj ≤ b_jj/(1 − γ_{n+1}), so that by the
+    Cauchy-Schwarz inequality |e_ij| ≤ γ √(b_ii b_jj) with γ = γ_{n+1}/(1 − γ_{n+1}). The matrix on
+    the right has the norm γ Tr B, so 0 ⪯ RᵀR ⪯ B + γ (Tr B) I. The diagonal of B is off by u b_ii
+    at most, so
+
+    .. math:: λ_{min}(V) ≥ σ - (γ + u) \, \mathrm{Tr} B.
+
+    References
+    ----------
+    .. [1] N. J. Higham, "Accuracy and stability of numerical algorithms", SIAM, 2nd ed., 2002,
+       theorem 10.3; the bound on E is J. Demmel's (LAPACK working note 14, 1989).
+    """
+    n = V.shape[0]
+    guess = float(scipy.linalg.eigvalsh(V, check_finite=False)[0])
+    below = EPS * (4 + 2 * float(np.linalg.norm(V)))
+    for _ in range(20):
+        B = V.copy()
+        diagonal = np.einsum("ii->i", B)
+        diagonal -= guess - below
+        total = float(diagonal.sum())
+        if dpotrf(B.T, clean=False, overwrite_a=True)[1] == 0:
+            return guess - below - EPS * (n / 2 + 4) * total
+        below *= 4
+    return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
 
 
 _rooms = threading.local()

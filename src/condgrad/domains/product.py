@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from condgrad._floats import EPS, length
 from condgrad._types import Array
-from condgrad.domains._base import EPS, KINDS, Domain, Minimum
+from condgrad.domains._base import KINDS, Domain, Minimum
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Blocks
 
@@ -33,7 +34,7 @@ class Product(Domain):
         lengths = [int(np.prod(d.shape)) for d in self.domains]
         self._start = np.concatenate([[0], np.cumsum(lengths)])
         self.shape = (int(self._start[-1]),)
-        self.diameter = float(np.sqrt(sum(d.diameter**2 for d in self.domains)))
+        self.diameter = length(np.array([d.diameter for d in self.domains]))
 
     def block(self, W: Array, i: int) -> Array:
         """Block i of a point, in its own shape, as a view."""
@@ -62,8 +63,12 @@ class Product(Domain):
     def minimum(self, v: Array) -> Minimum:
         parts = [d.minimum(self.block(v, i)) for i, d in enumerate(self.domains)]
         kind = max((p.kind for p in parts), key=KINDS.index)
-        rounding = 8 * EPS * sum(abs(p.value) for p in parts)
+        rounding = len(parts) * EPS * sum(abs(p.value) for p in parts)
         return Minimum(sum(p.value for p in parts) - rounding, kind, sum(p.failure for p in parts))
+
+    @property
+    def reach(self) -> float:
+        return length(np.array([d.reach for d in self.domains]))
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return all(d.contains(self.block(W, i), tol) for i, d in enumerate(self.domains))

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
+from condgrad._floats import EPS, down, length, power_of_two
 from condgrad._types import Array
-from condgrad.domains._base import EPS, Domain, Minimum, radius_of
+from condgrad.domains._base import Domain, Minimum, radius_of
 from condgrad.domains.eigen import (
     Pair,
     deflated,
@@ -105,16 +107,23 @@ class BlockSpectrahedron(Domain):
     def _whole(self) -> bool:
         return len(self.blocks) == 1
 
+    @property
+    def reach(self) -> float:
+        """‖W‖_F ≤ Tr W."""
+        return self.trace
+
     def minimum(self, v: Array) -> Minimum:
+        """τ λ_min of the symmetric part of v, of which every entry is rounded once."""
         values, failure = [float(x) for x in np.einsum("ii->i", v)[self.face.diagonal]], 0.0
         for part in self.face.parts:
             V = np.asarray(v[part, part], dtype=np.float64)
-            value, chance = lowest_bound(0.5 * (V + V.T))
-            values.append(value)
+            V = 0.5 * V + 0.5 * V.T
+            value, chance = lowest_bound(V)
+            values.append(value - EPS * length(V))
             failure += chance
         lowest = min(values) if self.equality else min(0.0, *values)
         kind = "exact-eigenvalue" if failure == 0 else "probabilistic"
-        return Minimum(_down(self.trace * lowest), kind, failure)
+        return Minimum(down(self.trace * lowest), kind, failure)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
@@ -210,7 +219,7 @@ class PinnedSpectrahedron(Domain):
         mu = np.full(r, mu) if mu.ndim == 0 else mu
         if mu.shape != (r,) or (mu < 0).any():
             raise ProblemError(f"values must be one number or {r} of them, none negative")
-        unit = Q / np.maximum(np.linalg.norm(Q, axis=0), 1e-300)
+        unit = Q / np.array([length(q) or 1.0 for q in Q.T])
         basis, triangle = np.linalg.qr(unit)
         if np.abs(np.diag(triangle)).min() < 1e-10:
             raise ProblemError("vectors are linearly dependent: leave out the redundant ones")
@@ -225,7 +234,7 @@ class PinnedSpectrahedron(Domain):
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
         self.values, self._basis = mu, basis
-        self._error = 20 * EPS / float(np.abs(np.diag(triangle)).min())  # of the basis
+        self._tilt, self._error = _basis_errors(unit, basis, triangle)
         self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
         self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
         several = n - r > 1
@@ -246,19 +255,41 @@ class PinnedSpectrahedron(Domain):
             atom = Zero(self.shape, pair.products)
         return atom if self._offset is None else Moved(atom, self._offset)
 
+    @property
+    def reach(self) -> float:
+        """‖W‖_F ≤ Tr W."""
+        return self.trace
+
     def minimum(self, v: Array) -> Minimum:
-        v = np.asarray(v, dtype=np.float64)
-        value, failure = lowest_bound(deflated(0.5 * (v + v.T), self._basis))
-        size = float(np.linalg.norm(v))
-        value -= self._error * size  # rounding of the projection
+        r"""⟨V, offset⟩ + (τ − Σμ) λ, λ the smallest eigenvalue of V on the complement of the q_i.
+
+        With ‖V‖ = ‖V‖_F and ε = `EPS`: for a unit x with qᵢᵀx = 0 the basis B as computed has
+        ‖Bᵀx‖ ≤ `_tilt`, so xᵀVx differs from xᵀ(I − BBᵀ)V(I − BBᵀ)x by little more than twice that
+        times ‖V‖. The latter matrix is off by at most 4√r(γ_n + 2γ_r)‖V‖ + 8u‖V‖, for with
+        ‖|B|‖₂ ≤ √r each of the products with B and Bᵀ is off by √r γ‖V‖, γ = γ_n or γ_r, and so are
+        those made of them. On B it gets its mean eigenvalue, which is no smaller than λ, times BBᵀ,
+        off by rγ_{r+2} of that. Products with `offset` are summed row by row, so that 2n operations
+        count; offset itself is off by 2 max μ · `_error` and (r + 2)u Σμ, τ − Σμ by r u τ.
+        """
+        (n, r), v = self._basis.shape, np.asarray(v, dtype=np.float64)
+        V = 0.5 * v + 0.5 * v.T
+        size = length(V)
+        mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
+        D = deflated(V, self._basis, mean)
+        value, failure = lowest_bound(0.5 * D + 0.5 * D.T)
+        value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
+        value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
             value = min(0.0, value)
         total = self._rest * value
+        total -= (r + 4) * EPS * self.trace * abs(value)
         if self._offset is not None:
-            terms = float(np.vdot(np.abs(v), np.abs(self._offset)))
-            total += float(np.vdot(v, self._offset)) - (v.shape[0] + 10) * EPS * terms
-            total -= self._error * size * float(self.values.sum())
-        return Minimum(_down(total), "probabilistic" if failure else "exact-eigenvalue", failure)
+            products, mu = V * self._offset, self.values
+            total += float(products.sum(axis=1).sum())
+            total -= EPS * ((2 * n + 10) * float(np.abs(products).sum()) + 4 * abs(total))
+            total -= ((r + 4) * EPS * float(mu.sum()) + 2.1 * self._error * float(mu.max())) * size
+        kind = "probabilistic" if failure else "exact-eigenvalue"
+        return Minimum(float(down(total)), kind, failure)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
@@ -318,19 +349,40 @@ class NuclearBall(Domain):
     def center(self) -> Array:
         return np.zeros(self.shape)
 
+    @property
+    def reach(self) -> float:
+        """‖W‖_F ≤ ‖W‖_*."""
+        return self.radius
+
     def minimum(self, v: Array) -> Minimum:
+        """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""
         V = np.asarray(v, dtype=np.float64)
         V = V if V.shape[0] >= V.shape[1] else V.T
-        unit = float(np.abs(V).max()) or 1.0  # squares must not underflow
+        unit = power_of_two(V)  # squares must not underflow
         V = V / unit
         gram = V.T @ V
-        value, failure = lowest_bound(-gram)
+        value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
         rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
         top = np.sqrt(max(0.0, -value + rounding))
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
-        return Minimum(_down(-self.radius * unit * float(top)), kind, failure)
+        return Minimum(down(-self.radius * unit * float(top)), kind, failure)
 
 
-def _down(value: float) -> float:
-    """A few roundings lower."""
-    return value - 8 * EPS * abs(value)
+def _basis_errors(unit: Array, basis: Array, triangle: Array) -> tuple[float, float]:
+    r"""How far a computed orthonormal basis B of the span of given columns A is from a true one.
+
+    B = A M + E for M = T⁻¹, whatever T is, so that a unit x orthogonal to the columns has
+    ‖Bᵀx‖ ≤ ‖E‖ =: δ, the first number returned. Let BᵀB = I + F, φ = ‖F‖. The true basis A M C, C
+    the inverse of the Cholesky factor of (A M)ᵀ(A M) = I + F', ‖F'‖ ≤ φ + 2δ up to products of the
+    two, is within δ + ‖F'‖ of B, the second number (norms of Frobenius). E and F are computed, with
+    as many roundings as their sums have terms. Scaling the columns to length 1 rounds every entry
+    once.
+    """
+    n, r = basis.shape
+    M = scipy.linalg.solve_triangular(triangle, np.eye(r), check_finite=False)
+    sizes = length(np.abs(unit) @ np.abs(M)) + length(basis)
+    delta = length(basis - unit @ M) + (r + 4) * EPS * sizes
+    phi = length(basis.T @ basis - np.eye(r)) + (n + 4) * EPS * length(
+        np.abs(basis.T) @ np.abs(basis)
+    )
+    return delta, 1.1 * (phi + 3 * delta)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._floats import above, down, length
 from condgrad._types import Array
-from condgrad.domains._base import Domain, radius_of
+from condgrad.domains._base import Domain, Minimum, radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions._base import row_data
 from condgrad.maps._base import dimension
@@ -47,6 +48,14 @@ class Simplex(Domain):
     def center(self) -> Array:
         return np.full(self.shape, self.total / self.shape[0])
 
+    @property
+    def reach(self) -> float:
+        return self.total
+
+    def minimum(self, v: Array) -> Minimum:
+        """τ min v."""
+        return Minimum(down(self.total * float(np.min(v))), self.proof)
+
 
 class L1Ball(Domain):
     r"""{w : ‖w‖₁ ≤ r}.
@@ -75,6 +84,14 @@ class L1Ball(Domain):
     def center(self) -> Array:
         return np.zeros(self.shape)
 
+    @property
+    def reach(self) -> float:
+        return self.radius
+
+    def minimum(self, v: Array) -> Minimum:
+        """−r max |v|."""
+        return Minimum(down(-self.radius * float(np.abs(v).max())), self.proof)
+
 
 class L2Ball(Domain):
     r"""{w : ‖w‖₂ ≤ r}; for matrices the Frobenius ball.
@@ -94,7 +111,7 @@ class L2Ball(Domain):
         self.diameter = 2 * self.radius
 
     def lmo(self, v: Array, **_: Any) -> Atom:
-        norm = float(np.linalg.norm(v))
+        norm = length(v)
         return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -102,6 +119,16 @@ class L2Ball(Domain):
 
     def center(self) -> Array:
         return np.zeros(self.shape)
+
+    @property
+    def reach(self) -> float:
+        return self.radius
+
+    def minimum(self, v: Array) -> Minimum:
+        """−r ‖v‖."""
+        v = np.asarray(v, np.float64)
+        norm = above(length(v), v.size + 4)
+        return Minimum(down(-self.radius * norm), self.proof)
 
 
 class Box(Domain):
@@ -133,7 +160,7 @@ class Box(Domain):
             ) from None
         if np.any(self.lower > self.upper):
             raise ProblemError("lower exceeds upper in some entry: the box is empty, swap them")
-        self.diameter = float(np.linalg.norm(self.upper - self.lower))
+        self.diameter = length(self.upper - self.lower)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         s = np.where(v > 0, self.lower, self.upper)
@@ -145,6 +172,10 @@ class Box(Domain):
 
     def center(self) -> Array:
         return 0.5 * (self.lower + self.upper)
+
+    @property
+    def reach(self) -> float:
+        return length(np.maximum(np.abs(self.lower), np.abs(self.upper)))
 
 
 class LinfBall(Box):

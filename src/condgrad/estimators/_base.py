@@ -37,8 +37,6 @@ class State:
     blocks: Blocks | None = None
     drawn: list[slice] = field(default_factory=list)
     """The blocks of the latest draw (SagAugmented)."""
-    conjugates: dict[int, float] | None = None
-    """h*(slopes) of every block drawn so far, by its first row (SagAugmented)."""
     reach: float = 0.0
     """D_W ‖A‖ (Augmented)."""
     _spare: list[Array] = field(default_factory=list)

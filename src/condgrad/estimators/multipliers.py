@@ -143,13 +143,6 @@ class SagAugmented(Estimator):
         s.slopes = s.G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
         s.y = np.zeros(size, dtype)
         s.blocks = Blocks(size, term.map.block, self.rows_now(term))
-        s.conjugates = {}
-        if not term.function.cone:
-            parts = (slice(i, min(i + s.blocks.block, size)) for i in s.blocks.starts)
-            zeros = np.zeros(s.blocks.block)
-            s.conjugates = {
-                b.start: term.function.conjugate(zeros[: b.stop - b.start], b) for b in parts
-            }
         return s
 
     def _dtype(self, term: Term, problem: Problem) -> np.dtype:
@@ -196,11 +189,7 @@ class SagAugmented(Estimator):
         threads.run([partial(term.map.renew, W.array, G, part, *rest) for G, part in pairs])
         for G in own[1:]:
             s.G += G
-        for at in drawn:
-            s.rows += at.stop - at.start
-            assert s.conjugates is not None
-            if not term.function.cone:
-                s.conjugates[at.start] = term.function.conjugate(s.slopes[at], at)
+        s.rows += sum(at.stop - at.start for at in drawn)
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert s.y is not None

@@ -12,8 +12,19 @@ from condgrad.errors import ProblemError
 
 
 def rounding(x: Array) -> float:
-    """Relative slack within which x counts as inside a set or a domain: 1e-9, 10 ε in float32."""
+    """Relative slack within which x counts as inside a set: 1e-9, 10 ε in float32."""
     return max(1e-9, 10 * float(np.finfo(x.dtype).eps))
+
+
+def wide(y: Any) -> Array:
+    """Y in float64, in which proofs are computed."""
+    return np.asarray(y, np.float64)
+
+
+def largest(data: Array | float) -> float:
+    """The largest finite absolute value of some data."""
+    sizes = np.abs(data)
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 
 
 def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
@@ -54,8 +65,6 @@ class Function(ABC):
     smooth: ClassVar[bool]
     separable: ClassVar[bool] = True
     indicator: ClassVar[bool] = False
-    cone: bool = False
-    """Whether it is the indicator of a cone, so that h* is 0 wherever it is finite."""
     size: int | None = None
     """Number of rows, where per-row data fixes it."""
 
@@ -69,17 +78,36 @@ class Function(ABC):
 
     @abstractmethod
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        r"""h*(y) = sup_z ⟨y, z⟩ − h(z), summed over the rows given; infinite outside dom h*."""
+        r"""h*(y) = sup_z ⟨y, z⟩ − h(z), summed over the rows given; infinite outside dom h*.
+
+        A lower bound stands on it: there is no tolerance in what counts as outside, and at a point
+        that `into_dual` returns it is finite and right up to the rounding of its own arithmetic,
+        one operation for each row and 16 more.
+        """
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        """Sum of the absolute values that `conjugate` is summed from: what it is rounded against.
+
+        Override it where they cancel; |h*(y)| is right where all have one sign.
+        """
+        return abs(self.conjugate(y, at))
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
-        """The point of dom h* that y means: y itself up to rounding where it is a slope.
+        """The point of dom h*, in float64, that y means: y up to rounding where it is a slope.
 
-        A certificate stands on it, so what rounding pushed out of the domain is put back.
+        A lower bound stands on it: it lies in dom h* as it is, not only up to rounding.
         """
-        return y
+        return wide(y)
 
     def data_norm(self, size: int) -> float:
         """‖b‖₂ of the finite data of `size` rows, the yardstick of relative infeasibility."""
+        return 0.0
+
+    def magnitude(self, reach: float) -> float:
+        """About the largest |h_l(z)| for images up to `reach`, 0 for an indicator.
+
+        Only its order of magnitude counts (`Problem`).
+        """
         return 0.0
 
     def data_size(self, z: Array, at: Rows = ALL) -> Array | float:
@@ -114,6 +142,9 @@ class Smooth(Function):
     smooth: ClassVar[bool] = True
     smoothness: float
 
+    def magnitude(self, reach: float) -> float:
+        return float(self.smoothness * reach * reach)
+
     @abstractmethod
     def derivative(self, z: Array, at: Rows = ALL) -> Array:
         """h'(z), row by row."""
@@ -146,6 +177,9 @@ class Proximable(Function):
 
     smooth: ClassVar[bool] = False
     lipschitz: float = np.inf
+
+    def magnitude(self, reach: float) -> float:
+        return float(self.lipschitz * reach) if np.isfinite(self.lipschitz) else 0.0
 
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """(z − prox_{βh}(z))/β; it lies in dom h* up to rounding."""

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._floats import EPS, above, length
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, positive, rounding, row_data
+from condgrad.functions._base import Indicator, Lipschitz, largest, positive, row_data, wide
 
 
 class L2Ball(Indicator):
@@ -43,7 +44,13 @@ class L2Ball(Indicator):
         return self.radius
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        return float(np.sum(self.center * y)) + self.radius * float(np.linalg.norm(y))
+        """⟨c, y⟩ + r‖y‖."""
+        y = wide(y)
+        return float(np.sum(self.center * y)) + self.radius * length(y)
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        y = wide(y)
+        return float(np.sum(np.abs(self.center * y))) + self.radius * length(y)
 
 
 class L2Norm(Lipschitz):
@@ -73,12 +80,22 @@ class L2Norm(Lipschitz):
         return (r * (self.scale / max(norm, beta * self.scale))).astype(z.dtype, copy=False)
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
-        norm = float(np.linalg.norm(y))
-        return y if norm <= self.scale else y * (self.scale / norm)
+        """Y, shrunk to a length of at most λ; by a few roundings more, so that it surely is."""
+        y = wide(y)
+        norm = above(length(y), y.size + 4)
+        return y if norm <= self.scale else y * ((1 - 8 * EPS) * self.scale / norm)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        inside = float(np.linalg.norm(y)) <= self.scale * (1 + rounding(y))
+        """⟨c, y⟩ where ‖y‖ ≤ λ; infinite where ‖y‖ > λ whatever its rounding."""
+        y = wide(y)
+        inside = length(y) <= above(self.scale, y.size + 4)
         return float(np.sum(self.center * y)) if inside else np.inf
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        return float(np.sum(np.abs(self.center * wide(y))))
+
+    def magnitude(self, reach: float) -> float:
+        return self.scale * (reach + largest(self.center))
 
 
 class SecondOrder(Indicator):
@@ -102,14 +119,16 @@ class SecondOrder(Indicator):
         return float(np.linalg.norm(z))
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
-        out = y.copy()
-        out[0] = min(float(y[0]), -float(np.linalg.norm(y[1:])))
+        """(s, u) with s lowered to at most −‖u‖, its rounding included."""
+        out = wide(y).copy()
+        out[0] = min(out[0], -above(length(out[1:]), out.size + 4) if out[1:].any() else 0.0)
         return out
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        """Indicator of the polar cone, ‖u‖ ≤ −s for y = (s, u)."""
-        norm = float(np.linalg.norm(y[1:]))
-        return 0.0 if norm <= -float(y[0]) + rounding(y) * (1 + norm) else np.inf
+        """0 where ‖u‖ ≤ −s, y = (s, u), the polar cone; infinite surely outside of it."""
+        y = wide(y)
+        s, norm = float(y[0]), length(y[1:])
+        return 0.0 if norm <= above(max(-s, 0.0), y.size + 4) and s <= 0 else np.inf
 
 
 class Simplex(Indicator):
@@ -138,7 +157,7 @@ class Simplex(Indicator):
         return self.total
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        return self.total * float(np.max(y))
+        return self.total * float(np.max(wide(y)))
 
 
 def project_simplex(z: Array, total: float) -> Array:

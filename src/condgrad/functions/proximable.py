@@ -9,7 +9,7 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, positive, rounding, row_data
+from condgrad.functions._base import Indicator, Lipschitz, largest, positive, row_data, wide
 from condgrad.functions.smooth import signs
 
 
@@ -32,7 +32,7 @@ class Interval(Indicator):
         self.upper = row_data("upper", upper, finite=False)
         self._fix_size(self.lower, self.upper)
         scalars = isinstance(self.lower, float) and isinstance(self.upper, float)
-        self.cone = scalars and self.lower in (0.0, -np.inf) and self.upper in (0.0, np.inf)
+        self._cone = scalars and self.lower in (0.0, -np.inf) and self.upper in (0.0, np.inf)
         if np.any(np.asarray(self.lower) > self.upper):
             raise ProblemError("lower exceeds upper in some row: the interval is empty, swap them")
         if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
@@ -50,6 +50,7 @@ class Interval(Indicator):
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """No multiplier for a side that is infinite."""
+        y = wide(y)
         if isinstance(self.lower, float) and isinstance(self.upper, float):
             y = np.maximum(y, 0.0) if np.isneginf(self.lower) else y
             return np.minimum(y, 0.0) if np.isposinf(self.upper) else y
@@ -73,19 +74,26 @@ class Interval(Indicator):
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""
-        if isinstance(self.lower, float) and isinstance(self.upper, float):
-            if self.cone:
-                low, high = self.lower == 0, self.upper == 0
-                inside = (high or not np.any(y > 0)) and (low or not np.any(y < 0))
-                return 0.0 if inside else np.inf
+        up, down = self._sums(wide(y), pick(self.lower, at), pick(self.upper, at))
+        return up - down
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        low, high = np.abs(pick(self.lower, at)), np.abs(pick(self.upper, at))
+        return sum(self._sums(wide(y), low, high))
+
+    def _sums(self, y: Array, lower: Any, upper: Any) -> tuple[float, float]:
+        """Σ upper_l max(y_l, 0) and Σ lower_l max(−y_l, 0), where 0 · ∞ counts as 0."""
+        if self._cone:
+            high, low = np.any(y > 0) and upper != 0, np.any(y < 0) and lower != 0
+            return float(upper) if high else 0.0, float(lower) if low else 0.0
+        if np.ndim(lower) == np.ndim(upper) == 0:
             up, down = ops.signed_sums(np.ascontiguousarray(y))
-            return (up * self.upper if up > 0 else 0.0) - (down * self.lower if down > 0 else 0.0)
+            return float(up * upper if up > 0 else 0.0), float(down * lower if down > 0 else 0.0)
         above, below = np.maximum(y, 0.0), np.maximum(-y, 0.0)
-        with np.errstate(invalid="ignore"):  # 0 · inf, which counts as 0
-            total = np.where(above > 0, above * pick(self.upper, at), 0.0) - np.where(
-                below > 0, below * pick(self.lower, at), 0.0
-            )
-        return float(np.sum(total, dtype=np.float64))
+        with np.errstate(invalid="ignore"):
+            above, below = above * upper, below * lower
+        above[~(y > 0)], below[~(y < 0)] = 0.0, 0.0
+        return float(np.sum(above)), float(np.sum(below))
 
 
 class Equal(Interval):
@@ -158,12 +166,21 @@ class Absolute(Lipschitz):
             out[:] = self.slope(z, beta, at)
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
-        return np.clip(y, -self.scale, self.scale)
+        return np.clip(wide(y), -self.scale, self.scale)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        if np.any(np.abs(y) > self.scale * (1 + rounding(y))):
-            return np.inf
-        return float(np.sum(pick(self.target, at) * y, dtype=np.float64))
+        """Σ b y for |y| ≤ λ."""
+        y = wide(y)
+        return float(np.sum(pick(self.target, at) * y)) if self._inside(y) else np.inf
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        return float(np.sum(np.abs(pick(self.target, at) * wide(y))))
+
+    def magnitude(self, reach: float) -> float:
+        return self.scale * (reach + largest(self.target))
+
+    def _inside(self, y: Array) -> bool:
+        return bool(np.all(np.abs(y) <= self.scale))
 
 
 class L1(Absolute):
@@ -203,10 +220,9 @@ class Hinge(Lipschitz):
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         t = pick(self.labels, at)
-        return t * np.clip(t * y, -1.0, 0.0)
+        return t * np.clip(t * wide(y), -1.0, 0.0)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        p = pick(self.labels, at) * y
-        if np.any(p > rounding(y)) or np.any(p < -1 - rounding(y)):
-            return np.inf
-        return float(np.sum(np.clip(p, -1.0, 0.0), dtype=np.float64))
+        """Σ p, p = t y in [−1, 0]."""
+        p = pick(self.labels, at) * wide(y)
+        return float(np.sum(p)) if np.all((p >= -1) & (p <= 0)) else np.inf

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Smooth, positive, rounding, row_data
+from condgrad.functions._base import Smooth, largest, positive, row_data, wide
 
 
 class Linear(Smooth):
@@ -43,11 +43,14 @@ class Linear(Smooth):
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """C, the only point of the domain."""
-        return np.full_like(y, pick(self.c, at))
+        return np.full(np.shape(y), pick(self.c, at), np.float64)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        c = pick(self.c, at)
-        return 0.0 if np.all(np.abs(y - c) <= rounding(y) * (1 + np.abs(c))) else np.inf
+        """0 at y = c, infinite elsewhere."""
+        return 0.0 if np.all(wide(y) == pick(self.c, at)) else np.inf
+
+    def magnitude(self, reach: float) -> float:
+        return largest(self.c) * reach
 
 
 class Squared(Smooth):
@@ -76,7 +79,15 @@ class Squared(Smooth):
         return u.astype(z.dtype, copy=False)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
+        """Σ y²/2 + b y."""
+        y = wide(y)
+        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y))
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        return quadratic_size(self.target, y, at)
+
+    def magnitude(self, reach: float) -> float:
+        return (reach + largest(self.target)) ** 2
 
 
 class Logistic(Smooth):
@@ -120,14 +131,17 @@ class Logistic(Smooth):
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         t = pick(self.labels, at)
-        return -t * np.clip(-t * y, 0.0, 1.0)
+        return -t * np.clip(-t * wide(y), 0.0, 1.0)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        p = -pick(self.labels, at) * y
-        if np.any(p < -rounding(y)) or np.any(p > 1 + rounding(y)):
+        """Σ p log p + (1 − p) log(1 − p), p = −t y in [0, 1]; no term is positive."""
+        p = -pick(self.labels, at) * wide(y)
+        if not np.all((p >= 0) & (p <= 1)):
             return np.inf
-        p = np.clip(p, 0.0, 1.0)
-        return float(np.sum(xlogy(p, p) + xlogy(1 - p, 1 - p), dtype=np.float64))
+        return float(np.sum(xlogy(p, p) + xlog1py(1 - p, -p)))
+
+    def magnitude(self, reach: float) -> float:
+        return 1.0 + reach
 
 
 class Huber(Smooth):
@@ -162,12 +176,26 @@ class Huber(Smooth):
         return u.astype(z.dtype, copy=False)
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
-        return np.clip(y, -self.delta, self.delta)
+        return np.clip(wide(y), -self.delta, self.delta)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
-        if np.any(np.abs(y) > self.delta * (1 + rounding(y))):
+        """Σ y²/2 + b y for |y| ≤ δ."""
+        y = wide(y)
+        if not np.all(np.abs(y) <= self.delta):
             return np.inf
-        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y, dtype=np.float64))
+        return float(np.sum(0.5 * np.square(y) + pick(self.target, at) * y))
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        return quadratic_size(self.target, y, at)
+
+    def magnitude(self, reach: float) -> float:
+        return self.delta * (reach + largest(self.target))
+
+
+def quadratic_size(target: Array | float, y: Array, at: Rows) -> float:
+    """Σ y²/2 + |b y|."""
+    y = np.abs(wide(y))
+    return float(np.sum(0.5 * np.square(y) + np.abs(pick(target, at)) * y))
 
 
 def signs(name: str, value: Any) -> Array | float:

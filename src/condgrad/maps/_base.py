@@ -37,9 +37,9 @@ class Pairing(NamedTuple):
     conjugate: float
     """h*(y)."""
     conjugates: float
-    """The absolute values that `conjugate` is made of."""
+    """The absolute values that `conjugate` is summed from."""
     total: float
-    """Σ |y_l|."""
+    """Σ |y_l| ‖a_l‖, see `LinearMap.lengths`."""
     product: float = 0.0
     """⟨y, z⟩."""
     value: float = 0.0
@@ -61,7 +61,7 @@ class LinearMap(ABC):
     storage: int
     """Length of the cotangent."""
     row_norm: float
-    """An upper bound on max_l ‖a_l‖."""
+    """An upper bound on max_l ‖a_l‖, up to rounding."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 
@@ -133,10 +133,6 @@ class LinearMap(ABC):
             total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
         return float(total)
 
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        """‖a_l‖ of the rows `at`; one number, `row_norm`, where all have it or nobody knows."""
-        return self.row_norm
-
     def miss(self, W: Array, at: slice, function: Any, unit: float = 0.0) -> Miss:
         """How the rows `at` miss the set of an indicator; `unit` is the size of an entry of W."""
         z = self.rows(W, at)
@@ -164,11 +160,29 @@ class LinearMap(ABC):
         slopes = function.slope(z, beta, at) if y is None else y[at].astype(np.float64, copy=False)
         slopes = function.into_dual(slopes, at)
         self.scatter(G, at, slopes)
-        conjugate, total = function.conjugate(slopes, at), float(np.abs(slopes).sum())
+        conjugate, size = function.conjugate(slopes, at), function.conjugate_size(slopes, at)
+        total = float(np.sum(np.abs(slopes) * self.lengths(at)))
         if z is None:
-            return Pairing(conjugate, abs(conjugate), total)
+            return Pairing(conjugate, size, total)
         value = 0.0 if function.indicator else function.value(z, at)
-        return Pairing(conjugate, abs(conjugate), total, float(np.vdot(slopes, z)), value)
+        return Pairing(conjugate, size, total, float(np.vdot(slopes, z)), value)
+
+    @property
+    def depth(self) -> int:
+        """Operations that a product y_l a_l passes through at most on its way into A*y.
+
+        Counted are those of a pass over all rows and of `add_to`, but for the factor there. As many
+        as there are rows is enough for a map that adds one row after the other.
+        """
+        return self.size
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        """‖a_l‖ of the rows `at` up to rounding, or more; one number serves all of them.
+
+        A*y is rounded against Σ|y_l|‖a_l‖. Where an entry of a row is itself a sum, the absolute
+        values in that sum count, since they may cancel.
+        """
+        return self.row_norm
 
     @property
     def block(self) -> int:
@@ -219,7 +233,15 @@ class LinearMap(ABC):
 
 
 class RowStorage(LinearMap):
-    """A map whose cotangent is y itself, one number per row, until `add_to` spreads it."""
+    """A map whose cotangent is y itself, one number per row, until `add_to` spreads it.
+
+    No entry of W is read by two rows.
+    """
+
+    @property
+    def depth(self) -> int:
+        """A number of y is not added to another."""
+        return 1
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         if isinstance(at, slice):

@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Rows, pick, span
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, numbers
+from condgrad.maps._base import LinearMap, dimension, ids_of, numbers
 
 if TYPE_CHECKING:
     from condgrad.domains.product import Product
@@ -43,6 +43,17 @@ class Stack(LinearMap):
         self.size, self.storage = int(self._first[-1]), int(self._place[-1])
         self.row_norm = max(m.row_norm for m in self.maps)
 
+    @property
+    def depth(self) -> int:
+        """All that the maps take, and their sum."""
+        return sum(m.depth + 1 for m in self.maps)
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        out = np.empty(ids_of(at, self.size).size)
+        for m, part, where in self._parts(at):
+            out[where] = m.lengths(part)
+        return out
+
     def require_symmetric(self) -> None:
         for m in self.maps:
             m.require_symmetric()
@@ -62,13 +73,6 @@ class Stack(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         for i, m in enumerate(self.maps):
             m.add_to(G[self._place[i] : self._place[i + 1]], weight, out)
-
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        start, stop = span(at, self.size) if isinstance(at, slice) else (0, at.size)
-        out = np.empty(stop - start)
-        for m, part, where in self._parts(at):
-            out[where] = m.lengths(part)
-        return out
 
     def _parts(self, at: Rows) -> list[tuple[LinearMap, Rows, Any]]:
         """For each map: its own rows among `at`, and where they stand in `at`."""
@@ -109,6 +113,15 @@ class Scaled(LinearMap):
         self.size, self.storage, self.shape = map.size, map.storage, map.shape
         self.row_norm = float(np.abs(data).max()) * map.row_norm
 
+    @property
+    def depth(self) -> int:
+        """The factor comes on top."""
+        return self.map.depth + 1
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        found: Array | float = np.abs(pick(self.factor, at)) * self.map.lengths(at)
+        return found
+
     def require_symmetric(self) -> None:
         self.map.require_symmetric()
 
@@ -120,9 +133,6 @@ class Scaled(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, out)
-
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        return np.abs(pick(self.factor, at)) * self.map.lengths(at)
 
 
 class Restricted(LinearMap):
@@ -157,6 +167,13 @@ class Restricted(LinearMap):
         self.size, self.storage, self.shape = map.size, map.storage, product.shape
         self.row_norm = map.row_norm
 
+    @property
+    def depth(self) -> int:
+        return self.map.depth
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        return self.map.lengths(at)
+
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         return self.map.rows(self._product.block(W, self._block), at)
 
@@ -165,9 +182,6 @@ class Restricted(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, self._product.block(out, self._block))
-
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        return self.map.lengths(at)
 
     def norm(self, symmetric: bool = False) -> float:
         return self.map.norm(symmetric)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
@@ -50,7 +51,7 @@ class Inner(LinearMap):
             raise ProblemError(f"C has shape {self.shape}: it must not be empty")
         self._data = data.copy()
         self._objection = asymmetry("C", C)
-        self.row_norm = float(np.linalg.norm(self._data))
+        self.row_norm = length(self._data)
 
     def require_symmetric(self) -> None:
         if self._objection:

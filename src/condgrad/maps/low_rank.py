@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._floats import length, lengths
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, ids_of, numbers, real_matrix
@@ -50,13 +51,23 @@ class LowRankStack(LinearMap):
         self.norms = np.array([self._norm_of(l) for l in range(self.size)])
         """‖A_l‖_F."""
         self.row_norm = float(self.norms.max())
+        parts = np.abs(self._s) * np.square(lengths(np.ascontiguousarray(self._U.T)))
+        self._lengths = np.add.reduceat(parts, self._starts[:-1])
+
+    @property
+    def depth(self) -> int:
+        """An entry of A*y is a sum over all factors of products of four numbers."""
+        return int(self._s.size) + 3
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        """Σ_j |s_j| ‖u_j‖², since the factors of a row may cancel."""
+        found: Array = self._lengths[at]
+        return found
 
     def _norm_of(self, l: int) -> float:
         part = slice(self._starts[l], self._starts[l + 1])
         R = np.asarray(np.linalg.qr(self._U[:, part], mode="r"))
-        A = (R * self._s[part]) @ R.T
-        unit = float(np.abs(A).max()) or 1.0  # squares must not underflow
-        return unit * float(np.linalg.norm(A / unit))
+        return length((R * self._s[part]) @ R.T)
 
     def _columns(self, at: Rows) -> tuple[Array | slice, Array]:
         """The columns of the rows `at`, and where each row's begin among them."""
@@ -92,6 +103,3 @@ class LowRankStack(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)
-
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        return self.norms[at]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._floats import lengths
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
@@ -54,7 +55,15 @@ class SparseStack(LinearMap):
         _require_symmetric_rows(stack, side)
         self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
         self._csr = _Csr("matrices", stack)
-        self.row_norm = float(self._csr.norms.max())
+        self.row_norm = float(self._csr.lengths.max())
+
+    @property
+    def depth(self) -> int:
+        return self._csr.depth
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        found: Array = self._csr.lengths[at]
+        return found
 
     def chosen(self, ids: Array) -> SparseStack:
         """The map with some of its rows."""
@@ -71,9 +80,6 @@ class SparseStack(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G.reshape(self.shape)
 
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        return self._csr.norms[at]
-
 
 class DataMatrix(LinearMap):
     r"""z = X w for a vector w: row l is the l-th data point x_l.
@@ -89,15 +95,23 @@ class DataMatrix(LinearMap):
             csr = canonical("X", X)
             self._csr: _Csr | None = _Csr("X", csr)
             self._dense = np.empty((0, 0))
-            self._norms = self._csr.norms
+            self._lengths = self._csr.lengths
             rows, columns = csr.shape
         else:
             self._csr = None
             self._dense = real_matrix("X", X)
-            self._norms = np.linalg.norm(self._dense, axis=1)
+            self._lengths = lengths(self._dense)
             rows, columns = self._dense.shape
         self.size, self.storage, self.shape = int(rows), int(columns), (int(columns),)
-        self.row_norm = float(self._norms.max())
+        self.row_norm = float(self._lengths.max())
+
+    @property
+    def depth(self) -> int:
+        return self.size if self._csr is None else self._csr.depth
+
+    def lengths(self, at: Rows = ALL) -> Array | float:
+        found: Array = self._lengths[at]
+        return found
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         if self._csr is not None:
@@ -118,9 +132,6 @@ class DataMatrix(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G
 
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        return self._norms[at]
-
     @property
     def arrays(self) -> tuple[Array, Array, Array, bool]:
         """X as (indptr, indices, data) of CSR, and whether it is dense: then without indices."""
@@ -138,9 +149,15 @@ class _Csr:
         self.indices = csr.indices.astype(np.int64)
         self.data = real_numbers(name, csr.data).copy()
         self.size = self.indptr.size - 1
-        owner = np.repeat(np.arange(self.size), np.diff(self.indptr))
-        squares = np.bincount(owner, weights=self.data**2, minlength=self.size)
-        self.norms = np.sqrt(squares)
+        owner, sizes = np.repeat(np.arange(self.size), np.diff(self.indptr)), np.abs(self.data)
+        top = np.zeros(self.size)
+        np.maximum.at(top, owner, sizes)
+        top[top == 0] = 1.0
+        squares = np.bincount(owner, weights=np.square(sizes / top[owner]), minlength=self.size)
+        self.lengths = top * np.sqrt(squares)
+        """Norm of every row."""
+        self.depth = int(np.bincount(self.indices, minlength=1).max()) + 1
+        """Rows that share a column at most, and the product."""
 
     def gather(self, x: Array, at: Rows) -> Array:
         ids = ids_of(at, self.size)

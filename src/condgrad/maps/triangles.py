@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import ops, threads
+from condgrad.backends import backend, ops, threads
 from condgrad.backends._reference import triangle_address
 from condgrad.maps._base import Covering, Miss, Pairing, dimension, row_misses, scalar_bounds
 
@@ -137,7 +137,18 @@ class Triangles(Covering):
         )
         above, below, product = sums
         up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
-        return Pairing(up - down, abs(up) + abs(down), above + below, product)
+        return Pairing(up - down, abs(up) + abs(down), 2 * (above + below), product)
+
+    @property
+    def depth(self) -> int:
+        """About 3n: y is summed over the n rows that share p and q before it is added to W_qq.
+
+        There are n such sums in W_qq, one more for every piece of rows that is handled at a time.
+        Any other entry is in at most n rows as W_qr, in as many as W_pr, and in the sum over r as
+        W_pq. The reference kernel adds all rows of an apex to W_qq one by one.
+        """
+        n, pairs = self.shape[0], self.block
+        return pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
 
     @property
     def block(self) -> int:
