@@ -176,20 +176,21 @@ def test_how_little_is_enough(unit, excess):
     c = unit * np.array([1.0, 2.0, 4.0])
     row = Term(maps.DataMatrix(c[None]), functions.AtMost(unit * (1 - excess)), name="row")
     problem = Problem(domains.Simplex(3), [row])
-    low = proof(problem, [row], [part_of(row, None, np.ones(1), 1.0)])
+    low = proof(problem, [part_of(row, None, np.ones(1), 1.0)])
     assert 0 < low.value <= unit * excess * (1 + 1e-5)
     for met in (unit, unit * (1 + 1e-12)):  # w = (1, 0, 0)
         row = Term(maps.DataMatrix(c[None]), functions.AtMost(met), name="row")
-        assert proof(problem, [row], [part_of(row, None, np.ones(1), 1.0)]).value < 0
+        assert proof(problem, [part_of(row, None, np.ones(1), 1.0)]).value < 0
 
 
 def test_a_ray_of_no_length_or_too_long_a_one_proves_nothing():
     row = Term(maps.DataMatrix(np.ones((1, 3))), functions.AtMost(0.5), name="row")
     problem = Problem(domains.Simplex(3), [row])
-    for size in (0.0, 1e-200, 1e200):
-        assert proof(problem, [row], [part_of(row, None, np.full(1, size), 1.0)]) is None
-    for size in (1e-100, 1.0, 1e100):
-        assert proof(problem, [row], [part_of(row, None, np.full(1, size), 1.0)]).value > 0
+    for size in (0.0, 1e-310, np.inf, np.nan):
+        with np.errstate(all="ignore"):
+            assert not proof(problem, [part_of(row, None, np.full(1, size), 1.0)]).value > 0
+    for size in (1e-200, 1e-100, 1.0, 1e100, 1e200):
+        assert proof(problem, [part_of(row, None, np.full(1, size), 1.0)]).value > 0
 
 
 def test_one_row_of_a_million_that_cannot_hold():

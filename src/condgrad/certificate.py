@@ -24,7 +24,7 @@ v, the conjugates and the difference. With the count of `_floats`:
 * `Domain.minimum` has taken off its own rounding. Each of the last differences is off by u times
   the numbers that are subtracted.
 
-So every operation is counted once, and `_margin` adds them up.
+So every operation is counted once, and `margin` adds them up.
 """
 
 from __future__ import annotations
@@ -225,12 +225,8 @@ class Certificate:
         return best, gap
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:
-        """What rounding can have done to v and the conjugates; see the head of this file."""
-        last = len(self.problem.terms) + 8  # sums over terms, scaling, shifting
-        v = sum((s.depth + last) * s.spread for s in sizes)
-        return (
-            EPS * (self._reach * v + sum((s.additions + last) * s.conjugates for s in sizes)) + TINY
-        )
+        """What rounding can have done to v and the conjugates."""
+        return margin(sizes, self._reach, len(self.problem.terms))
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
@@ -269,6 +265,13 @@ class Certificate:
         size = float(np.trace(direction)) / direction.shape[0]
         off = np.linalg.norm(direction - size * np.eye(direction.shape[0]))
         return bool(off <= 1e-9 * np.linalg.norm(direction))
+
+
+def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
+    """What rounding can have done to v and the conjugates; see the head of this file."""
+    last = terms + 8  # sums over terms, scaling, shifting
+    v = sum((s.depth + last) * s.spread for s in sizes)
+    return EPS * (reach * v + sum((s.additions + last) * s.conjugates for s in sizes)) + TINY
 
 
 def _better(a: Bound, b: Bound) -> Bound:

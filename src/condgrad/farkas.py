@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._floats import EPS, length
 from condgrad._types import ALL, Array
-from condgrad.certificate import Part, part_of
-from condgrad.domains._base import EPS, Minimum
+from condgrad.certificate import Part, margin, part_of
+from condgrad.domains._base import Minimum
 from condgrad.problem import Problem, Term
 
 KEPT = 1 << 20
@@ -30,8 +31,6 @@ CHEAP = 20
 """Rows per entry of W up to which a pass over them costs little beside the rest."""
 STUCK = 0.7
 """A violation of which more than this is left after twice the iterations does not fall."""
-SMALL, LARGE = 1e-150, 1e150
-"""Sizes of a ray between which the margin for rounding is sure."""
 
 
 class Refutation(NamedTuple):
@@ -98,9 +97,9 @@ class Refuter:
         """
         W = W.astype(np.float64, copy=False)
         for source, parts in self._candidates(W, points, betas):
-            low = proof(self._problem, self._terms, parts)
-            self._failure += 0.0 if low is None else low.failure
-            if low is None or low.value <= 0:
+            low = proof(self._problem, parts)
+            self._failure += low.failure
+            if not low.value > 0:
                 continue
             ray: dict[str, Array] = {}
             for i, t in zip(self._at, self._terms, strict=True) if self._keep else ():
@@ -120,30 +119,23 @@ class Refuter:
             yield "residuals", [part_of(t, W, None, betas[i]) for i, t in pairs]
 
 
-def proof(problem: Problem, terms: Sequence[Term], parts: Sequence[Part]) -> Minimum | None:
-    """min ⟨v, s⟩ − Σ ω h*(y) less a margin for rounding: positive, it is a proof; None: no number.
+def proof(problem: Problem, parts: Sequence[Part]) -> Minimum:
+    """min ⟨v, s⟩ − Σ ω h*(y) less the margin of `certificate`: a proof where it is positive.
 
-    The margin is the worst case of summation: a sum of m products is off by at most mε times the
-    sum of their absolute values [1]_. With `size` = Σ ω |y_l| ‖a_l‖ and every s within `reach` of
-    the origin, v is off by m ε size in norm, so ⟨v, s⟩ by m ε size · reach. Where some s is
-    feasible no term of Σ ω h*(y) is below −size · reach: either those above are as small too, or
-    they decide the sign. Twice as much, for v is a sum of sums, and a factor of 4 for the rest.
-
-    References
-    ----------
-    .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", SIAM 2002, section 4.2.
+    Limits b = A W that a user has computed are rounded, which can make a problem infeasible that
+    was meant to have W alone for a solution. So what the rounding of such limits and of a W can be,
+    size · ε in each of them, is taken off as well.
     """
     conjugate = sum(p.conjugate for p in parts)
-    reach = float(np.linalg.norm(problem.domain.center())) + float(problem.domain.diameter)
-    size = 2 * reach * sum(p.size for p in parts)  # ‖v‖ is no larger than the sum
-    size += sum(p.conjugates for p in parts) + abs(conjugate)
-    if not SMALL < size < LARGE:
-        return None
     v = np.sum([p.v for p in parts], axis=0)
+    rounding = margin([p.sizes for p in parts], problem.domain.reach, len(problem.terms))
+    if not np.isfinite([rounding, conjugate, length(v)]).all():
+        return Minimum(-np.inf, "none")
     low = problem.domain.minimum(v)
-    count = v.size + sum(t.map.size for t in terms) + 64
-    margin = 8 * count * EPS * (size + abs(low.value))
-    return low._replace(value=low.value - conjugate - margin)
+    rounding += 2 * EPS * (abs(low.value) + abs(conjugate))
+    data = [problem.domain.reach * p.sizes.spread + p.sizes.conjugates for p in parts]
+    rounding += (v.size + 8) * EPS * sum(data)
+    return low._replace(value=low.value - conjugate - rounding)
 
 
 def multipliers(term: Term, y: Array | None, W: Array, beta: float) -> Array:
