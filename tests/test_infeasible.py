@@ -151,7 +151,7 @@ def test_what_is_feasible_is_not_said_to_be_infeasible(kind, monkeypatch):
     for seed in range(40):
         options = {"gap": 1e-2, "feasibility": 1e-6} if seed % 2 else {}
         dtype = np.float32 if seed % 5 == 0 else np.float64
-        result = solve(feasible(kind, seed, dtype), max_iter=40 + 4 * seed, **options)
+        result = solve(feasible(kind, seed, dtype), max_iter=30 + 2 * seed, **options)
         assert result.status is not Status.INFEASIBLE, seed
         assert np.isfinite(result.lower_bound) or result.lower_bound < 0
         assert result.ray == {}
