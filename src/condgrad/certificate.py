@@ -225,9 +225,8 @@ class Certificate:
         """What rounding can have done to v and the conjugates; see the head of this file."""
         last = len(self.problem.terms) + 8  # sums over terms, scaling, shifting
         v = sum((s.depth + last) * s.spread for s in sizes)
-        return (
-            EPS * (self._reach * v + sum((s.additions + last) * s.conjugates for s in sizes)) + TINY
-        )
+        conjugates = sum((s.additions + last) * s.conjugates for s in sizes)
+        return EPS * (self._reach * v + conjugates) + TINY if v or conjugates else 0.0
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
@@ -306,15 +305,10 @@ def _cut(at: slice) -> list[slice]:
 def _sizes(
     term: Term, spread: float, conjugates: float, pieces: Sequence[slice], threads: int = 1
 ) -> Sizes:
-    """The sizes of a dual point from the sums over its rows, underflow included."""
-    m, row = term.map.size, term.map.row_norm + np.sqrt(np.prod(term.map.shape))
-    longest = max(p.stop - p.start for p in pieces)
-    return Sizes(
-        term.weight * (spread + m * row * TINY),
-        term.map.depth + threads + 4,
-        term.weight * (conjugates + m * TINY),
-        longest + len(pieces) + 16,
-    )
+    """The sizes of a dual point from the sums over its rows."""
+    longest, w = max(p.stop - p.start for p in pieces), term.weight
+    additions = longest + len(pieces) + 16
+    return Sizes(w * spread, term.map.depth + threads + 4, w * conjugates, additions)
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
@@ -338,7 +332,7 @@ def _at_zero(term: Term) -> Part:
     zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)
-    sizes = _sizes(term, 0.0, size, pieces)._replace(spread=0.0, conjugates=term.weight * size)
+    sizes = _sizes(term, 0.0, size, pieces)
     return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
 
 
@@ -360,9 +354,9 @@ def _shift(term: Term) -> Shift | None:
     if found is None:
         return None
     V, c = found
-    w, spread = term.weight, float(np.sum(np.abs(c) * term.map.lengths()))
-    sizes = _sizes(term, spread, term.function.conjugate_size(c), [slice(0, c.size)])
-    return Shift(w * V, w * term.function.conjugate(c), sizes)
+    w, h = term.weight, term.function
+    sizes = _sizes(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
+    return Shift(w * V, w * h.conjugate(c), sizes)
 
 
 def _identity(term: Term) -> tuple[Array, Array] | None:

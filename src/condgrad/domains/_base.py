@@ -92,6 +92,8 @@ class Domain(ABC):
         few operations have made.
         """
         v = np.asarray(v, dtype=np.float64)
+        if not v.any():
+            return Minimum(0.0, self.proof)
         s = self.lmo(v).dense()
         rounding = (v.size + 10) * EPS * (float(np.vdot(np.abs(v), np.abs(s))) + TINY)
         return Minimum(float(np.vdot(v, s)) - rounding, self.proof)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
 
@@ -19,6 +20,11 @@ def rounding(x: Array) -> float:
 def wide(y: Any) -> Array:
     """Y in float64, in which proofs are computed."""
     return np.asarray(y, np.float64)
+
+
+def lost(y: Array) -> float:
+    """What underflow of a product with each number of y counts for, see `condgrad._floats`."""
+    return y.size * TINY if y.any() else 0.0
 
 
 def largest(data: Array | float) -> float:
@@ -88,9 +94,10 @@ class Function(ABC):
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         """Sum of the absolute values that `conjugate` is summed from: what it is rounded against.
 
-        Override it where they cancel; |h*(y)| is right where all have one sign.
+        Override it where they cancel; |h*(y)| is right where all have one sign. A product that can
+        underflow counts as `TINY` at least.
         """
-        return abs(self.conjugate(y, at))
+        return abs(self.conjugate(y, at)) + lost(wide(y))
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """The point of dom h*, in float64, that y means: y up to rounding where it is a slope.

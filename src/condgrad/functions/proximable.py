@@ -9,7 +9,7 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, positive, row_data, wide
+from condgrad.functions._base import Indicator, Lipschitz, largest, lost, positive, row_data, wide
 from condgrad.functions.smooth import signs
 
 
@@ -72,8 +72,8 @@ class Interval(Indicator):
         return up - down
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
-        low, high = np.abs(pick(self.lower, at)), np.abs(pick(self.upper, at))
-        return sum(self._sums(wide(y), low, high))
+        y, low, high = wide(y), np.abs(pick(self.lower, at)), np.abs(pick(self.upper, at))
+        return sum(self._sums(y, low, high)) + (0.0 if self._cone else lost(y))
 
     def _sums(self, y: Array, lower: Any, upper: Any) -> tuple[float, float]:
         """Σ upper_l max(y_l, 0) and Σ lower_l max(−y_l, 0), where 0 · ∞ counts as 0."""
@@ -168,7 +168,7 @@ class Absolute(Lipschitz):
         return float(np.sum(pick(self.target, at) * y)) if self._inside(y) else np.inf
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
-        return float(np.sum(np.abs(pick(self.target, at) * wide(y))))
+        return float(np.sum(np.abs(pick(self.target, at) * wide(y)))) + lost(wide(y))
 
     def magnitude(self, reach: float) -> float:
         return self.scale * (reach + largest(self.target))
