@@ -188,7 +188,8 @@ class PinnedSpectrahedron(Domain):
     ----------
     vectors : array
         The q_i as columns, n × r with r < n, or one vector of length n; linearly independent. They
-        are made orthonormal, which needs equal μ_i where they are not orthogonal.
+        are made orthonormal in that order, which needs equal μ_i where they are not orthogonal, up
+        to a cosine of 1e-10.
     trace : float
         τ > Σ μ_i.
     values : float or array, default 0
