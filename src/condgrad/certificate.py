@@ -199,7 +199,7 @@ class Certificate:
         def value(v: Array, conjugate: float, name: str, more: float = 0.0) -> tuple[Bound, float]:
             low = domain.minimum(v)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
-            found = float(low.value - conjugate - (rounding + more + last))
+            found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
@@ -344,8 +344,9 @@ def _point(term: Term, y: Array | None, W: Array, beta: float) -> Array:
 
 
 def _equality(term: Term) -> bool:
-    low, high = getattr(term.function, "lower", None), getattr(term.function, "upper", None)
-    return low is not None and high is not None and bool(np.array_equal(low, high))
+    """Whether h* is linear: any multipliers will do."""
+    ends = term.function.interval
+    return ends is not None and bool(np.array_equal(*ends))
 
 
 def _shift(term: Term) -> Shift | None:

@@ -106,6 +106,11 @@ class Function(ABC):
         """
         return wide(y)
 
+    @property
+    def interval(self) -> tuple[Array | float, Array | float] | None:
+        """(lower, upper) of an indicator of lower ≤ z ≤ upper, row by row; None for all others."""
+        return None
+
     def data_norm(self, size: int) -> float:
         """‖b‖₂ of the finite data of `size` rows, the yardstick of relative infeasibility."""
         return 0.0

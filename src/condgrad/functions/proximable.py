@@ -38,6 +38,12 @@ class Interval(Indicator):
         if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
             raise ProblemError("lower is +inf or upper is -inf in some row: the interval is empty")
 
+    @property
+    def interval(self) -> tuple[Array | float, Array | float] | None:
+        """(lower, upper), but for a class derived from this one: it may mean something else."""
+        plain = type(self) in (Interval, Equal, AtMost, AtLeast)
+        return (self.lower, self.upper) if plain else None
+
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         return np.clip(z, pick(self.lower, at), pick(self.upper, at)).astype(z.dtype, copy=False)
 

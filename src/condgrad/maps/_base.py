@@ -303,8 +303,8 @@ class Covering(LinearMap):
 
 def scalar_bounds(function: Any) -> tuple[float, float] | None:
     """(lower, upper) of an interval that is the same for all rows, or None."""
-    low, high = getattr(function, "lower", None), getattr(function, "upper", None)
-    return (low, high) if isinstance(low, float) and isinstance(high, float) else None
+    ends = function.interval
+    return ends if ends and all(isinstance(end, float) for end in ends) else None
 
 
 def ids_of(at: Rows, size: int) -> Array:
