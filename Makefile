@@ -1,7 +1,9 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make demo   environment, install, the main job on embedded data
 #   make test   environment, install with the test tools, every test
-# and one more measures: make bench, other solvers beside ours, in less than an hour.
+# Two more for those who change something:
+#   make test-elsewhere   the fast tests as on a processor without AVX-512
+#   make bench            other solvers beside ours, in less than an hour
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -11,13 +13,16 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test lint types docs bench bench-kernels clean
+.PHONY: demo test test-elsewhere lint types docs bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n 2
+
+test-elsewhere: .venv/dev.stamp
+	$(BIN)/python .ci/elsewhere.py -n 2
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .

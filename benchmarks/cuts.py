@@ -38,6 +38,7 @@ def measure(name: str, gap: float) -> str:
     """One graph, in this process."""
     from graphs import named
 
+    from condgrad._round import down, up
     from condgrad.applications import sparsest_cut
     from condgrad.datasets import load
 
@@ -50,13 +51,13 @@ def measure(name: str, gap: float) -> str:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     r, rows = run.result, run.result.W.shape[0]
     cells = [name, f"{rows}", f"{rows * (rows - 1) * (rows - 2) // 2:,}"]
-    cells += [f"{run.rounded.value:.8g}", f"{r.lower_bound:.8g}", f"{run.rounded_gap:.1e}"]
+    cells += [f"{run.rounded.value:.8g}", down(r.lower_bound, 8), up(run.rounded_gap, 2)]
     cells += [f"{r.epochs:.0f}", f"{middle - began:.2f}", f"{memory:.2f}"]
     if rows <= 500:
         again = time.process_time()
         q = sparsest_cut(adjacency).run(propose=None, **limits).result
         seconds = time.process_time() - again
-        cells += [f"{q.gap:.1e}", f"{q.worst:.1e}", f"{q.epochs:.0f}", f"{seconds:.2f}"]
+        cells += [up(q.gap, 2), f"{q.worst:.1e}", f"{q.epochs:.0f}", f"{seconds:.2f}"]
     else:
         cells += ["not run"] * 4
     return "| " + " | ".join(cells) + " |"

@@ -18,7 +18,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from condgrad._round import up
 
 ONE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 COLUMNS = (
@@ -68,9 +72,9 @@ def csdp(path: Path, seconds: float) -> str:
     return took if found.returncode == 0 else f"{took} (code {found.returncode})"
 
 
-def number(value: float | None, form: str) -> str:
+def number(value: float | None, write: Callable[[float], str]) -> str:
     """A number of the JSON, which has null for infinite ones."""
-    return "–" if value is None else format(value, form)
+    return "–" if value is None else write(value)
 
 
 def main() -> None:
@@ -87,8 +91,12 @@ def main() -> None:
     for r in rows:
         run, took = ours(folder / r["file"], args.seconds)
         cells = [r["name"], r["n"], r["m"], r["published_optimal_value"] or r["published_status"]]
-        cells += [number(run["value"], ".6g"), number(run["bound"], ".6g")]
-        cells += [number(run.get("gap"), ".1e"), number(run["dimacs"]["primal"], ".1e")]
+        cells += [
+            number(run["value"], "{:.6g}".format),
+            number(run["bound"], partial(up, digits=6)),
+        ]
+        cells += [number(run.get("gap"), partial(up, digits=2))]
+        cells += [number(run["dimacs"]["primal"], "{:.1e}".format)]
         cells += [run["status"], f"{took:.1f}"]
         cells.append("not run" if args.alone else csdp(folder / r["file"], 4 * args.seconds))
         print("| " + " | ".join(cells) + " |", flush=True)

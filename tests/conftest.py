@@ -32,6 +32,25 @@ def data():
     return Path(folder)
 
 
+class Clock:
+    """Moves on by `tick` seconds whenever it is read, and by what a test adds to `now`."""
+
+    def __init__(self):
+        self.now, self.tick = 0.0, 1e-4
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock that limits on time and profiles read: tests of them take no time."""
+    found = Clock()
+    monkeypatch.setattr("time.perf_counter", found)
+    return found
+
+
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Run the program in this process; return exit code, standard output and standard error."""

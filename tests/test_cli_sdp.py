@@ -117,7 +117,7 @@ def test_an_unbounded_file_ends_with_that_status(run, tmp_path):
 @pytest.mark.parametrize(("name", "status"), [("infp1", "unbounded"), ("infd1", "infeasible")])
 def test_infeasible_files_of_sdplib(run, name, status):
     path = Path(os.environ["CONDGRAD_DATA"]) / "sdplib" / f"{name}.dat-s"
-    assert told(run, path, "--seconds", "20")["status"] == status
+    assert told(run, path, "--iterations", "1000")["status"] == status
 
 
 @pytest.mark.parametrize(

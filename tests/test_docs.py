@@ -83,7 +83,7 @@ def unknown(line):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if fences(p)], ids=name_of)
-def test_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_page_runs(page, tmp_path, monkeypatch, capsys, clock):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     names = {"__name__": "__main__"}

@@ -7,6 +7,7 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps, solve
+from condgrad._round import down
 from condgrad.certificate import Bound
 from condgrad.domains import eigen
 from condgrad.limits import Clock, Goal, Limits
@@ -51,7 +52,8 @@ def test_converged_is_a_proof_and_nothing_else_is(make, slug):
     assert result.lower_bound <= optimum + 1e-9 * abs(optimum)
     assert result.gap == pytest.approx(gap, rel=1e-9)
     assert next(iter(result.families.values())).relative == pytest.approx(feasibility, abs=1e-12)
-    within = gap <= 2e-2 and problem.evaluate(result.W).worst <= 5e-3
+    found = problem.evaluate(result.W)
+    within = gap <= 2e-2 and found.worst <= 5e-3 and found.worst_row <= 5e-2
     assert within == (result.status is Status.CONVERGED)
     assert result.status in (Status.CONVERGED, Status.MAX_ITER)
     if result.status is Status.MAX_ITER:
@@ -89,20 +91,25 @@ def test_the_other_tolerance_is_a_thousandth(make):
     assert Goal(gap=0.2).tolerances == (0.2, 1e-3)
     assert Goal(feasibility=0.2).tolerances == (1e-3, 0.2)
     assert Goal().tolerances == (1e-3, 1e-3)
+    assert (Goal(feasibility=0.2).rows, Goal(0.2, 0.2, row_feasibility=0.1).rows) == (2.0, 0.1)
     assert not Goal().wanted
     assert Goal(gap=0.2).wanted
     assert Goal(feasibility=0.2).wanted
+    assert Goal(row_feasibility=0.2).wanted
 
 
 def test_miss_by_hand():
-    def point(objective, relative):
-        return Evaluation(objective, {"c": Violation(1.0, 1.0, relative)}, 1.0)
+    def point(objective, relative, row=0.0):
+        return Evaluation(objective, {"c": Violation(1.0, 1.0, relative, row=row)}, 1.0)
 
     goal = Goal(gap=0.1, feasibility=0.01)
     assert goal.miss(point(10.0, 0.005), Bound(9.5)) == pytest.approx(0.5)
     assert goal.miss(point(10.0, 0.02), Bound(9.5)) == pytest.approx(2.0)
     assert goal.miss(point(10.0, 0.0), Bound(5.0)) == pytest.approx(5.0)
     assert goal.miss(point(10.0, 0.0), Bound()) == np.inf
+    assert goal.miss(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(3.0)
+    goal = Goal(gap=0.1, feasibility=0.01, row_feasibility=0.2)
+    assert goal.miss(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(1.5)
 
 
 def test_without_a_goal_nothing_converges():
@@ -112,7 +119,7 @@ def test_without_a_goal_nothing_converges():
     assert result.gap < 1e-3
 
 
-@pytest.mark.parametrize("name", ["gap", "feasibility"])
+@pytest.mark.parametrize("name", ["gap", "feasibility", "row_feasibility"])
 @pytest.mark.parametrize("bad", [0, 0.0, -1e-3, np.nan, np.inf, "0.1", True, [0.1], 1j])
 def test_bad_tolerances(name, bad):
     problem, _ = least_squares()
@@ -235,7 +242,7 @@ def test_proposals_are_asked_for_only_with_a_goal():
     ],
 )
 @BOTH
-def test_a_limit_returns_the_best_point(make, limit, status):
+def test_a_limit_returns_the_best_point(make, limit, status, clock):
     problem, optimum = make()
     result = solve(problem, gap=1e-9, feasibility=1e-9, **limit)
     assert result.status is status
@@ -396,5 +403,5 @@ def test_clock_gives_every_second_to_one_part(monkeypatch):
 def test_text_of_a_result():
     problem, _ = max_cut()
     result = solve(problem, gap=1e-2)
-    assert f"lower bound {result.lower_bound:.6g}" in str(result)
+    assert f"lower bound {down(result.lower_bound, 6)}" in str(result)
     assert str(Status.CONVERGED) in str(result)

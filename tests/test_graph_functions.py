@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import time
 from fractions import Fraction
 
 import networkx as nx
@@ -15,6 +14,7 @@ import condgrad
 from condgrad import ProblemError, Status, applications, graphs, max_cut, sparsest_cut
 from condgrad.io import read_graph
 
+pytestmark = pytest.mark.usefixtures("clock")  # the 60 seconds allowed are as long everywhere
 BOTH = pytest.mark.parametrize("cut_of", [sparsest_cut, max_cut])
 
 
@@ -36,17 +36,15 @@ def weighted(n, seed):
     return A + A.T
 
 
-def test_karate_club_is_certified_in_a_few_seconds():
-    began = time.perf_counter()
-    cut = sparsest_cut(nx.karate_club_graph())
-    assert time.perf_counter() - began < 30  # one or two, and the compiler where nothing is cached
+def test_karate_club_is_certified():
+    cut = sparsest_cut(nx.karate_club_graph(), max_seconds=None)
     assert cut.status is Status.CONVERGED
     assert set(cut.partition[0]) == {4, 5, 6, 10, 16}
     assert cut.value == pytest.approx(11 / (5 * 29))
     assert cut.bound <= cut.value * (1 + 1e-9)
     assert cut.gap == pytest.approx((cut.value - cut.bound) / cut.value)
     assert cut.gap <= 0.01
-    plain = sparsest_cut(nx.karate_club_graph(), weight=None)
+    plain = sparsest_cut(nx.karate_club_graph(), max_seconds=None, weight=None)
     assert plain.value == pytest.approx(4 / (5 * 29))
 
 
@@ -71,8 +69,8 @@ def test_max_cut_by_brute_force(n, seed):
     assert cut.value == pytest.approx(A[cut.side][:, ~cut.side].sum())
     assert cut.value <= best + 1e-9
     assert best <= cut.bound + 1e-9
-    expected = (cut.bound - cut.value) / cut.bound if best > 0 else 0
-    assert cut.gap == pytest.approx(expected, abs=1e-9)
+    assert cut.gap == pytest.approx((cut.bound - cut.value) / cut.bound)
+    assert (cut.gap == 1) == (best == 0)  # rounding keeps the bound above 0
 
 
 @BOTH
@@ -165,9 +163,10 @@ def test_two_vertices_have_one_sparsest_cut():
     assert (cut.value, cut.bound, cut.gap, cut.partition) == (1, 1, 0, (("x",), ("y",)))
 
 
-def test_time_limit_is_kept_and_said():
+def test_time_limit_is_kept_and_said(clock):
     A = read_graph("les_miserables")
     cut = sparsest_cut(A, max_seconds=0.01)
+    assert cut.result.seconds < 0.02
     assert cut.status is Status.MAX_SECONDS
     assert 0 < cut.gap <= 1
     assert max_cut(A, max_seconds=0).gap < 1  # the cut of a start without any sweep

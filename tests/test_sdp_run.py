@@ -86,8 +86,10 @@ def test_a_value_without_bound(sense):
     C = -np.eye(3) if sense == "min" else np.eye(3)
     s = SDP(C, sense).subject_to(np.diag([1.0, -1.0, 0.0]), "==", 0.0).solve(max_iter=300)
     assert s.status is Status.UNBOUNDED
-    assert s.trace_from == "guess"
-    assert abs(s.value) > 1e5
+    assert s.bound == s.conditional_bound == (-np.inf if sense == "min" else np.inf)
+    assert (1 if sense == "min" else -1) * np.vdot(C, s.ray) < -0.5 * np.trace(s.ray)
+    assert np.linalg.eigvalsh(s.ray)[0] >= -1e-12
+    assert abs(s.ray[0, 0] - s.ray[1, 1]) <= 1e-12
 
 
 def test_runs_that_end_early_do_not_claim_to_be_unbounded():
@@ -97,10 +99,9 @@ def test_runs_that_end_early_do_not_claim_to_be_unbounded():
         assert s.status is Status.MAX_ITER
 
 
-def test_time_limits_the_whole():
-    sdp = SDP(-np.eye(3)).subject_to(np.diag([1.0, -1.0, 0.0]), "==", 0.0)
-    s = sdp.solve(max_seconds=0.4, gap=1e-14, feasibility=1e-14)
-    assert s.seconds < 2.0
+def test_time_limits_the_whole(clock):
+    sdp = random_sdp(1)
+    assert sdp.solve(max_seconds=0.4, gap=1e-14, feasibility=1e-14).seconds < 2.0
     assert sdp.solve(max_seconds=0.0).status is Status.MAX_SECONDS
 
 
@@ -172,8 +173,7 @@ def test_equalities_without_any_solution_need_no_run():
     s = sdp.solve()
     assert s.status is Status.INFEASIBLE
     assert s.result is None
-    assert s.trace_from == "guess"
-    assert s.trace_bound > 1e6
+    assert "if Tr W" not in str(s)
 
 
 def test_no_trace_is_large_enough_for_contradictions():
@@ -181,7 +181,7 @@ def test_no_trace_is_large_enough_for_contradictions():
     s = sdp.solve(max_iter=300)
     assert s.status is Status.INFEASIBLE
     assert s.trace_from == "guess"
-    assert "if Tr W ≤" in str(s)
+    assert "if Tr W" not in str(s)  # proved for all W
 
 
 @pytest.mark.parametrize("sense", ["min", "max"])
@@ -196,7 +196,7 @@ def test_a_bound_beyond_all_values_refutes(sense):
 def test_a_floor_proves_nothing_about_the_rows():
     sdp = SDP(np.eye(3)).subject_to(np.eye(3), "==", 1.0).subject_to(cost(3), "==", 0.1)
     reduced = Reduced(sdp)
-    assert refuted(reduced, 1.0, None, None, {"max_iter": 50, "floor": 0.5}) is None
+    assert refuted(reduced, 1.0, None, None, {"max_iter": 50, "floor": 0.5}).lower_bound <= 0
     assert sdp.solve(max_iter=1, floor=0.5).status is not Status.INFEASIBLE
 
 
@@ -205,7 +205,8 @@ def test_a_trace_known_up_to_rounding_refutes_nothing():
     sdp = SDP(cost()).subject_to(np.eye(5) + 1e-10 * positive(np.random.default_rng(0), 5), "==", 1)
     reduced = Reduced(sdp)
     assert reduced.trace.exact
-    assert refuted(reduced, reduced.trace.total, None, None, {"max_iter": 200}) is None
+    found = refuted(reduced, reduced.trace.total, None, None, {"max_iter": 200})
+    assert found.lower_bound <= 0
 
 
 # Vectors on which W vanishes
@@ -346,17 +347,17 @@ def test_an_interruption_while_refuting_ends_the_run():
 def test_a_worse_last_attempt_does_not_count(monkeypatch):
     """Guesses of the trace that grow too far end far from the rows."""
     run, worst = sys.modules["condgrad.sdp._run"], []
-    made = run._solution
+    made = run.answer
 
     def spy(*arguments):
         solution = made(*arguments)
         worst.append(max(1e-2, solution.result.worst))
         return solution
 
-    monkeypatch.setattr(run, "_solution", spy)
+    monkeypatch.setattr(run, "answer", spy)
     sdp = random_sdp(8, (3, 2, -2), ("==", ">="))
     s = sdp.solve(max_iter=20, method=cg.h_sag_v2(beta0=0.1, batch=0.5))
-    assert len(worst) == 7
+    assert len(worst) >= 5
     assert max(1e-2, s.result.worst) == min(worst) < worst[-1]
 
 

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import condgrad.sklearn
 from condgrad import ProblemError, Status, datasets, memory, solve
+from condgrad._round import percent
 from condgrad.sklearn import SDPKMeans, certify
 
 QUICK = SDPKMeans(gap=0.1, max_iter=10)
@@ -304,4 +305,6 @@ def test_certification_speaks_of_the_inertia():
     X, labels = blobs()
     found = certify(X, labels)
     assert "% of the best" not in str(found)
-    assert f"no clustering has an inertia lower by more than {100 * found.gap:.3g} %" in str(found)
+    assert f"no clustering has an inertia lower by more than {percent(found.gap, 3)} %" in str(
+        found
+    )

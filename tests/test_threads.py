@@ -119,8 +119,8 @@ def test_a_forked_process_gets_threads_of_its_own():
     queue = context.Queue()
     process = context.Process(target=_child, args=(queue,))
     process.start()
-    assert queue.get(timeout=30) == [1, 2]
-    process.join(30)
+    assert queue.get(timeout=3000) == [1, 2]
+    process.join(3000)
     assert process.exitcode == 0
 
 

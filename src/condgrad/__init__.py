@@ -10,6 +10,7 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 import importlib
 from typing import Any
 
+from condgrad import _keyboard as _keyboard  # first: the rest takes a moment to load
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.callbacks import Info, Progress, StopWhen
 from condgrad.errors import InputError, ProblemError

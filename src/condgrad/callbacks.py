@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+from condgrad._round import down, up
 from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation, Problem
@@ -123,6 +124,6 @@ class Progress:
             self._task,
             completed=max((a / b for a, b in done if b), default=0.0),
             description=f"k {info.k}  objective {last['objective']:.6g}  "
-            f"infeasibility {last['infeasibility']:.3g}  bound {last['lower_bound']:.6g}  "
-            f"gap {last['gap']:.2g}",
+            f"infeasibility {last['infeasibility']:.3g}  bound {down(last['lower_bound'], 6)}  "
+            f"gap {up(last['gap'], 2)}",
         )

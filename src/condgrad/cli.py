@@ -6,12 +6,13 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
-from condgrad import __version__
+from condgrad import __version__, _keyboard
 from condgrad.cli_options import (
     BatchSize,
     Beta0,
@@ -42,9 +43,28 @@ from condgrad.cli_options import (
 )
 from condgrad.cli_plot import plot_run
 from condgrad.cli_sdp import solve_sdp
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, ProblemError, from_keyboard
+
+
+class Interrupted(Exception):
+    """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
+
+
+class Program(TyperGroup):
+    """The commands; Ctrl-C ends each in the same way."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, ImportError, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            raise Interrupted from None
+
 
 app = typer.Typer(
+    cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Projection-free convex optimisation with stochastic conditional gradient methods.",
@@ -87,12 +107,9 @@ def demo(
     check_outputs(None, plot)
     application = sparsest_cut(read_graph("karate_club"))
     run = report.run_live(application, quiet=quiet, max_epochs=epochs, gap=1e-3, seed=seed)
-    report.draw(run, plot)
+    finish(run, None, plot, None, quiet, {}, partial(report.print_cut, run))
     if not quiet:
-        console = Console()
-        report.print_run(run, console)
-        report.print_cut(run, console)
-        console.print(f"Convergence plot: {plot}")
+        Console().print(f"Convergence plot: {plot}")
 
 
 @app.command("methods")
@@ -240,8 +257,8 @@ def solve_kmeans(
     name = method or preset_method(preset, "h-sag-v2")
     options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
     run = report.run_live(application, name, beta0, parse_batch(batch), **options)
-    assert run.rounded is not None
-    more = {"input": str(data), "labels": run.rounded.answer.labels.tolist()}
+    found = None if run.rounded is None else run.rounded.answer.labels.tolist()
+    more = {"input": str(data), "labels": found}
     answer = partial(report.print_clusters, run)
     finish(
         *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
@@ -362,9 +379,20 @@ def reproduce_figures(
 
 
 def main() -> None:
-    """Entry point: one line on standard error and exit code 2 for bad input, 1 for a full disk."""
+    """Entry point.
+
+    One line on standard error and exit code 2 for bad input, 1 for a full disk or no memory, 130
+    for Ctrl-C.
+    """
+    _keyboard.ready()
     try:
         app()
+    except Interrupted:
+        sys.stderr.write(_keyboard.LINE)
+        raise SystemExit(_keyboard.CODE) from None
+    except MemoryError as error:
+        sys.stderr.write(f"condgrad: there is not enough memory ({error}): solve a smaller one\n")
+        raise SystemExit(1) from None
     except (InputError, ProblemError) as error:
         sys.stderr.write(f"condgrad: {error}\n")
         raise SystemExit(2) from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,8 @@ import typer
 from rich.console import Console
 
 from condgrad import __version__
-from condgrad.errors import ProblemError
+from condgrad._keyboard import CODE
+from condgrad.errors import ProblemError, from_keyboard
 
 
 class Preset(StrEnum):
@@ -163,12 +165,15 @@ def finish(
     from condgrad import report
     from condgrad.result import Status
 
-    if json_file is not None:
-        write_json(json_file, {**run.to_json(), **more})
-    if save is not None or report_file is not None:
-        keep(run, save, report_file, answer=answer, input=more.get("input"), **data)
-    if plot is not None:
-        report.draw(run, plot)
+    fields = {**run.to_json(), **more}
+    about = {"answer": answer, "input": more.get("input"), **data}
+    outputs: dict[Any, Callable[[Any], None]] = {
+        json_file: lambda path: write_json(path, fields),
+        save: lambda path: keep(run, path, None, **about),
+        report_file: lambda path: keep(run, None, path, **about),
+        plot: lambda path: report.draw(run, path),
+    }
+    lost = write_all({path: write for path, write in outputs.items() if path is not None})
     if not quiet and json_file != "-":
         console = Console()
         report.print_run(run, console)
@@ -176,15 +181,42 @@ def finish(
             report.print_profile(run, console)
         if answer is not None:
             answer(console)
-    codes = {Status.INTERRUPTED: 130, Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
-    if run.result.status in codes:
-        raise typer.Exit(codes[run.result.status])
+    if lost:
+        sys.stderr.write(f"condgrad: interrupted, not written: {', '.join(lost)}\n")
+    codes = {Status.INTERRUPTED: CODE, Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
+    if lost or run.result.status in codes:
+        raise typer.Exit(CODE if lost else codes[run.result.status])
 
 
-def write_json(json_file: str, fields: dict[str, Any]) -> None:
+def write_all(outputs: Mapping[Any, Callable[[Any], None]]) -> list[str]:
+    """Write files one after the other; return those that Ctrl-C left out, the one at work too.
+
+    A file takes the place of an older one when it is whole.
+    """
+    paths = list(outputs)
+    for i, path in enumerate(paths):
+        target = Path(path).resolve()
+        plain = str(path) != "-" and (target.is_file() or not target.exists())  # no device, no pipe
+        part = target.with_name(f"part-{target.name}") if plain else path
+        try:
+            outputs[path](part)
+            if plain:
+                os.replace(part, target)
+        except BaseException as error:
+            if plain:
+                part.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                error.filename = str(path)
+            if not from_keyboard(error):
+                raise
+            return [str(path) for path in paths[i:]]
+    return []
+
+
+def write_json(json_file: str | Path, fields: dict[str, Any]) -> None:
     """Write numbers and texts to a file, or to standard output for ``-``."""
     text = json.dumps(finite({**fields, "version": __version__}), indent=2) + "\n"
-    if json_file == "-":
+    if str(json_file) == "-":
         sys.stdout.write(text)
     else:
         Path(json_file).write_text(text)
@@ -203,8 +235,10 @@ def keep(run: Any, save: Path | None, report_file: Path | None, **data: Any) -> 
         write_report(report_file, record)
 
 
-def as_json(rounded: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+def as_json(rounded: Any, names: Sequence[str] | None = None) -> dict[str, Any] | None:
     """A cut: its value and the vertices of the smaller side, counted from 1, with their names."""
+    if rounded is None:
+        return None
     cut = rounded.answer
     chosen = np.nonzero(cut.side)[0].tolist()
     named = {} if names is None else {"names": [names[i] for i in chosen]}

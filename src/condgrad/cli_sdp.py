@@ -91,6 +91,9 @@ def solve_sdp(
         "input": str(file),
         "value": solution.value,
         "bound": solution.bound,
+        "proviso": solution.proviso.removeprefix(", "),
+        "conditional_bound": solution.conditional_bound,
+        "worst_row": solution.worst_row,
         "dimacs": solution.errors._asdict(),
     }
 

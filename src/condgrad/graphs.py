@@ -17,11 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad import applications
+from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Run, closeness
 from condgrad.applications._base import Sense
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import smaller_side
+from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.limits import Goal, Limits
 from condgrad.result import Result, Status
@@ -45,9 +47,8 @@ class GraphCut:
     bound: float
     """No sparsest cut has a smaller value, no maximum cut a larger one."""
     gap: float
-    """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better. It is 0 too for
-    a maximum cut with weights that are not integers, where value and bound are below 1e-12 Σ|w|:
-    that is rounding."""
+    """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better. Where the best
+    value is 0 the gap says little, being 0 or 1: read `bound`."""
     status: Status
     """Why the run ended; it converged where the *relaxation* was solved to the gap asked for."""
     sense: Sense
@@ -60,9 +61,10 @@ class GraphCut:
 
     def __str__(self) -> str:
         name = "Maximum cut" if self.sense == "max" else "Sparsest cut"
-        known = f"none {'above' if self.sense == 'max' else 'below'} {self.bound:.6g} exists"
+        beyond = "above" if self.sense == "max" else "below"
+        known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
         if self.bound_failure:
-            known += f" (wrong with probability {self.bound_failure:.1g})"
+            known += f" (wrong with probability {up(self.bound_failure, 1)})"
         size = f"{len(self.partition[0])} of {self.side.size} vertices"
         members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
         more = ", …" if len(self.partition[0]) > SHOWN else ""
@@ -233,13 +235,16 @@ def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> G
 
 def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
     """The cut of a run, whose values are to be multiplied by `scale`."""
-    assert run.rounded is not None
-    side = run.rounded.answer.side
+    if run.rounded is None:  # the keyboard ended the rounding as well
+        raise KeyboardInterrupt
+    side, bound = run.rounded.answer.side, scale * run.rounded_bound
+    if abs(scale) != 1:  # the factor and the product are rounded
+        bound -= 4 * EPS * abs(bound) * run.sign
     return GraphCut(
         _partition(side, names),
         side,
         scale * run.rounded.value,
-        scale * run.rounded_bound,
+        bound,
         run.rounded_gap,
         run.result.status,
         run.sense,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from condgrad import report
+from condgrad._round import bound_text, percent, up
 from condgrad.applications import Run
 from condgrad.errors import ProblemError
 from condgrad.plot import Picture, pictures, write
@@ -112,7 +114,7 @@ def _answer(facts: Any) -> str:
     value, bound = facts["objective"], facts[facts["bound_name"]]
     words = f"Objective {value:.6g}"
     if math.isfinite(bound):
-        words += f", {_known(facts, bound)}, gap {100 * facts['gap']:.3g} %"
+        words += f", {_known(facts, bound)}, gap {percent(facts['gap'], 3)} %"
     families = facts["infeasibility"]["families"].values()
     if missed := max((family["relative"] for family in families), default=0.0):
         words += f", relative infeasibility {missed:.2g}"
@@ -123,12 +125,12 @@ def _answer(facts: Any) -> str:
 
 def _known(facts: Any, bound: float) -> str:
     """The bound and how it is known."""
-    text = f"{facts['bound_name'].replace('_', ' ')} {bound:.6g}"
+    text = f"{facts['bound_name'].replace('_', ' ')} {bound_text(bound, 6, facts['sense'])}"
     if facts["bound_kind"] == "given":
         return f"{text} (taken as given)"
     if facts["bound_kind"] == "oracle":
         return f"{text} (if the oracle of the domain is right)"
-    chance = f" (wrong with probability {facts['bound_failure']:.0e})"
+    chance = f" (wrong with probability {up(facts['bound_failure'], 1)})"
     _, comma, proviso = facts["bound_kind"].partition(", ")
     return f"proven {text}{chance if facts['bound_failure'] else ''}{comma}{proviso}"
 
@@ -181,9 +183,16 @@ def _trace(record: Record) -> str:
     turned = {"objective": sign, "lower_bound": sign}
     values = [turned.get(c, 1) * trace[c][-ROWS:] for c in columns]
     names = [record.facts["bound_name"] if c == "lower_bound" else c for c in columns]
-    rows = [[f"{v:.6g}" for v in row] for row in zip(*values, strict=True)]
+    proven: dict[str, Callable[[float, int], str]]
+    proven = {"lower_bound": partial(bound_text, sense=record.sense), "gap": up}
+    write = [proven.get(c, _nearest) for c in columns]
+    rows = [[w(v, 6) for w, v in zip(write, row, strict=True)] for row in zip(*values, strict=True)]
     caption = f"{len(rows)} of {len(trace)} recorded"
     return _table(caption, [name.replace("_", " ") for name in names], rows)
+
+
+def _nearest(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}"
 
 
 def _repeat(facts: Any) -> str:

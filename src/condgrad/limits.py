@@ -15,6 +15,9 @@ from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation
 from condgrad.result import Status
 
+ROWS = 10.0
+"""A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
+
 
 class Limits:
     """Where a run must end; without any limit, after 1000 iterations."""
@@ -107,9 +110,10 @@ class Goal:
     certify: bool = True
     propose: Callable[[Array], Array | None] | None = None
     floor: float | None = None
+    row_feasibility: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("gap", "feasibility"):
+        for name in ("gap", "feasibility", "row_feasibility"):
             value = getattr(self, name)
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and 0 < value < np.inf):
@@ -127,15 +131,21 @@ class Goal:
     @property
     def wanted(self) -> bool:
         """Whether the run may end by convergence."""
-        return self.gap is not None or self.feasibility is not None
+        asked = (self.gap, self.feasibility, self.row_feasibility)
+        return any(tolerance is not None for tolerance in asked)
 
     @property
     def tolerances(self) -> tuple[float, float]:
         """(gap, feasibility), 1e-3 where one was not given."""
         return self.gap or 1e-3, self.feasibility or 1e-3
 
+    @property
+    def rows(self) -> float:
+        """The tolerance for single rows."""
+        return self.row_feasibility or ROWS * self.tolerances[1]
+
     def miss(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
         gap, feasibility = self.tolerances
         off = relative_gap(evaluation.objective, bound.value, unit) / gap
-        return max(off, evaluation.worst / feasibility)
+        return max(off, evaluation.worst / feasibility, evaluation.worst_row / self.rows)

@@ -48,9 +48,11 @@ def size(number: float) -> str:
 
     Examples
     --------
-    >>> size(3.2e9), size(5e6)
-    ('2.98 GiB', '4.77 MiB')
+    >>> size(3.2e9), size(5e6), size(2.75e12)
+    ('2.98 GiB', '4.77 MiB', '2,561 GiB')
     """
+    if number >= 1000 * GIB:
+        return f"{number / GIB:,.0f} GiB"
     return f"{number / GIB:.3g} GiB" if number >= GIB else f"{number / (1 << 20):.3g} MiB"
 
 

@@ -123,9 +123,9 @@ class Monitor:
         self.clock.lap("metrics", counts=False)
         return self.status is not None
 
-    def result(self, method: str, seed: Any) -> Result:
-        """The result, with the last iterate judged and recorded."""
-        whole = self._W.whole and np.isfinite(self._W.array).all()
+    def result(self, method: str, seed: Any, judge: bool = True) -> Result:
+        """The result, with the last iterate judged and recorded unless `judge` is False."""
+        whole = judge and self._W.whole and np.isfinite(self._W.array).all()
         if whole and self._recorded != self.k:
             self._judge()
         elif whole and self._certified != self.k and self.status is not Status.CONVERGED:
@@ -133,7 +133,7 @@ class Monitor:
             gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
             self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
-        best = self._best.evaluation
+        best = self._best.evaluation if judge else self._problem.evaluate(self._best.W)
         return Result(
             W=self._best.W,
             status=self.status,

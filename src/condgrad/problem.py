@@ -113,7 +113,7 @@ class Term:
 
 
 class Violation(NamedTuple):
-    """How far one constraint family is from being met: r = z − proj z in three measures."""
+    """How far one constraint family is from being met: r = z − proj z in five measures."""
 
     l2: float
     """‖r‖₂."""
@@ -125,11 +125,21 @@ class Violation(NamedTuple):
     """‖r‖₂ / (2 max(‖z‖₂, ‖b‖₂, c)), c a tenth of the largest row norm times the domain's diameter:
     without the 1, so that the unit of the rows does not matter, and never above `relative` where
     ‖z‖₂ or ‖b‖₂ is at least 1."""
+    row: float = 0.0
+    """max_l |r_l| / s_l, the worst single row, in units of its limit: s_l = max(|b_l|, ‖a_l‖ w),
+    w = ‖W‖₂/√(entries of W) the size of an entry. Where b_l = 0 what rows read takes its place,
+    s_l = ‖a_l‖ max(w, ‖z‖₂/(√rows · max ‖a‖)). Where all rows make one constraint ‖r‖₂ takes the
+    place of |r_l| (`functions.L2Ball`: relative to its radius)."""
 
 
 def worst(families: Mapping[str, Violation]) -> float:
     """The largest relative infeasibility of a family, with the 1 and without; 0 for no family."""
     return max((max(v.relative, v.scaled) for v in families.values()), default=0.0)
+
+
+def worst_row(families: Mapping[str, Violation]) -> float:
+    """The largest relative infeasibility of a single row; 0 for no family."""
+    return max((v.row for v in families.values()), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,11 @@ class Evaluation:
     def worst(self) -> float:
         """The largest relative infeasibility of a family, with the 1 and without."""
         return worst(self.families)
+
+    @property
+    def worst_row(self) -> float:
+        """The largest relative infeasibility of a single row."""
+        return worst_row(self.families)
 
     @property
     def finite(self) -> bool:
@@ -284,11 +299,11 @@ class Problem:
         for t in self.terms:
             if t.function.indicator:
                 assert isinstance(t.function, Proximable)
-                squares, images, worst = _miss(t, W)
+                squares, images, worst, row = _miss(t, W)
                 size = float(max(np.sqrt(images), t.function.data_norm(t.map.size)))
                 l2, least = float(np.sqrt(squares)), 0.1 * t.map.row_norm * self.domain.diameter
                 scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
-                out[t.name] = Violation(l2, worst, l2 / (1 + size), scaled)
+                out[t.name] = Violation(l2, worst, l2 / (1 + size), scaled, row)
         return out
 
     def infeasibility(self, W: Array) -> float:
@@ -342,15 +357,18 @@ class Problem:
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))
 
 
-def _miss(t: Term, W: Array) -> Miss:
-    """How far the images of W are from the set of a constraint family."""
+def _miss(t: Term, W: Array) -> tuple[float, float, float, float]:
+    """Σ r², Σ z², max |r| and `Violation.row` of a constraint family."""
+    unit = float(np.linalg.norm(W) / np.sqrt(W.size))
 
     def work(part: list[slice]) -> list[Miss]:
-        return [t.map.miss(W, at, t.function) for at in part]
+        return [t.map.miss(W, at, t.function, unit) for at in part]
 
     found = threads.run([partial(work, part) for part in t.parts()])
-    squares, images, worst = zip(*chain(*found), strict=True)
-    return Miss(sum(squares), sum(images), max(worst))
+    squares, images, worst, row, plain = zip(*chain(*found), strict=True)
+    total = float(sum(images))
+    reads = max(unit * t.map.row_norm, float(np.sqrt(total / t.map.size))) / t.map.row_norm
+    return sum(squares), total, max(worst), max(*row, max(plain) / reads if any(plain) else 0.0)
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Run, closeness
 from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
@@ -46,10 +47,10 @@ def summary(run: Run) -> list[tuple[str, str]]:
     rows = [("status", str(r.status)), ("objective", f"{run.sign * r.objective:.8g}")]
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
     if np.isfinite(r.lower_bound):
-        chance = f", wrong with probability {run.bound_failure:.0e}" if run.bound_failure else ""
-        bound = f"{run.sign * r.lower_bound:.8g} ({run.bound_kind}{chance})"
-        rows.append((run.bound_name.replace("_", " "), bound))
-        rows.append(("gap", f"{r.gap:.3g}"))
+        chance = f", wrong with probability {up(run.bound_failure, 1)}" if run.bound_failure else ""
+        text = f"{bound_text(run.sign * r.lower_bound, 8, run.sense)} ({run.bound_kind}{chance})"
+        rows.append((run.bound_name.replace("_", " "), text))
+        rows.append(("gap", up(r.gap, 3)))
     rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
     for name, violation in r.families.items():
         text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
@@ -112,13 +113,15 @@ def print_profile(run: Run, console: Console) -> None:
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 
+UNROUNDED = "Nothing was rounded before the interruption."
 SHOWN = 200
 """How many vertices of a cut are printed."""
 
 
 def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) -> None:
     """The partition found and what is proved of it."""
-    assert run.rounded is not None
+    if run.rounded is None:
+        return console.print(UNROUNDED)
     cut: Cut = run.rounded.answer
     console = Console(file=console.file, highlight=False, soft_wrap=True, markup=False)
     chosen = np.nonzero(cut.side)[0].tolist()
@@ -134,7 +137,8 @@ def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) ->
 
 def print_clusters(run: Run, console: Console) -> None:
     """The clustering found and what is proved of it."""
-    assert run.rounded is not None
+    if run.rounded is None:
+        return console.print(UNROUNDED)
     labels = run.rounded.answer.labels
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     sizes = ", ".join(str(size) for size in np.bincount(labels))
@@ -152,7 +156,12 @@ def promise(run: Run, what: str) -> str:
         return (
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
-    kind = "Proved" if not failure else f"With probability 1 - {failure:.0e}"
+    kind = "Proved" if not failure else f"With probability 1 - {up(failure, 1)}"
+    found = run.sign * run.rounded.value
+    if gap > 0 and found <= 0:  # a percentage of it says nothing
+        beyond = "above" if run.sense == "max" else "below"
+        limit = bound_text(run.sign * run.rounded_bound, 3, run.sense)
+        return f"{kind}: no {what} has a value {beyond} {limit}."
     return f"{kind}: {closeness(gap, what, run.sense)}."
 
 

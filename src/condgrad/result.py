@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.problem import Violation, worst
+from condgrad.problem import Violation, worst, worst_row
 
 
 class Status(Enum):
@@ -26,7 +27,8 @@ class Status(Enum):
     MAX_SECONDS = "the limit on time was reached"
     MAX_LMO = "the limit on oracle calls was reached"
     INFEASIBLE = "no point satisfies the constraints, which is proved"
-    UNBOUNDED = "the value went on improving as the bound on the trace was raised"
+    UNBOUNDED = "the value improves for ever along a direction in which all rows hold"
+    UNDECIDED = "nothing bounds the trace, and no bound that holds for all W was found"
     INACCURATE = "the run converged by its own measure, but not in the units of the program"
     STOPPED = "a callback stopped the run"
     INTERRUPTED = "the run was interrupted from the keyboard"
@@ -43,13 +45,13 @@ class Trace:
     Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
     method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
     ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
-    ``NAME.l2``, ``.max``, ``.relative`` and ``.scaled`` per constraint family, ``lower_bound`` (the
-    best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with ``NAME.beta`` where it
-    is automatic), and the user's own metrics. With ``solve(..., errors=True)`` also ``NAME.error``
-    per term that SAG or Full follows: ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration
-    k used, at W_k, the point before its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper;
-    `theory.estimator_error` bounds its mean). It is NaN at k = 0 and in the last row of a run that
-    was broken off.
+    ``NAME.l2``, ``.max``, ``.relative``, ``.scaled`` and ``.row`` per constraint family,
+    ``lower_bound`` (the best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with
+    ``NAME.beta`` where it is automatic), and the user's own metrics. With
+    ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
+    ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
+    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
+    It is NaN at k = 0 and in the last row of a run that was broken off.
 
     Examples
     --------
@@ -75,13 +77,13 @@ class Trace:
     def __getitem__(self, column: str) -> Array:
         if column not in self._columns:
             raise KeyError(f"no column {column!r}: there are {', '.join(self._columns)}")
-        return np.array(self._columns[column])
+        return np.array(self._columns[column][: len(self)])
 
     def __repr__(self) -> str:
         return f"<Trace of {len(self)} rows: {', '.join(self._columns)}>"
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values()), []))
+        return min(map(len, self._columns.values()), default=0)  # Ctrl-C can cut a row short
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -94,7 +96,8 @@ class Trace:
     @property
     def last(self) -> dict[str, float]:
         """The latest row."""
-        return {name: values[-1] for name, values in self._columns.items()}
+        at = len(self) - 1
+        return {name: values[at] for name, values in self._columns.items()}
 
     def to_frame(self) -> Any:
         """The trace as a pandas ``DataFrame``."""
@@ -110,12 +113,13 @@ class Trace:
                 with path.open("w", newline="", encoding="utf-8") as file:
                     writer = csv.writer(file)
                     writer.writerow(names)
-                    writer.writerows(zip(*(self._columns[n] for n in names), strict=True))
+                    writer.writerows(zip(*(self[n].tolist() for n in names), strict=True))
             case ".json":
-                path.write_text(json.dumps(self._columns), encoding="utf-8")
+                columns = {n: self[n].tolist() for n in names}
+                path.write_text(json.dumps(columns), encoding="utf-8")
             case ".npz":
-                columns: dict[str, Any] = {n: self[n] for n in names}
-                np.savez_compressed(path, **columns)
+                arrays: dict[str, Any] = {n: self[n] for n in names}
+                np.savez_compressed(path, **arrays)
             case other:
                 raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
 
@@ -206,10 +210,16 @@ class Result:
         """The largest relative infeasibility of a family, which `feasibility` is compared with."""
         return worst(self.families)
 
+    @property
+    def worst_row(self) -> float:
+        """The largest relative infeasibility of a row; `row_feasibility` is compared with it."""
+        return worst_row(self.families)
+
     def __str__(self) -> str:
         return (
-            f"{self.method}: objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, "
-            f"infeasibility {self.infeasibility:.3g} (relative {self.worst:.2g}) after "
+            f"{self.method}: objective {self.objective:.6g}, "
+            f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
+            f"(relative {self.worst:.2g}, of the worst row {self.worst_row:.2g}) after "
             f"{self.iterations} iterations ({self.seconds:.2f} s); {self.status}{self._whence()}"
         )
 

@@ -51,11 +51,18 @@ class Scaling:
     gap, feasibility : float
         The tolerances that matter, brought to a ratio between 2 and 100: the gap follows where the
         constraints are pressed, but not the other way round.
+    rows : float, optional
+        The tolerance for single rows; default `feasibility`.
     """
 
-    def __init__(self, problem: Problem, W: Array, gap: float, feasibility: float) -> None:
+    def __init__(
+        self, problem: Problem, W: Array, gap: float, feasibility: float, rows: float | None = None
+    ) -> None:
+        self._rows = max(rows or feasibility, gap / 100)
         feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
         self._tolerances = max(gap, 2 * feasibility), feasibility
+        self.press = 0.0
+        """How much the worst row of a family counts beside the family (`AtomStep.press`)."""
         self._names = [t.name for t in problem.terms]
         W = W.astype(np.float64, copy=False)
         v = np.zeros(problem.domain.shape)
@@ -95,7 +102,8 @@ class Scaling:
                 continue
             need = report.slack[name] / (gap * size)
             if name in families:
-                need = max(need, 2 * families[name].scaled / feasibility)
+                off, row = families[name].scaled, families[name].row
+                need = max(need, 2 * off / feasibility, self.press * row / self._rows)
             move = -1 if need > BAND * lag else 1 if need < lag / BAND else 0
             if move and move == -self._moves[i]:
                 self._speed[i] *= 0.5

@@ -37,6 +37,7 @@ def solve(
     max_lmo: int | None = None,
     gap: float | None = None,
     feasibility: float | None = None,
+    row_feasibility: float | None = None,
     certify: bool = True,
     record: int | None = None,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
@@ -68,6 +69,10 @@ def solve(
         most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
         `feasibility` for every constraint family, with the 1 and without it (`Violation.scaled`).
         Where one is given the other is 1e-3.
+    row_feasibility : float, optional
+        … and no single row is missed by more than this share of its limit |b_l| or, where that is
+        0 or small, of what a row of its length reads (`Violation.row`). Default: ten times
+        `feasibility`; the norm of a family of many rows would hide one of them.
     certify : bool, default True
         Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Off
         the clock, unless a gap is asked for.
@@ -110,7 +115,7 @@ def solve(
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
-    goal = Goal(gap, feasibility, certify, propose, floor)
+    goal = Goal(gap, feasibility, certify, propose, floor, row_feasibility)
     if goal.wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = 100_000
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
@@ -122,7 +127,8 @@ def solve(
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     with threads.using(n_jobs), threads.calm_blas():
-        scaling = Scaling(problem, W.array, *goal.tolerances) if method.auto else None
+        tolerances = (*goal.tolerances, goal.rows)
+        scaling = Scaling(problem, W.array, *tolerances) if method.auto else None
         watch = (limits, record, metrics or {}, callbacks, estimators, errors, goal, scaling, duals)
         monitor = Monitor(problem, W, states, *watch)
         try:
@@ -131,6 +137,8 @@ def solve(
             elif monitor.status is None:
                 block = method.block and method.auto
                 step = step_of(problem, block, estimators, states)
+                if scaling is not None:
+                    scaling.press = step.press
                 _iterate(
                     problem, method.schedule, step, estimators, states, W, scaling, rng, monitor
                 )
@@ -142,7 +150,18 @@ def solve(
             monitor.status = Status.NONFINITE
         except MemoryError:
             monitor.status = Status.OUT_OF_MEMORY
-        return monitor.result(method.name, seed)
+        return _result(monitor, method.name, seed)
+
+
+def _result(monitor: Monitor, name: str, seed: Any) -> Result:
+    """The result; where Ctrl-C ends its last certificate, with the bound before."""
+    try:
+        return monitor.result(name, seed)
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        monitor.status = Status.INTERRUPTED
+        return monitor.result(name, seed, judge=False)
 
 
 def _iterate(

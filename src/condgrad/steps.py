@@ -26,6 +26,9 @@ Lap = Callable[[str], object]
 class AtomStep:
     r"""W ← (1 − η_k) W + η_k s, s the oracle's answer to the direction v."""
 
+    press = 1.0
+    """How much the worst row of a family counts beside the family where β is adapted."""
+
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self._last: Atom | None = None
@@ -75,6 +78,7 @@ class BlockStep(AtomStep):
        nuclear norm minimization", Math. Comp. 82, 2013.
     """
 
+    press = 0.0
     SAFETY = 4.0
     SAFETY_WHOLE = 2.0
     """… where every row is drawn."""

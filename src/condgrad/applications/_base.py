@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from condgrad import memory
+from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.errors import ProblemError
+from condgrad.errors import ProblemError, from_keyboard
 from condgrad.problem import Problem
 from condgrad.registry import METHODS, Method
 from condgrad.result import Result, Status
@@ -80,10 +82,9 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the application."""
     rounded: Rounded | None = None
-    """The best solution that rounding found."""
+    """The best solution that rounding found; None where there is no rounding or Ctrl-C ended it."""
     sense: Sense = "min"
     whole: bool = False
-    zero: float = 0.0
     floor_failure: float = 0.0
     floor_kind: str = "given"
 
@@ -120,9 +121,7 @@ class Run:
         if self.rounded is None:
             return float("inf")
         value, bound = self.rounded.value, self.rounded_bound
-        if value <= bound or max(abs(value), abs(bound)) <= self.zero:
-            return 0.0
-        return relative_gap(value, bound)
+        return 0.0 if value <= bound else relative_gap(value, bound)
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain numbers, ready for `json.dump`."""
@@ -192,8 +191,9 @@ class Application:
         Sizes and further settings, for the record.
     rounding : callable, optional
         From W to a solution of the combinatorial problem behind the relaxation.
-    floor : float
-        The objective is never lower; default 0: costs are non-negative.
+    floor : float, optional
+        The objective is never lower, which whoever builds the application has proved; default: no
+        such number is known.
     floor_failure : float
         Probability that `floor` does not hold.
     floor_kind : str
@@ -205,8 +205,6 @@ class Application:
         ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
-    zero : float
-        Values up to this size are rounding: a solution and a bound so small have no gap.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
@@ -222,13 +220,12 @@ class Application:
     formula: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     rounding: Callable[[Array], Rounded] | None = None
-    floor: float = 0.0
+    floor: float | None = None
     floor_failure: float = 0.0
     floor_kind: str = "exact"
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
-    zero: float = 0.0
     interrupted: bool = False
 
     def astype(self, dtype: Any) -> Application:
@@ -267,7 +264,8 @@ class Application:
     ) -> Run:
         """Solve with the method of that name; `limits` go to `condgrad.solve`.
 
-        Where a gap is asked for, rounded solutions are offered to the run as points.
+        Where a gap is asked for, rounded solutions are offered to the run as points. Ctrl-C ends
+        the run, and a second time its last certificate or the rounding, each with what there is.
         """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
@@ -283,8 +281,13 @@ class Application:
         )
         if self.interrupted:
             result = replace(result, status=Status.INTERRUPTED)
-        if rounder is not None:
-            rounder(result.W)
+        try:
+            if rounder is not None:
+                rounder(result.W)
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            result = replace(result, status=Status.INTERRUPTED)
         return Run(
             self.name,
             self.preset,
@@ -297,7 +300,6 @@ class Application:
             None if rounder is None else rounder.best,
             self.sense,
             self.whole,
-            self.zero,
             self.floor_failure,
             floor_kind,
         )
@@ -312,8 +314,18 @@ def closeness(gap: float, what: str, sense: Sense) -> str:
     if gap < ROUNDING:
         return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
     if sense == "min":
-        return f"no {what} is lower by more than {100 * gap:.2g} %"
-    return f"this {what} is within {100 * gap:.2g} % of the best possible"
+        return f"no {what} is lower by more than {percent(gap, 2)} %"
+    return f"this {what} is within {percent(gap, 2)} % of the best possible"
+
+
+def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:
+    """Refuse a dense W that will not fit before anything of its size is made.
+
+    It counts what `solve` counts for W; that also adds the tables of the method.
+    """
+    rows, columns = shape
+    what = f"W, direction and oracle, dense matrices of {rows} × {columns}"
+    memory.require([memory.Need(what, (16 + 2 * terms) * 8 * rows * columns, remedy)])
 
 
 def check_preset(preset: str) -> None:

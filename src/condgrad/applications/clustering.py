@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
@@ -15,6 +16,8 @@ STARTS = 10
 """Random starts from the denoised points, and as many from the points themselves."""
 LIMIT = 100
 """The most steps of Lloyd's method; Hartigan's finishes what is left."""
+NEGATIVE = 1e-10
+"""Distances this far below 0, relative to the largest, are rounding."""
 SLACK = 1e-12
 """A step must lower the value by more than this share: less is rounding."""
 
@@ -73,7 +76,7 @@ def clustering_value(distances: Any, labels: Array) -> float:
     >>> clustering_value(np.square(np.subtract.outer([0.0, 1.0, 5.0], [0.0, 1.0, 5.0])), [0, 0, 1])
     1.0
     """
-    C = _distances(distances)
+    C = squared_distances(distances)
     labels, k = _canonical(labels)
     if labels.size != C.shape[0]:
         raise ProblemError(f"labels names {labels.size} points but distances has {C.shape[0]}")
@@ -118,7 +121,7 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
     >>> found.labels.tolist(), found.value
     ([0, 1, 0, 1], 2.0)
     """
-    C, W = _distances(distances), numbers("W", W)
+    C, W = squared_distances(distances), numbers("W", W)
     n = C.shape[0]
     if W.shape != C.shape:
         raise ProblemError(f"W has shape {W.shape}: there are {n} points")
@@ -136,10 +139,21 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
     return Clustering(_canonical(best.labels)[0], best.value)
 
 
-def _distances(distances: Any) -> Array:
+def squared_distances(distances: Any) -> Array:
+    """Check squared distances: symmetric and not negative, each up to rounding."""
+    if sp.issparse(distances):
+        raise ProblemError("distances is sparse: pass distances.toarray(), zeros are distances too")
     C = numbers("distances", distances)
+    if not C.size:
+        raise ProblemError("distances is empty: there must be a point")
     if objection := asymmetry("distances", C):
         raise ProblemError(objection)
+    if (lowest := float(C.min())) < -NEGATIVE * float(C.max()):
+        raise ProblemError(
+            f"distances has a negative entry, {lowest:.3g}: squared distances are at least 0; pass "
+            "distances, not similarities (C - C.min() moves the value of every clustering by the "
+            "same amount)"
+        )
     return C
 
 
@@ -214,9 +228,10 @@ def _lloyd(C: Array, labels: Array, k: int) -> Array:
         size = Z.sum(axis=0)
         means = C @ Z / size
         spread = np.sum(Z * means, axis=0)
-        if spread.sum() >= lowest * (1 - SLACK):
+        value = float(spread.sum())
+        if value >= lowest or lowest - value <= SLACK * abs(value):
             break
-        best, lowest = labels, spread.sum()
+        best, lowest = labels, value
         labels = _nearest(means - 0.5 * spread / size)
     return best
 
@@ -231,7 +246,7 @@ def _hartigan(C: Array, labels: Array, k: int) -> Array:
     Z = _members(labels, k)
     sums, size = C @ Z, Z.sum(axis=0)
     own = np.diag(C)
-    slack = SLACK * float(np.sum(Z * sums, axis=0) @ (1 / size))
+    slack = SLACK * float(np.sum(Z * np.abs(sums), axis=0) @ (1 / size))
     while True:
         total = np.bincount(labels, sums[points, labels], k)
         joined = (total + 2 * sums + own[:, None]) / (size + 1) - total / size

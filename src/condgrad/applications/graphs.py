@@ -19,7 +19,7 @@ def adjacency_matrix(
     Parameters
     ----------
     adjacency : array or SciPy sparse matrix
-        Symmetric.
+        Symmetric up to rounding; an edge whose two entries differ has their mean.
     name : str
         What errors call it.
     signed : bool
@@ -45,6 +45,8 @@ def adjacency_matrix(
     if objection := asymmetry(name, A):
         raise ProblemError(objection)
     A = sp.csr_array(A - sp.diags_array(A.diagonal()))
+    if (A != A.T).nnz:  # everything below must mean the same matrix
+        A = sp.csr_array(0.5 * A + 0.5 * A.T)
     A.eliminate_zeros()
     return A
 

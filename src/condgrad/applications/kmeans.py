@@ -12,10 +12,12 @@ from condgrad.applications._base import (
     Application,
     Rounded,
     check_preset,
+    require_room,
     top_rank_one,
 )
-from condgrad.applications.clustering import clustering_matrix, round_clusters
+from condgrad.applications.clustering import clustering_matrix, round_clusters, squared_distances
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
+from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
@@ -40,7 +42,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     Parameters
     ----------
     distances : array
-        C, the n × n squared Euclidean distances.
+        C, the n × n squared Euclidean distances. Negative entries are refused, but for rounding.
     k : int
         Number of clusters, 1 ≤ k ≤ n.
     preset : {"auto", "paper", "published"}
@@ -55,13 +57,15 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
     """
     check_preset(preset)
-    C = Inner(distances)
-    n = C.shape[0]
+    checked = squared_distances(distances)
+    C, n = Inner(checked), checked.shape[0]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
-    rounding = partial(_rounded, np.asarray(distances, dtype=np.float64), int(k))
+    require_room((n, n), 3, "cluster a sample of the points")
+    rounding = partial(_rounded, checked, int(k))
+    floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
     if preset == "auto" and k > 1:
-        return _reduced(C, int(k), rounding)
+        return _reduced(C, int(k), rounding, floor)
     problem = Problem(
         Spectrahedron(n, trace=k, equality=True),
         [
@@ -80,17 +84,18 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
         name="kmeans",
         preset=preset,
         problem=problem,
-        start=top_rank_one(np.asarray(distances, dtype=np.float64), k),
+        start=top_rank_one(checked, k),
         beta0={"": "auto"} if preset == "auto" else dict(PAPER_BETA0),
         batch=0.05,
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="row sums/√n + non-negativity",
         settings={"points": n, "clusters": int(k)},
         rounding=rounding,
+        floor=floor,
     )
 
 
-def _reduced(C: Inner, k: int, rounding: Any) -> Application:
+def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
     """The form of preset ``auto``."""
     n = C.shape[0]
     domain = PinnedSpectrahedron(np.ones(n), trace=k, values=1.0, equality=True)
@@ -111,6 +116,7 @@ def _reduced(C: Inner, k: int, rounding: Any) -> Application:
         formula="non-negativity",
         settings={"points": n, "clusters": k},
         rounding=rounding,
+        floor=floor,
     )
 
 

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.applications._base import Application, check_preset
+from condgrad.applications._base import Application, check_preset, require_room
 from condgrad.domains import NuclearBall
 from condgrad.domains._base import radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
+from condgrad.maps._base import numbers
 from condgrad.problem import Problem, Term
+
+FEWER = "leave out users and items with few ratings, or take a sample"
+"""The remedy for a matrix that does not fit."""
 
 
 def matrix_completion(
@@ -58,16 +62,14 @@ def matrix_completion(
     .. [1] G. Dresdner et al., AISTATS 2022, section 5.1.
     """
     check_preset(preset)
-    entries = Entries(rows, cols, shape)
-    target = np.asarray(values, dtype=np.float64)
+    entries, target = _entries(rows, cols, values, shape)
+    require_room((entries.shape[0], entries.shape[1]), 2, FEWER)
     radius = default_radius(target, shape) if radius is None else radius_of("radius", radius)
     if bounds is None and l1 is None:
         bounds = (float(target.min()), float(target.max()))
     terms = [Term(entries, Squared(target), weight=2.0, name="fit")]
     if bounds is not None:
-        low, high = bounds
-        if not low <= high:
-            raise ProblemError(f"bounds is {low:g} {high:g}: give the lower one first")
+        low, high = bounds = _range(bounds)
         size = np.sqrt(shape[0] * shape[1])
         nearest = min(abs(low), abs(high)) if low * high > 0 else 0.0
         if nearest * size > radius:
@@ -81,8 +83,9 @@ def matrix_completion(
         terms.append(Term(AllEntries(shape), L1(l1), name="l1"))
     metrics = {"train_rmse": _rmse(entries, target)}
     if test is not None:
-        held_out = Entries(test[0], test[1], shape)
-        metrics["test_rmse"] = _rmse(held_out, np.asarray(test[2], dtype=np.float64))
+        if not isinstance(test, (tuple, list)) or len(test) != 3:
+            raise ProblemError(f"test is a {type(test).__name__}: give (rows, cols, values)")
+        metrics["test_rmse"] = _rmse(*_entries(*test, shape, name="test values"))
     return Application(
         name="matrix-completion",
         preset=preset,
@@ -98,6 +101,7 @@ def matrix_completion(
             "bounds": None if bounds is None else list(bounds),
             "l1": l1,
         },
+        floor=0.0,  # squares and absolute values
     )
 
 
@@ -111,6 +115,28 @@ def default_radius(values: Array, shape: tuple[int, int]) -> float:
     """
     size = 1.58 * float(np.sqrt(np.mean(values**2)) if np.mean(values) == 0 else abs(values.mean()))
     return float(f"{max(size, 1e-12) * np.sqrt(shape[0] * shape[1]):.1e}")
+
+
+def _entries(
+    rows: Any, cols: Any, values: Any, shape: Any, name: str = "values"
+) -> tuple[Entries, Array]:
+    """Observed entries and their values, checked."""
+    entries, target = Entries(rows, cols, shape), numbers(name, values)
+    if target.shape != (entries.size,):
+        raise ProblemError(
+            f"{name} has shape {target.shape}: give one value for each of the {entries.size} rows"
+        )
+    return entries, target
+
+
+def _range(bounds: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        raise ProblemError(f"bounds is {bounds!r}: give (lowest, highest)") from None
+    if not low <= high:
+        raise ProblemError(f"bounds is {low:g} {high:g}: give the lower one first")
+    return low, high
 
 
 def _rmse(entries: Entries, target: Array) -> Callable[[Array], float]:

@@ -13,7 +13,6 @@ from condgrad._types import Array
 from condgrad.applications._base import Application, Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import mixing
-from condgrad.applications.rounding import SLACK
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.domains import Spectrahedron
 from condgrad.domains._base import EPS
@@ -87,9 +86,7 @@ def max_cut(
         if -mixed.bound > floor:
             floor, kind, failure = -mixed.bound, mixed.kind, mixed.failure
         settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
-    size = float(abs(A).sum())
-    exact = np.all(A.data == np.rint(A.data)) and size < LARGEST
-    whole = bool(exact and (A != A.T).nnz == 0)  # an edge that differs by direction counts half
+    whole = bool(np.all(A.data == np.rint(A.data)) and float(abs(A).sum()) < LARGEST)
     return Application(
         name="max-cut",
         preset="auto",
@@ -106,7 +103,6 @@ def max_cut(
         feasible=partial(_feasible, problem),
         sense="max",
         whole=whole,
-        zero=0.0 if whole else SLACK * size,
         interrupted=interrupted,
     )
 

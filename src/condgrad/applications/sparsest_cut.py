@@ -12,6 +12,7 @@ from condgrad.applications._base import (
     Application,
     Rounded,
     check_preset,
+    require_room,
     top_rank_one,
 )
 from condgrad.applications.graphs import laplacian
@@ -52,6 +53,7 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
     check_preset(preset)
     L = laplacian(adjacency)
     n = L.shape[0]
+    require_room((n, n), 3, "cut a part of the graph")
     if preset == "auto":
         return _reduced(adjacency, L)
     spread = n * np.eye(n) - np.ones((n, n))
@@ -85,6 +87,7 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
         formula="spread + √2 · triangles",
         settings={"vertices": n},
         rounding=partial(_rounded, adjacency),
+        floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
@@ -110,6 +113,7 @@ def _reduced(adjacency: Any, L: Any) -> Application:
         formula="√2 · triangles",
         settings={"vertices": n},
         rounding=partial(_rounded, adjacency),
+        floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 

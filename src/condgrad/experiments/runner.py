@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -16,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._keyboard import CODE
 from condgrad.errors import ProblemError
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.figures import FIGURES
 from condgrad.registry import METHODS
-from condgrad.result import Trace
+from condgrad.result import Status, Trace
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -97,6 +99,8 @@ def run_job(job: Job, folder: Path) -> None:
     application = instance.build(job.preset).astype(job.dtype)
     limits = {job.unit: job.length, "seed": job.seed, "certify": False}
     run = application.run(job.method, job.beta0, **limits)
+    if run.result.status is Status.INTERRUPTED:  # a run cut short is not kept
+        raise KeyboardInterrupt
     trace = run.result.trace
     about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}
     target = folder / f"{job.key}.npz"
@@ -151,11 +155,14 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
                 yield waiting[done], _fault(done.exception)
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
             raise
 
 
 def end_with(parent: int) -> None:
-    """Let this process end within about a second of its parent, killed or not."""
+    """Let this process end within about a second of its parent, killed or not, and at Ctrl-C."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(CODE))
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -122,6 +122,14 @@ class Function(ABC):
         """
         return 0.0
 
+    def data_size(self, z: Array, at: Rows = ALL) -> Array | float:
+        """|b_l| of each row, the yardstick of its own violation; 0 where there is no data.
+
+        One number, which a violation in the l2 norm is held against, where the function is not
+        separable.
+        """
+        return 0.0
+
     @abstractmethod
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """Derivative of the function (smooth) or of its Moreau envelope (proximable)."""

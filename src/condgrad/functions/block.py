@@ -39,6 +39,10 @@ class L2Ball(Indicator):
     def data_norm(self, size: int) -> float:
         return float(np.linalg.norm(np.broadcast_to(self.center, size))) + self.radius
 
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """R, which the distance from the centre must not pass."""
+        return self.radius
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """⟨c, y⟩ + r‖y‖."""
         y = wide(y)
@@ -110,6 +114,10 @@ class SecondOrder(Indicator):
         out[1:] = z[1:] * (0.5 * (t + norm) / norm)
         return out
 
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """‖(t, x)‖₂: a cone has no data."""
+        return float(np.linalg.norm(z))
+
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """(s, u) with s lowered to at most −‖u‖, its rounding included."""
         out = wide(y).copy()
@@ -146,6 +154,10 @@ class Simplex(Indicator):
         return project_simplex(z, self.total)
 
     def data_norm(self, size: int) -> float:
+        return self.total
+
+    def data_size(self, z: Array, at: Rows = ALL) -> float:
+        """The sum of the entries."""
         return self.total
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:

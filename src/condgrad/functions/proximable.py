@@ -72,6 +72,12 @@ class Interval(Indicator):
             squares.append(repeats * float(np.vdot(finite, finite)))
         return float(np.sqrt(max(squares)))
 
+    def data_size(self, z: Array, at: Rows = ALL) -> Array | float:
+        """The larger of |lower_l| and |upper_l|, as far as they are finite."""
+        sides = [np.abs(pick(side, at)) for side in (self.lower, self.upper)]
+        low, high = (np.where(np.isfinite(side), side, 0.0) for side in sides)
+        return np.maximum(low, high)
+
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         r"""Support function Σ upper_l max(y_l, 0) − lower_l max(−y_l, 0)."""
         up, down = self._sums(wide(y), pick(self.lower, at), pick(self.upper, at))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from condgrad import memory
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, number, read_bytes, show
 
@@ -58,6 +59,8 @@ def read_features(path: str | Path) -> Features:
     if n > _MOST_POINTS:
         raise InputError(path, f"too large: {n} points, at most {_MOST_POINTS} can be read")
     if distances is None:
+        need = memory.Need(f"distances of {n} points", 4 * 8 * n * n, "cluster a sample of them")
+        memory.require([need])
         distances = cdist(points, points, "sqeuclidean")
         if not np.isfinite(distances).all():
             raise InputError(path, "the squared distances of the points overflow; rescale them")

@@ -25,6 +25,11 @@ class Miss(NamedTuple):
     """Σ z²."""
     worst: float
     """max |r|."""
+    row: float = 0.0
+    """max |r_l| / max(|b_l|, ‖a_l‖·unit) over the rows with data b_l ≠ 0. Where all rows make one
+    constraint, ‖r‖₂ takes the place of |r_l|, here and below."""
+    plain: float = 0.0
+    """max |r_l| / ‖a_l‖ over the other rows."""
 
 
 class Pairing(NamedTuple):
@@ -129,11 +134,14 @@ class LinearMap(ABC):
             total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
         return float(total)
 
-    def miss(self, W: Array, at: slice, function: Any) -> Miss:
-        """How the rows `at` miss the set of an indicator."""
+    def miss(self, W: Array, at: slice, function: Any, unit: float = 0.0) -> Miss:
+        """How the rows `at` miss the set of an indicator; `unit` is the size of an entry of W."""
         z = self.rows(W, at)
         r = function.residual(z, at)
-        return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), float(np.abs(r).max()))
+        far, squares, lengths = np.abs(r), float(np.vdot(r, r)), self.lengths(at)
+        parts = (far, lengths) if function.separable else (np.sqrt(squares), self.row_norm)
+        rows = row_misses(*parts, function.data_size(z, at), unit)
+        return Miss(squares, float(np.vdot(z, z)), float(far.max()), *rows)
 
     def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
         """dist²(z + βy)/(2β) − β‖y‖²/2 over the rows `at`, the augmented Lagrangian's part."""
@@ -305,6 +313,19 @@ def scalar_bounds(function: Any) -> tuple[float, float] | None:
     """(lower, upper) of an interval that is the same for all rows, or None."""
     ends = function.interval
     return ends if ends and all(isinstance(end, float) for end in ends) else None
+
+
+def row_misses(
+    far: Array | float, lengths: Array | float, data: Array | float, unit: float
+) -> tuple[float, float]:
+    """`Miss.row` and `Miss.plain` of rows that miss by `far`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limited = far / np.maximum(data, np.multiply(lengths, unit))
+        plain = np.divide(far, lengths)
+    off, has = np.greater(far, 0), np.greater(data, 0)
+    return float(np.where(off & has, limited, 0.0).max()), float(
+        np.where(off & ~has, plain, 0.0).max()
+    )
 
 
 def ids_of(at: Rows, size: int) -> Array:

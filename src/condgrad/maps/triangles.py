@@ -12,7 +12,7 @@ from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import backend, ops, threads
 from condgrad.backends._reference import triangle_address
-from condgrad.maps._base import Covering, Miss, Pairing, dimension, scalar_bounds
+from condgrad.maps._base import Covering, Miss, Pairing, dimension, row_misses, scalar_bounds
 
 
 class Triangles(Covering):
@@ -107,12 +107,14 @@ class Triangles(Covering):
         """Start and stop of each range, a row each."""
         return np.array([span(at, self.size) for at in ranges], np.int64).reshape(-1, 2)
 
-    def miss(self, W: Array, at: slice, function: Any) -> Miss:
+    def miss(self, W: Array, at: slice, function: Any, unit: float = 0.0) -> Miss:
         bounds = scalar_bounds(function)
         if bounds is None:
-            return super().miss(W, at, function)
+            return super().miss(W, at, function, unit)
         W = np.ascontiguousarray(W)
-        return Miss(*ops.triangle_miss(W, *span(at, self.size), *bounds))
+        squares, images, worst = ops.triangle_miss(W, *span(at, self.size), *bounds)
+        rows = row_misses(worst, self.row_norm, function.data_size(np.empty(0), at), unit)
+        return Miss(squares, images, worst, *rows)
 
     def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
         bounds = scalar_bounds(function)

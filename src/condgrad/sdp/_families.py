@@ -14,13 +14,13 @@ from condgrad.sdp._model import SDP
 
 
 class Family(NamedTuple):
-    """Rows of one kind, scaled to length 1, those with ≥ turned round."""
+    """Rows of one kind, scaled to lengths near 1, those with ≥ turned round."""
 
     map: SparseStack | LowRankStack
     ids: Array
     """Their numbers in the program."""
     factor: Array
-    """What they were multiplied by."""
+    """What they were multiplied by: powers of two, negative where a row was turned round."""
     right: Array
     """Right-hand sides after that."""
     equality: bool

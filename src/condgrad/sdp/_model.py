@@ -240,6 +240,13 @@ class SDP:
         matrix, block, row, col = (p[order].astype(np.int64) for p in parts[:4])
         return Sdpa(self.b, blocks, matrix, block, row, col, parts[4][order], comment)
 
+    def without_cost(self) -> SDP:
+        """The rows alone: any W that meets them is a solution."""
+        plain = SDP(self.layout.split(np.zeros(self.layout.size)))
+        plain.low_rank, plain.size = dict(self.low_rank), self.size
+        plain._rows, plain._kinds, plain._b = list(self._rows), list(self._kinds), list(self._b)
+        return plain
+
     def sparse_rows(self) -> Any:
         """All rows in flat form, those kept as factors multiplied out."""
         A = self.A

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
 from condgrad.domains._base import Domain
 from condgrad.domains.eigen import deflated, lowest_bound
 from condgrad.functions import Interval, Linear
-from condgrad.maps import Inner, LowRankStack, SparseStack, Stack
+from condgrad.maps import Inner, LinearMap, LowRankStack, SparseStack, Stack
 from condgrad.problem import Problem, Term
 from condgrad.sdp._families import Family, holds
 from condgrad.sdp._model import SDP
@@ -40,7 +41,7 @@ class Reduced:
     sdp : SDP
         The program.
     scale : array, optional
-        d > 0 for every index: D W D is solved for, D = Diag(d).
+        d for every index, powers of two: D W D is solved for, D = Diag(d), without rounding.
     """
 
     def __init__(self, sdp: SDP, scale: Array | None = None) -> None:
@@ -54,10 +55,17 @@ class Reduced:
         d = np.ones(layout.side) if scale is None else scale
         self._unit = 1 / (d[self._i] * d[self._j])
         self._order_blocks()
-        self.norms = self._norms()
-        """‖A_l‖_F of every row of the program."""
-        self.refuted = not holds(sdp, np.zeros(sdp.size))[self.norms == 0].all()
-        """Whether a row without entries cannot hold."""
+        self.widest = float(self._unit[~self.off].max())
+        """Tr W is at most this many times the trace in the scale of the domain."""
+        self.norms = self._norms(self._unit)
+        """‖A_l‖_F of every row, in the scale of the domain."""
+        self.plain_norms = self.norms if scale is None else self._norms(np.ones(layout.size))
+        """… in that of the program."""
+        self.absolute = sp.csr_array(abs(sdp.A))
+        self.depth = self._depth()
+        """The most numbers that an entry of C + Σ ω A*u − A*y is summed from."""
+        self.refuted = self._at_sight()
+        """Whether a row cannot hold for any W ⪰ 0: one without entries, or a semidefinite one."""
         self.families = self._families()
         self.pins, self.pressed = self._pins()
         """Vectors on which W vanishes, and multipliers y of the rows that say so, A*y ⪯ 0 there."""
@@ -89,7 +97,7 @@ class Reduced:
         self._at = self.place[self._i] * N + self.place[self._j]
         """Where every number of the flat form is in the reordered matrix."""
 
-    def _moved(self, flat: Any) -> Any:
+    def moved(self, flat: Any) -> Any:
         """Rows in flat form as rows over the reordered N × N matrix."""
         N = self.sdp.layout.side
         data = flat.data * self._unit[flat.indices]  # a copy: it is sorted in place
@@ -98,8 +106,8 @@ class Reduced:
         rows.sort_indices()
         return rows
 
-    def _norms(self) -> Array:
-        sdp, A = self.sdp, sp.csr_array(self.sdp.A @ sp.diags_array(self._unit))
+    def _norms(self, scale: Array) -> Array:
+        sdp, A = self.sdp, sp.csr_array(self.sdp.A @ sp.diags_array(scale))
         largest = abs(A).max(axis=1).toarray().reshape(-1) if A.nnz else np.zeros(sdp.size)
         unit = np.where(largest > 0, largest, 1.0)  # squares must not underflow
         A = sp.csr_array(sp.diags_array(1 / unit) @ A) if sdp.size else A
@@ -107,6 +115,43 @@ class Reduced:
         for l, (_, U, s) in sdp.low_rank.items():
             norms[l] = LowRankStack(U, [s.size], s).norms[0]
         return norms
+
+    def _at_sight(self) -> bool:
+        """Whether ⟨A_l, W⟩ would need a sign that it cannot have, A_l being 0, ⪰ 0 or ⪯ 0."""
+        sdp = self.sdp
+        unmet = ~holds(sdp, np.zeros(sdp.size))
+        if unmet[self.norms == 0].any():
+            return True
+        b, kinds = sdp.b, sdp.kinds
+        wanted = np.where(kinds == 0, np.sign(b), kinds)  # the sign that the row asks for
+        diagonal = sp.csr_array(sdp.A[:, ~self.off])
+        alone = np.asarray((self.absolute @ self.off.astype(np.float64)) == 0).reshape(-1)
+        alone[list(sdp.low_rank)] = False
+        high, low = (
+            f(axis=1).toarray().reshape(-1) if diagonal.nnz else np.zeros(sdp.size)
+            for f in (diagonal.max, diagonal.min)
+        )
+        never = np.where(wanted > 0, high <= 0, low >= 0)
+        if (unmet & alone & never).any():
+            return True
+        traces = np.asarray(sdp.A @ (~self.off).astype(np.float64)).reshape(-1)
+        for l, (_, U, s) in sdp.low_rank.items():
+            traces[l] = float(np.sum(s * np.square(U).sum(axis=0)))
+        against = unmet & (wanted * traces <= -(1 - 1e-9) * self.norms)  # |Tr A| ≥ ‖A‖ where A ⪰ 0
+        return any(self.semidefinite(int(l)) for l in np.flatnonzero(against)[:PINNING])
+
+    def _depth(self) -> int:
+        sdp = self.sdp
+        counts = np.bincount(sdp.A.indices, minlength=sdp.layout.size)
+        for one in sdp.losses:
+            counts += np.bincount(one.A.indices, minlength=sdp.layout.size)
+        ranks = sum(s.size for _, _, s in sdp.low_rank.values())
+        return int(counts.max()) + ranks + 1
+
+    @property
+    def positions(self) -> tuple[Array, Array]:
+        """Row and column in the program of every number of the flat form."""
+        return self._i, self._j
 
     def _families(self) -> list[Family]:
         sdp, families = self.sdp, []
@@ -117,13 +162,13 @@ class Reduced:
             own = (kinds == 0) == equality
             ids = np.flatnonzero(own & (norms > 0) & ~factors)
             if ids.size:
-                factor = turn[ids] / norms[ids]
-                rows = sp.csr_array(sp.diags_array(factor) @ self._moved(A[ids]))
+                factor = turn[ids] * near_one(norms[ids])
+                rows = sp.csr_array(sp.diags_array(factor) @ self.moved(A[ids]))
                 stack = SparseStack(rows, sdp.layout.side)
                 families.append(Family(stack, ids, factor, factor * b[ids], equality))
             ids = np.flatnonzero(own & (norms > 0) & factors)
             if ids.size:
-                factor = turn[ids] / norms[ids]
+                factor = turn[ids] * near_one(norms[ids])
                 few = self._low_rank(ids, factor)
                 families.append(Family(few, ids, factor, factor * b[ids], equality))
         return families
@@ -148,8 +193,10 @@ class Reduced:
         for f in families:
             traces = f.map.rows(np.eye(N))
             traces = np.abs(traces) if f.equality else traces
-            for l in np.flatnonzero((f.right == 0) & (traces > 1 - 1e-9)):  # A ⪰ 0: Tr A ≥ ‖A‖
-                if np.count_nonzero(y) == PINNING or not self._semidefinite(int(f.ids[l])):
+            lengths = np.abs(f.factor) * self.norms[f.ids]
+            likely = traces > (1 - 1e-9) * lengths  # A ⪰ 0: Tr A ≥ ‖A‖
+            for l in np.flatnonzero((f.right == 0) & likely):
+                if np.count_nonzero(y) == PINNING or not self.semidefinite(int(f.ids[l])):
                     continue
                 A = f.map.adjoint((np.arange(f.map.size) == l).astype(np.float64))
                 sign = 1.0 if np.trace(A) > 0 else -1.0
@@ -161,19 +208,14 @@ class Reduced:
             self.families = [one for f in self.families if (one := _without(f, rows)) is not None]
         return basis, y
 
-    def _semidefinite(self, l: int) -> bool:
-        """Whether row l is semidefinite beyond rounding: diagonal, or a multiple of aaᵀ."""
+    def semidefinite(self, l: int) -> bool:
+        """Whether row l is ⪰ 0 or ⪯ 0 beyond rounding: blocks diagonal, or multiples of aaᵀ."""
         if l in self.sdp.low_rank:
             s = self.sdp.low_rank[l][2]
             return bool((s >= 0).all() or (s <= 0).all())
-        A = self.sdp.layout.split(self.sdp.A[[l]].toarray().reshape(-1))[0]
-        diagonal = np.diagonal(A)
-        if not (A - np.diag(diagonal)).any():
-            return bool((diagonal >= 0).all() or (diagonal <= 0).all())
-        i = int(np.argmax(np.abs(diagonal)))
-        with np.errstate(over="ignore"):
-            short = np.array_equal(A, A.astype(np.float32))  # then products in float64 are exact
-        return short and np.array_equal(A * A[i, i], np.outer(A[i], A[i]))
+        blocks = self.sdp.layout.split(self.sdp.A[[l]].toarray().reshape(-1))
+        signs = {_sign(A) for A in blocks}
+        return None not in signs and len(signs - {0}) == 1
 
     def lowest(self, V: Array) -> float:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
@@ -203,19 +245,32 @@ class Reduced:
             dense = used.size > 0.2 * N * N
             terms.append(Term(Inner(C.toarray() if dense else C), Linear(), name="cost"))
         for i, one in enumerate(self.sdp.losses if cost else ()):
-            stack = SparseStack(self._moved(one.A), N)
+            stack = SparseStack(self.moved(one.A), N)
             terms.append(Term(stack, one.function, one.weight, f"loss {i + 1}"))
         if self.families:
             terms.append(self._rows())
         return Problem(domain, terms)
 
-    def _rows(self) -> Term:
-        """All rows as one family: they have length 1, so one β serves them."""
+    def stack(self) -> LinearMap:
+        """All rows as one map."""
         maps = [f.map for f in self.families]
+        return maps[0] if len(maps) == 1 else Stack(maps)
+
+    def multipliers(self, duals: Mapping[str, Array]) -> Array:
+        """y of the minimisation for every row of the program, from those of the term ``rows``."""
+        y, start = np.zeros(self.sdp.size), 0
+        for f in self.families if "rows" in duals else ():
+            own = duals["rows"][start : start + f.map.size]
+            y[f.ids] = -f.factor * (own if f.equality else np.maximum(own, 0.0))
+            start += f.map.size
+        return y
+
+    def _rows(self) -> Term:
+        """All rows as one family: their lengths are near 1, so one β serves them."""
         upper = np.concatenate([f.right for f in self.families])
         lower = [f.right if f.equality else np.full(f.right.size, -np.inf) for f in self.families]
         function = Interval(np.concatenate(lower), upper)
-        return Term(maps[0] if len(maps) == 1 else Stack(maps), function, name="rows")
+        return Term(self.stack(), function, name="rows")
 
     def tolerance(self, feasibility: float) -> float:
         """What to ask of rows of length 1 so that ‖AW − b‖ ≤ feasibility (1 + ‖b‖) before scaling.
@@ -247,6 +302,23 @@ class Reduced:
         V = np.zeros(N * N)
         V[self._at] = flat
         return V.reshape(N, N)
+
+
+def near_one(lengths: Array) -> Array:
+    """Powers of two that bring lengths between 0.7 and 1.5: to multiply by them is exact."""
+    return np.exp2(-np.round(np.log2(lengths)))
+
+
+def _sign(A: Array) -> int | None:
+    """1 where A ⪰ 0 beyond rounding, −1 where A ⪯ 0, 0 for A = 0, None where it is not certain."""
+    diagonal = A if A.ndim == 1 else np.diagonal(A)
+    i = int(np.argmax(np.abs(diagonal)))
+    sign = int(np.sign(diagonal[i]))
+    if A.ndim == 1 or not (A - np.diag(diagonal)).any():
+        return sign if (sign * diagonal >= 0).all() else None
+    with np.errstate(over="ignore"):
+        short = np.array_equal(A, A.astype(np.float32))  # then products in float64 are exact
+    return sign if short and np.array_equal(A * A[i, i], np.outer(A[i], A[i])) else None
 
 
 def _range(A: Array) -> Array | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,27 @@ from scipy.sparse.linalg import lsqr
 from condgrad._types import Array
 from condgrad.callbacks import Info
 from condgrad.errors import ProblemError
-from condgrad.problem import Violation
+from condgrad.functions import Squared
+from condgrad.maps import SparseStack
 from condgrad.registry import Method
 from condgrad.result import Result, Status
-from condgrad.sdp._dual import SLIGHTLY, Dual, certified, gradient_of
-from condgrad.sdp._families import holds, stacked
+from condgrad.sdp import _exact
+from condgrad.sdp._answer import answer, only_zero, shaped
+from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
+from condgrad.sdp._families import Family, stacked
 from condgrad.sdp._model import SDP
+from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
-from condgrad.sdp._solution import DimacsErrors, Solution
+from condgrad.sdp._solution import Solution
+from condgrad.sdp._trace import scale_of
 from condgrad.solve import solve
 
 GROWTH = 10.0
 """Factor on a guessed trace bound that binds."""
-ATTEMPTS = 7
+ATTEMPTS = 10
 """Guesses of the trace bound."""
+UNPROVED = 5
+"""… after so many without any bound for all W there are no more, once they pass all data."""
 BINDS = 0.5
 """Share of the trace bound from which it counts as binding."""
 PATIENCE = 1000
@@ -35,8 +42,12 @@ HOPELESS = 1e-2
 """Relative infeasibility at the end of a run from which the rows themselves are in doubt."""
 BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """Ends of a run after which there is no other."""
-ENOUGH = 3
-"""Raises of a guessed trace bound with converged runs and better values that say enough."""
+TIGHTER = 0.1
+"""Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
+ROW = 10.0
+"""A single row may be missed by this many times `feasibility` of its own scale."""
+SLIGHTLY = 1 + 1e-6
+"""Factor on τ, for the rounding of a τ that comes from the rows."""
 
 
 def run(
@@ -47,58 +58,287 @@ def run(
     options: Mapping[str, Any],
 ) -> Solution:
     """Solve a program; see `SDP.solve`."""
-    began = time.perf_counter()
-    _check(sdp, trace_bound, options)
-    reduced = Reduced(sdp)
-    if reduced.lift is not None and trace_bound is None:
-        reduced = Reduced(sdp, reduced.lift)
-    least, residual = _least_squares(reduced)
-    trace, source, exact = _trace(reduced, trace_bound, least)
-    if reduced.refuted or trace <= 0:
-        return _only_zero(reduced, trace, source, began)
-    most = trace * (GROWTH ** (ATTEMPTS - 1) if source == "guess" else SLIGHTLY)
-    if certified(reduced, residual, most, "", np.zeros(sdp.layout.size)).bound > 0:
-        return _only_zero(reduced, most, source, began)
-    attempt, grown, W, before, best = 0, 0, None, -np.inf, None
-    while True:
-        attempt += 1
-        last = source != "guess" or attempt == ATTEMPTS
-        left = None if max_seconds is None else max(0.0, max_seconds - time.perf_counter() + began)
-        slice_ = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
-        own: dict[str, Any] = {"start": W, "max_seconds": slice_, "duals": True}
+    search = Search(sdp, trace_bound, max_seconds, method, options)
+    return replace(search.run(), seconds=time.perf_counter() - search.began)
+
+
+@dataclass
+class Trial:
+    """A run with one bound on the trace."""
+
+    result: Result
+    solution: Solution
+    binds: bool
+    """Whether W came near a guessed bound on the trace."""
+
+
+class Search:
+    """Runs with one trace bound after the other, until something is proved or a limit ends it."""
+
+    def __init__(
+        self,
+        sdp: SDP,
+        trace_bound: float | None,
+        max_seconds: float | None,
+        method: Method | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.began = time.perf_counter()
+        _check(sdp, trace_bound, options)
+        self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
+        self.method, self.options = method, dict(options)
+        self.reduced = Reduced(sdp)
+        self.inner: Array | None = None
+        """A direction without end in which the rows hold."""
+        if trace_bound is None and not self.reduced.refuted:
+            self.reduced = self._scaled(self.reduced)
+        self.repair = from_rows(self.reduced)
+        self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
+        """The largest right-hand side, for rows of length 1."""
+
+    def _scaled(self, reduced: Reduced) -> Reduced:
+        """The program in a scale in which the rows that bound its trace are alike."""
+        if reduced.trace is None:
+            left = self.left()
+            share = None if left is None else left / 12
+            reduced.trace, self.inner = ray(reduced, share, self.options)
+            if reduced.trace is not None:
+                M = slack(reduced, Point(-reduced.trace.c), cost=False).Z
+                reduced.lift = scale_of(reduced, M)
+        if reduced.lift is None:
+            return reduced
+        scaled = Reduced(self.sdp, reduced.lift)
+        if scaled.trace is None and reduced.trace is not None:
+            scaled.trace = from_multipliers(scaled, reduced.trace.c)
+        return scaled if scaled.trace is not None else reduced
+
+    def left(self) -> float | None:
+        """Seconds until the limit."""
+        spent = time.perf_counter() - self.began
+        return None if self.limit is None else max(0.0, self.limit - spent)
+
+    def run(self) -> Solution:
+        """The best that can be said."""
+        reduced = self.reduced
+        self.least, residual = _least_squares(reduced)
+        trace, source, exact = _trace(reduced, self.given, self.least)
+        if reduced.refuted or trace <= 0:
+            return only_zero(reduced, trace, source)
+        if self._impossible(residual):
+            reduced.refuted = True
+            return only_zero(reduced, trace, source)
+        if source != "guess":
+            return self._once(trace, source, exact)
+        left = self.left()
+        share = None if left is None else left / 6
+        found = recession(reduced, share, self.method, self.options, self.inner)
+        self.repair = found.repair or self.repair
+        if found.direction is not None:
+            return self._unbounded(found.direction)
+        return self._guesses(trace)
+
+    def _once(self, trace: float, source: str, exact: bool) -> Solution:
+        """One run, where the trace bound is known, and closer ones where that is not enough."""
+        W, share = None, 1.0
+        while True:
+            trial = self._trial(trace, source, exact, W, share, last=True)
+            solution = self._refutation(trial, trace)
+            if solution.status is Status.INFEASIBLE or solution.status in BROKEN:
+                return _ended(self.reduced, solution)
+            if self._accurate(solution):
+                return replace(solution, status=Status.CONVERGED)
+            if solution.status is not Status.CONVERGED:
+                return solution
+            left = self.left()
+            if share < TIGHTER**2 or (left is not None and left <= 0.1 * (self.limit or 0.0)):
+                return replace(solution, status=Status.INACCURATE)
+            W, share = trial.result.W, share * TIGHTER
+
+    def _guesses(self, trace: float) -> Solution:
+        """Runs with trace bounds that are guessed, raised while they bind."""
+        tighter, W = 1.0, None
+        best: Solution | None = None
+        for attempt in range(1, ATTEMPTS + 1):
+            last = attempt == ATTEMPTS
+            trial = self._trial(trace, "guess", False, W, tighter, last)
+            solution = self._refutation(trial, trace)
+            if best is None or _miss(solution) <= _miss(best):
+                best = solution
+            if solution.status is Status.INFEASIBLE or solution.status in BROKEN:
+                return _ended(self.reduced, replace(best, status=solution.status))
+            if self._accurate(solution):
+                return replace(solution, status=Status.CONVERGED)
+            enough = attempt >= UNPROVED and trace > GROWTH**2 * self.data
+            if last or self._over() or (enough and np.isinf(solution.bound)):
+                break
+            W, end = trial.result.W, trial.result.status
+            if trial.binds or end is Status.INFEASIBLE:
+                trace *= GROWTH
+            elif end is Status.CONVERGED and tighter > TIGHTER**3:
+                tighter *= TIGHTER
+            elif end is not Status.MAX_SECONDS:  # else that was a part of the time only
+                break
+        assert best is not None
+        status = trial.result.status
+        if status in (Status.CONVERGED, Status.INFEASIBLE) or trial.binds:
+            status = Status.INACCURATE if np.isfinite(best.bound) else Status.UNDECIDED
+        return replace(best, status=Status.MAX_SECONDS if self._over() else status)
+
+    def _over(self) -> bool:
+        """Whether there is no time left for another run."""
+        left = self.left()
+        return left is not None and left <= 0.02 * (self.limit or 0.0)
+
+    def _trial(
+        self,
+        trace: float,
+        source: str,
+        exact: bool,
+        W: Array | None,
+        tighter: float,
+        last: bool,
+    ) -> Trial:
+        """Run the method over Tr W ≤ trace, or = where the rows say so."""
+        reduced, options, left = self.reduced, self.options, self.left()
+        seconds = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
+        own: dict[str, Any] = {"start": W, "max_seconds": seconds, "duals": True}
         own["callbacks"] = [*options.get("callbacks", ()), _impossible(_highest(reduced, trace))]
-        if not last:
+        if source == "guess" and not last:
             own["callbacks"].append(_full(trace))
-        own["feasibility"] = reduced.tolerance(options["feasibility"])
-        problem = reduced.problem(trace, exact)
-        result = solve(problem, method, **{**options, **own})
-        solution = _solution(reduced, result, trace, source, began)
-        solution = replace(solution, unit=problem.unit)
-        if result.status is Status.CONVERGED and not _accurate(reduced, solution, options):
-            solution = replace(solution, status=Status.INACCURATE)
+        own["feasibility"] = tighter * reduced.tolerance(options["feasibility"])
+        own["gap"] = tighter * options["gap"]
+        result = solve(reduced.problem(trace, exact), self.method, **{**options, **own})
+        dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
+        if source == "rows":
+            dual = dual._replace(bound=dual.within)  # the rows prove τ
+        solution = answer(reduced, result, dual, trace, source, self.least)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
-        if binds:  # the bound holds for small W only
-            solution = replace(solution, bound=-reduced.sign * np.inf)
-        if result.status not in BROKEN:
-            doubtful = result.worst > HOPELESS and (last or not binds)
-            end = _refutation(reduced, solution, doubtful, slice_, method, options)
-            solution = solution if end is None else replace(solution, status=end)
-        value, status = reduced.sign * solution.value, solution.status
-        if best is None or _miss(solution) <= _miss(best) or status is Status.INFEASIBLE:
-            best = solution
-        fell = value < GROWTH / 2 * min(before, 0.0)  # in proportion to the raise
-        grown += int(status is Status.CONVERGED and binds and fell)
-        over = max_seconds is not None and time.perf_counter() - began >= 0.98 * max_seconds
-        done = status is Status.CONVERGED and not binds
-        if last or over or done or status in BROKEN:
-            if last and grown >= ENOUGH:
-                status = Status.UNBOUNDED
-            if status is Status.INFEASIBLE:
-                best = replace(best, bound=reduced.sign * np.inf)
-            return replace(best, status=status, seconds=time.perf_counter() - began)
-        if binds or status is Status.INFEASIBLE:
-            trace *= GROWTH
-        W, before = result.W, value
+        return Trial(result, solution, binds)
+
+    def _dual(self, result: Result, trace: float) -> Dual:
+        """The best of the dual points at hand."""
+        reduced = self.reduced
+        W = reduced.flat(result.W.astype(np.float64))
+        y = reduced.multipliers(result.duals)
+        dual = certified(reduced, Point(y, slopes_at(reduced, W)), self.repair, trace)
+        if self.sdp.losses:  # the run had slopes of its own
+            dual = dual._replace(within=max(dual.within, result.lower_bound))
+        if dual.bound == -np.inf:
+            found = _exact.proved(reduced, y)
+            if found is not None:
+                there = Point(found[1])
+                Z = slack(reduced, there)
+                within = max(dual.within, found[0])
+                return Dual(there, Z.Z, found[0], within, min(Z.lowest, 0.0))
+        return dual
+
+    def _accurate(self, solution: Solution) -> bool:
+        """Whether the tolerances are met in the units of the program: ‖AW − b‖ ≤ f (1 + ‖b‖).
+
+        No row may be missed by more than 10 f of its own scale; and where none is by more than
+        f/100 of it, the unit of the rows does not matter.
+        """
+        b = self.sdp.b
+        largest = float(np.abs(b).max()) if b.size else 0.0
+        miss = solution.errors.primal * (1 + largest) / (1 + float(np.linalg.norm(b)))
+        most = self.options["feasibility"]
+        rows = miss <= most and solution.worst_row <= ROW * most
+        rows = rows or solution.worst_row <= most / 100
+        return bool(solution.gap <= self.options["gap"] and rows)
+
+    def _refutation(self, trial: Trial, trace: float) -> Solution:
+        """The solution, INFEASIBLE where that can be proved, or as a run for it was broken off.
+
+        A bound beyond all values over the domain proves it for Tr W ≤ trace; else, where the rows
+        are in doubt, a run without cost does. Where the trace is a guess that is no proof, but its
+        multipliers may be one.
+        """
+        solution, reduced = trial.solution, self.reduced
+        guessed = solution.trace_from == "guess"
+        if solution.status in BROKEN:
+            return solution
+        beyond = reduced.sign * solution.conditional_bound > _highest(reduced, trace)
+        doubtful = trial.result.worst > HOPELESS and not trial.binds
+        if not (beyond or doubtful or solution.status is Status.INFEASIBLE):
+            return solution
+        conditional = solution.trace_from == "user"
+        if beyond and not guessed:
+            return replace(solution, status=Status.INFEASIBLE, conditional=conditional)
+        left = self.left()
+        seconds = None if left is None else max(left / 9, 0.2)
+        result = refuted(reduced, trace, seconds, self.method, self.options)
+        if result.status in BROKEN and result.lower_bound <= 0:
+            return replace(solution, status=result.status)
+        proved = result.lower_bound > 0
+        if proved and guessed:
+            proved = self._impossible(reduced.multipliers(result.duals))
+        status = Status.INFEASIBLE if proved else solution.status
+        if not proved and solution.status is Status.INFEASIBLE:
+            status = Status.UNDECIDED
+        return replace(solution, status=status, conditional=conditional or solution.conditional)
+
+    def _impossible(self, y: Array) -> bool:
+        """Whether multipliers y, or some near them, prove that no W ⪰ 0 meets the rows."""
+        reduced, b = self.reduced, self.sdp.b
+        if not y.any():
+            return False
+        y = np.where(self.sdp.kinds == 0, y, self.sdp.kinds * np.maximum(self.sdp.kinds * y, 0.0))
+        ray = self.repair
+        if ray is not None and ray.ray:
+            lowest = slack(reduced, Point(y), cost=False).lowest
+            moved = y - min(0.0, 2 * lowest) / ray.lowest * ray.point.y
+            size = float(np.abs(b) @ np.abs(moved))
+            above = float(b @ moved) > (b.size + 64) * np.finfo(np.float64).eps * size
+            if above and slack(reduced, Point(moved), cost=False).lowest >= 0:
+                return True
+        found = _exact.proved(reduced, y, cost=False)
+        return found is not None and found[0] > 0
+
+    def _unbounded(self, direction: Array) -> Solution:
+        """The value falls along a direction: the program is unbounded if some W is feasible."""
+        reduced = self.reduced
+        plain = self.sdp.without_cost()
+        found = run(plain, self.given, self.left(), self.method, self.options)
+        W = np.concatenate([np.ravel(part) for part in _list(found.W)])
+        value = reduced.sign * float(reduced.cost @ W)
+        status = found.status
+        if status is Status.CONVERGED:
+            status = Status.UNBOUNDED
+        elif status is Status.INACCURATE:
+            status = Status.UNDECIDED
+        infinite = -reduced.sign * np.inf
+        verdict = {Status.INFEASIBLE: -infinite}.get(status, infinite)
+        return replace(
+            found,
+            status=status,
+            value=value if status is not Status.INFEASIBLE else found.value,
+            bound=verdict,
+            conditional_bound=verdict,
+            sense=self.sdp.sense,
+            ray=shaped(self.sdp, direction),
+        )
+
+
+def _list(parts: Any) -> list[Array]:
+    return parts if isinstance(parts, list) else [parts]
+
+
+def from_rows(reduced: Reduced) -> Repair | None:
+    """The ray of multipliers that bounds the trace, where the rows have one."""
+    t = reduced.trace
+    if t is None:
+        return None
+    ray = Point(-t.c)
+    lowest = slack(reduced, ray, cost=False).lowest
+    return Repair(ray, True, lowest, t.exact) if lowest > 0 else None
+
+
+def _ended(reduced: Reduced, solution: Solution) -> Solution:
+    """No value is better than +∞ where no W is feasible."""
+    if solution.status is not Status.INFEASIBLE:
+        return solution
+    beyond = reduced.sign * np.inf
+    return replace(solution, bound=beyond, conditional_bound=beyond)
 
 
 def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
@@ -111,19 +351,10 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
 
-def _accurate(reduced: Reduced, solution: Solution, options: Mapping[str, Any]) -> bool:
-    """Whether the tolerances are met in the units of the program: ‖AW − b‖ ≤ f (1 + ‖b‖)."""
-    b = reduced.sdp.b
-    largest = float(np.abs(b).max()) if b.size else 0.0
-    miss = solution.errors.primal * (1 + largest) / (1 + float(np.linalg.norm(b)))
-    return bool(solution.gap <= options["gap"] and miss <= options["feasibility"])
-
-
 def _miss(solution: Solution) -> float:
-    """Infeasibility, where it is large; of an INFEASIBLE end nothing is kept for later."""
+    """Infeasibility, where it is large."""
     assert solution.result is not None
-    hopeless = solution.status is Status.INFEASIBLE
-    return np.inf if hopeless else max(HOPELESS, solution.result.worst)
+    return max(HOPELESS, solution.result.worst)
 
 
 def _highest(reduced: Reduced, trace: float) -> float:
@@ -131,7 +362,7 @@ def _highest(reduced: Reduced, trace: float) -> float:
     if reduced.sdp.losses:
         return float("inf")
     highest = max(0.0, -reduced.lowest(-reduced.square(reduced.cost)))
-    return SLIGHTLY * trace * highest + 1e-9 * float(np.abs(reduced.cost).max())
+    return SLIGHTLY * SLIGHTLY * trace * highest
 
 
 def _impossible(highest: float) -> Callable[[Info], Status | None]:
@@ -165,88 +396,26 @@ def _trace(reduced: Reduced, given: float | None, least: float) -> tuple[float, 
 
 
 def _least_squares(reduced: Reduced) -> tuple[float, Array]:
-    """About the least ‖W‖_F (at most Tr W) that the equalities allow, and what they are missed by.
+    """About the least ‖W‖_F (at most Tr W) that the equalities and squared losses allow.
 
-    The second is for every row of the program, scaled so that A* of it is 0.
+    The second is what the equalities are missed by, scaled so that A* of it is 0.
     """
     families, y = [f for f in reduced.families if f.equality], np.zeros(reduced.sdp.size)
-    if not families:
-        return 1.0, y
-    A, right = stacked(families), np.concatenate([f.right for f in families])
-    x = lsqr(A, right, atol=1e-14, btol=1e-14, iter_lim=200)[0]
-    ids, factor = (np.concatenate([getattr(f, n) for f in families]) for n in ("ids", "factor"))
-    y[ids] = factor * (right - A @ x)
-    return float(np.linalg.norm(x)) or 1.0, y
-
-
-def _solution(
-    reduced: Reduced, result: Result, trace: float, source: str, began: float
-) -> Solution:
-    """The answer in the terms of the program."""
-    sdp, sign = reduced.sdp, reduced.sign
-    W = reduced.flat(result.W.astype(np.float64))
-    gradient = gradient_of(reduced, W)
-    dual = certified(reduced, _multipliers(reduced, result), trace, source, gradient)
-    if sdp.losses:
-        dual = dual._replace(bound=result.lower_bound)
-    value = float(reduced.cost @ W) + sum(
-        one.weight * float(one.function.value(one.A @ W)) for one in sdp.losses
-    )
-    errors = _errors(reduced, result.W, W, value, dual)
-    miss = missed(sdp, W)[1]
-    l2, size = float(np.linalg.norm(miss)), 1 + float(np.linalg.norm(sdp.b))
-    violation = Violation(l2, float(np.abs(miss).max(initial=0)), l2 / size, l2 / size)
-    families = dict.fromkeys(result.families, violation)
-    result = replace(result, families=families, infeasibility=l2)
-    Z = reduced.flat_slack(dual.Z)
-    return Solution(
-        W=_shaped(sdp, W),
-        value=sign * value,
-        bound=sign * dual.bound,
-        y=sign * dual.y,
-        Z=_shaped(sdp, Z),
-        status=result.status,
-        errors=errors,
-        sense=sdp.sense,
-        trace_bound=trace,
-        trace_from=source,
-        seconds=time.perf_counter() - began,
-        result=result,
-    )
-
-
-def _shaped(sdp: SDP, flat: Array) -> Any:
-    parts = sdp.layout.split(flat)
-    return parts[0] if len(parts) == 1 else parts
-
-
-def _multipliers(reduced: Reduced, result: Result) -> Array:
-    """y of the minimisation, row by row of the program."""
-    y, start = np.zeros(reduced.sdp.size), 0
-    for f in reduced.families if "rows" in result.duals else ():
-        own = result.duals["rows"][start : start + f.map.size]
-        y[f.ids] = -f.factor * (own if f.equality else np.maximum(own, 0.0))
-        start += f.map.size
-    return y
-
-
-def _refutation(
-    reduced: Reduced,
-    solution: Solution,
-    doubtful: bool,
-    seconds: float | None,
-    method: Method | None,
-    options: Mapping[str, Any],
-) -> Status | None:
-    """INFEASIBLE where it can be proved, the end of the run for it where that was broken off.
-
-    A bound beyond all values over the domain proves it; else, where the rows are in doubt, a run.
-    """
-    if reduced.sign * solution.bound > _highest(reduced, solution.trace_bound):
-        return Status.INFEASIBLE
-    if doubtful and solution.status is not Status.INFEASIBLE:
-        return refuted(reduced, solution.trace_bound, seconds, method, options)
-    return None
+    norm = 0.0
+    if families:
+        A, right = stacked(families), np.concatenate([f.right for f in families])
+        x = lsqr(A, right, atol=1e-14, btol=1e-14, iter_lim=200)[0]
+        ids, factor = (np.concatenate([getattr(f, n) for f in families]) for n in ("ids", "factor"))
+        y[ids] = factor * (right - A @ x)
+        norm = float(np.linalg.norm(x))
+    for one in reduced.sdp.losses:
+        if isinstance(one.function, Squared) and one.A.nnz:
+            stack = SparseStack(reduced.moved(one.A), reduced.sdp.layout.side)
+            right = np.broadcast_to(one.function.target, stack.size)
+            loss = Family(stack, np.arange(stack.size), np.ones(stack.size), right, True)
+            x = lsqr(stacked([loss]), right, atol=1e-8, btol=1e-8, iter_lim=200)[0]
+            norm = max(norm, float(np.linalg.norm(x)))
+    return norm or 1.0, y
 
 
 def refuted(
@@ -255,81 +424,13 @@ def refuted(
     seconds: float | None,
     method: Method | None,
     options: Mapping[str, Any],
-) -> Status | None:
+) -> Result:
     """Try to prove that no W ⪰ 0 with Tr W ≤ trace meets the rows: with cost 0 a bound above 0."""
 
     def proved(info: Info) -> bool:
         return bool(info.trace.last["lower_bound"] > 0)
 
     rows = reduced.problem(SLIGHTLY * trace, equality=False, cost=False)
-    limit = None if seconds is None else max(seconds / 9, 0.2)
     callbacks = [*options.get("callbacks", ()), proved]
-    more = {**options, "callbacks": callbacks, "max_seconds": limit, "gap": None, "floor": None}
-    result = solve(rows, method, **more)
-    if result.lower_bound > 0:
-        return Status.INFEASIBLE
-    return result.status if result.status in BROKEN else None
-
-
-def missed(sdp: SDP, flat: Array) -> tuple[Array, Array]:
-    """b − A W of every row, and the part of it that violates the row."""
-    images = sdp.A @ flat
-    for l, (block, U, s) in sdp.low_rank.items():
-        images[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
-    slack, kinds = sdp.b - images, sdp.kinds
-    low, high = np.minimum(slack, 0), np.maximum(slack, 0)
-    return slack, np.where(kinds == 0, slack, np.where(kinds < 0, low, high))
-
-
-def _errors(reduced: Reduced, W: Array, flat: Array, value: float, dual: Dual) -> DimacsErrors:
-    """The DIMACS measures of the minimisation; a loss counts by its gradient at W."""
-    sdp = reduced.sdp
-    b, kinds = sdp.b, sdp.kinds
-    slack, miss = missed(sdp, flat)
-    lowest = dual.lowest
-    if reduced.scaled:
-        lowest = reduced.lowest(reduced.plain(reduced.flat_slack(dual.Z)))
-    right = 1 + (float(np.abs(b).max()) if b.size else 0.0)
-    cost = 1 + float(np.abs(reduced.cost).max())
-    lower = float(b @ dual.y) if not sdp.losses else dual.bound
-    size = 1 + abs(value) + abs(lower)
-    open_rows = (kinds != 0) & (miss == 0)
-    product = float(np.vdot(W, dual.Z)) + float(np.abs(slack * dual.y)[open_rows].sum())
-    return DimacsErrors(
-        primal=float(np.linalg.norm(miss)) / right,
-        primal_cone=max(0.0, -reduced.lowest(reduced.plain(flat))) / right,
-        dual=0.0,
-        dual_cone=max(0.0, -lowest) / cost,
-        gap=(value - lower) / size,
-        complementarity=product / size,
-    )
-
-
-def _only_zero(reduced: Reduced, trace: float, source: str, began: float) -> Solution:
-    """The answer where the rows leave W = 0 at most."""
-    sdp, sign, nan = reduced.sdp, reduced.sign, float("nan")
-    flat = np.zeros(sdp.layout.size)
-    feasible = not reduced.refuted and trace == 0 and bool(holds(sdp, np.zeros(sdp.size)).all())
-    zero = np.zeros(sdp.size)
-    value = sum(o.weight * float(o.function.value(o.A @ flat)) for o in sdp.losses)
-    if feasible:
-        dual = certified(reduced, zero, 0.0, source, gradient_of(reduced, flat))
-        dual = dual._replace(bound=value)
-        errors = _errors(reduced, reduced.square(flat), flat, value, dual)
-    else:
-        value, dual = np.inf, Dual(zero, reduced.square(flat), np.inf, 0.0)
-        errors = DimacsErrors(np.inf, 0.0, 0.0, 0.0, np.inf, nan)
-    return Solution(
-        W=_shaped(sdp, flat),
-        value=sign * value,
-        bound=sign * dual.bound,
-        y=sign * dual.y,
-        Z=_shaped(sdp, reduced.flat_slack(dual.Z)),
-        status=Status.CONVERGED if feasible else Status.INFEASIBLE,
-        errors=errors,
-        sense=sdp.sense,
-        trace_bound=max(trace, 0.0),
-        trace_from=source,
-        seconds=time.perf_counter() - began,
-        result=None,
-    )
+    more = {"callbacks": callbacks, "max_seconds": seconds, "gap": None, "floor": None}
+    return solve(rows, method, **{**options, **more, "duals": True})

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.result import Result, Status
@@ -46,7 +47,10 @@ class Solution:
     value: float
     """Objective at `W`, which meets the rows up to `errors.primal` only."""
     bound: float
-    """Proven: the optimum is not better than this number (see `trace_from`)."""
+    """Proven: the optimum is not better than this number; infinite where nothing is proved. It
+    holds for all W ⪰ 0, unless `proviso` names a trace bound of the user's."""
+    conditional_bound: float
+    """Proven for W with Tr W ≤ `trace_bound` alone; where that is a guess it decides nothing."""
     y: Array
     """A multiplier for each row, the price of its right-hand side: ∂ optimum/∂b."""
     Z: Any
@@ -57,14 +61,22 @@ class Solution:
     trace_bound: float
     """τ: the run looked at W with Tr W ≤ τ."""
     trace_from: str
-    """Where τ comes from: ``"rows"`` (they imply it), ``"user"`` or ``"guess"``. The bound, and a
-    proof that no W is feasible, hold for all W in the first case, else for Tr W ≤ τ."""
+    """Where τ comes from: ``"rows"`` (they imply it), ``"user"`` or ``"guess"``."""
+    conditional: bool
+    """Whether `bound`, or the proof that no W is feasible, needs the user's trace bound."""
     seconds: float
     result: Result | None
     """The last run of the method, whose trace measures rows scaled to length 1; None where the rows
     leave at most W = 0."""
+    worst_row: float = 0.0
+    """The largest violation of a row relative to its own scale: the larger of |b_l| and
+    Σ |A_l,ij| √(W_ii W_jj), or ‖A_l‖ ‖W‖ where b_l = 0."""
     unit: float = 0.0
-    """A millionth of the largest |⟨C, W⟩| over the domain, see `Problem.unit`."""
+    """A millionth of ‖C‖ ‖W‖, so that an optimum of 0 can be met."""
+    ray: Any = None
+    """D ⪰ 0, shaped as `W`, where the status is UNBOUNDED: W + tD is as feasible as W for every
+    t ≥ 0, and its value improves for ever. The rows of D are off by less than 10⁻⁸ of what it
+    gains, so that every dual point, if there is one, has multipliers above 10⁸."""
 
     @property
     def gap(self) -> float:
@@ -85,18 +97,25 @@ class Solution:
 
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
-        proved = f"proven {side} bound {self.bound:.8g}{self.proviso}; gap {self.gap:.2g}"
+        text = bound_text(self.bound, 8, self.sense)
+        proved = f"proven {side} bound {text}{self.proviso}; gap {up(self.gap, 2)}"
+        if not np.isfinite(self.bound):
+            proved = "no bound proved"
+            if np.isfinite(self.conditional_bound):
+                text = bound_text(self.conditional_bound, 8, self.sense)
+                within = f"Tr W ≤ {down(self.trace_bound, 4)}"
+                proved += f" ({side} bound {text} if {within}, a guess)"
         if self.status is Status.INFEASIBLE:
             return f"{self.status}{self.proviso} ({self.seconds:.2f} s)"
         return (
-            f"value {self.value:.8g}, {proved if np.isfinite(self.bound) else 'no bound proved'}, "
+            f"value {self.value:.8g}, {proved}, "
             f"infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
         )
 
     @property
     def proviso(self) -> str:
         """Under what condition bound and infeasibility are proved; empty where there is none."""
-        return "" if self.trace_from == "rows" else f", if Tr W ≤ {self.trace_bound:.4g}"
+        return f", if Tr W ≤ {down(self.trace_bound, 4)}" if self.conditional else ""
 
 
 def _factor(W: Array, tol: float) -> Array:

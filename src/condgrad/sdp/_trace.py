@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
+from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.domains._base import EPS
 from condgrad.sdp._families import Family, stacked
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _identity(
     lowest = _surely(reduced, M, c)
     if lowest <= LOWEST:
         c, M, lowest = _lifted(reduced, c, M, right, operator, families)
-    rounding = 64 * EPS * float(np.abs(c) @ np.abs(right))
+    rounding = (64 + c.size) * EPS * float(np.abs(c) @ np.abs(right))
     total = float(c @ right) + rounding
     if lowest <= LOWEST:
         return None
@@ -71,12 +71,12 @@ def _identity(
     whole = np.zeros(reduced.sdp.size)
     for f, p in zip(families, parts, strict=False):
         whole[f.ids] = c[p] * f.factor
-    return TraceRows(whole, total, lowest, exact), _scale(reduced, M)
+    return TraceRows(whole, total, lowest, exact), scale_of(reduced, M)
 
 
 def _surely(reduced: Reduced, M: Array, c: Array) -> float:
     """At most the smallest eigenvalue of M = Σ c_l A_l, the rounding of the sum included."""
-    return reduced.lowest(M) - 64 * EPS * float(np.abs(c).sum())
+    return reduced.lowest(M) - 128 * EPS * float(np.abs(c).sum())
 
 
 def _lifted(
@@ -115,8 +115,8 @@ def _diagonal(reduced: Reduced, f: Family) -> Array:
     return np.where(alone & (low >= 0), 1.0, np.where(alone & (high <= 0), down, 0.0))
 
 
-def _scale(reduced: Reduced, M: Array) -> Array | None:
-    """√M_ii for every index, where they differ and nothing stands against a scale."""
+def scale_of(reduced: Reduced, M: Array) -> Array | None:
+    """About √M_ii, powers of two, where they differ and nothing stands against a scale."""
     d = np.sqrt(np.abs(np.diagonal(M)))
     plain = not (reduced.sdp.losses or reduced.sdp.low_rank or reduced.pins.shape[1])
-    return d[reduced.place] if plain and d.max() > 2 * d.min() else None
+    return np.exp2(np.round(np.log2(d)))[reduced.place] if plain and d.max() > 2 * d.min() else None

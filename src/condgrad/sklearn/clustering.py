@@ -20,6 +20,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import memory
+from condgrad._round import down, percent, up
 from condgrad._types import Array
 from condgrad.applications import clustering_matrix, clustering_value, kmeans, round_clusters
 from condgrad.applications._base import Rounded, Rounder
@@ -65,11 +66,13 @@ class Certification:
 
     def __str__(self) -> str:
         clusters = f"{self.n_clusters} cluster{'s' if self.n_clusters > 1 else ''}"
-        sure = f" (wrong with probability {self.bound_failure:.1g})" if self.bound_failure else ""
+        sure = (
+            f" (wrong with probability {up(self.bound_failure, 1)})" if self.bound_failure else ""
+        )
         text = (
             f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
-            f"less than {self.lower_bound:.6g}: proved{sure}, no clustering has an inertia lower "
-            f"by more than {100 * self.gap:.3g} %, {self.seconds:.2f} s"
+            f"less than {down(self.lower_bound, 6)}: proved{sure}, no clustering has an inertia "
+            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s"
         )
         if self.gap <= self.target:
             return text

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad._types import Array
-from condgrad.applications._base import Application
+from condgrad.applications._base import Application, require_room
+from condgrad.applications.matrix_completion import FEWER
 from condgrad.domains import NuclearBall
 from condgrad.domains._base import radius_of
 from condgrad.errors import ProblemError
@@ -173,6 +174,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self._check_parameters()
         observed = self._pairs(X, y) if self._is_pairs(X, y) else self._matrix(X)
         i, j, values, shape = observed
+        require_room(shape, 2, FEWER)
         self.bounds_ = range_of(self.bounds, values)
         self.global_mean_ = float(values.mean()) if self.center else 0.0
         self.user_biases_, self.item_biases_ = np.zeros(shape[0]), np.zeros(shape[1])
@@ -323,7 +325,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         everywhere: LinearMap = AllEntries(shape)
         if self.weighting:
             fit = Scaled(fit, 1 / (D[i] * E[j]))
-            everywhere = Scaled(everywhere, (1 / np.outer(D, E)).reshape(-1))
+            if self.constrain or self.l1 is not None:
+                everywhere = Scaled(everywhere, (1 / np.outer(D, E)).reshape(-1))
         terms = [Term(fit, Squared(residual), weight=2.0, name="fit")]
         if self.constrain:
             assert self.bounds_ is not None

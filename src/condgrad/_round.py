@@ -1,0 +1,74 @@
+"""Proven numbers as text that is still true: bounds rounded to the safe side, gaps up.
+
+The text is that of ``f"{x:.6g}"`` but for the direction of the rounding, which is exact: a float is
+a decimal fraction, and that fraction is what is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+EXACT = Context(prec=800)
+"""Enough digits for every float64 (767 at most)."""
+
+
+def down(x: float, digits: int) -> str:
+    """The largest number of so many digits that is not above x, as text.
+
+    Examples
+    --------
+    >>> down(0.0758499, 3), down(-2.0001, 2), down(1e-9 / 3, 2)
+    ('0.0758', '-2.1', '3.3e-10')
+    """
+    return _text(_fraction(x), digits, ROUND_FLOOR)
+
+
+def up(x: float, digits: int) -> str:
+    """The smallest number of so many digits that is not below x, as text.
+
+    Examples
+    --------
+    >>> up(0.01043, 2), up(123456, 3), up(float("inf"), 3)
+    ('0.011', '1.24e+05', 'inf')
+    """
+    return _text(_fraction(x), digits, ROUND_CEILING)
+
+
+def percent(gap: float, digits: int) -> str:
+    """100 times a proven gap, rounded up.
+
+    Examples
+    --------
+    >>> f"not lower by more than {percent(0.01043, 2)} %", percent(1.0, 2)
+    ('not lower by more than 1.1 %', '100')
+    """
+    return _text(EXACT.scaleb(_fraction(gap), 2), digits, ROUND_CEILING, 3)
+
+
+def bound_text(x: float, digits: int, sense: str) -> str:
+    """A bound on the optimum: a lower one of a minimum rounded down, an upper one of a maximum up.
+
+    Examples
+    --------
+    >>> bound_text(2 / 3, 2, "min"), bound_text(2 / 3, 2, "max")
+    ('0.66', '0.67')
+    """
+    return up(x, digits) if sense == "max" else down(x, digits)
+
+
+def _fraction(x: float) -> Decimal:
+    """The number itself, also where it is of a NumPy type."""
+    return Decimal(x if isinstance(x, int) else float(x))
+
+
+def _text(x: Decimal, digits: int, rounding: str, places: int = 0) -> str:
+    if not math.isfinite(x):
+        return str(float(x))
+    rounded = Context(prec=digits, rounding=rounding).plus(x)
+    if not rounded:
+        return "0"
+    rounded, exponent = rounded.normalize(EXACT), rounded.adjusted()
+    if -5 < exponent < max(digits, places):
+        return f"{rounded:f}"
+    return f"{EXACT.scaleb(rounded, -exponent):f}e{exponent:+03d}"

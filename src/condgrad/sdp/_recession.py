@@ -1,0 +1,278 @@
+"""Whether a semidefinite program is bounded: what its costs are along directions without end.
+
+    min ⟨C, D⟩ over D ⪰ 0, Tr D = 1, ⟨A_l, D⟩ = 0 (≤ 0 for rows with ≤)
+
+is the largest λ with C − A*y ⪰ λ I for some multipliers y. Where it is positive, multipliers of it
+make Z ≻ 0, and with their help every bound holds for all W, however large. Where it is negative
+and some W is feasible, W + tD goes on for ever with a falling value. Where it is 0 nothing
+follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+from condgrad._floats import EPS
+from condgrad._types import Array
+from condgrad.callbacks import Info
+from condgrad.functions import Equal, Interval, Linear, Squared
+from condgrad.maps import Inner, SparseStack
+from condgrad.problem import Problem, Term
+from condgrad.registry import Method
+from condgrad.result import Result, Status
+from condgrad.sdp._dual import Point, Repair, slack
+from condgrad.sdp._families import stacked
+from condgrad.sdp._reduce import Reduced
+from condgrad.sdp._trace import TraceRows
+from condgrad.solve import solve
+
+ITERATIONS = 1000
+"""The most that the search takes."""
+SHARE = 0.25
+"""The part of the least cost along a direction that the bound must reach."""
+CLEARLY = 1e-6
+"""How negative the cost of a direction must be, relative to ‖C‖ ‖D‖."""
+FIRM = 1e-8
+"""What its rows may be off by, relative to that: then multipliers of norm below 1/FIRM, for rows of
+length 1 and ‖C‖ = 1, prove no bound at all."""
+
+
+SMALL = 10**6
+"""Up to so many numbers rows are written out to correct a direction."""
+
+
+class Recession(NamedTuple):
+    """What is known of the directions of a program."""
+
+    repair: Repair | None = None
+    """A dual point with Z ≻ 0."""
+    direction: Array | None = None
+    """D in flat form, Tr D = 1, along which the value falls."""
+    result: Result | None = None
+
+
+def ray(
+    reduced: Reduced, seconds: float | None, options: Mapping[str, Any]
+) -> tuple[TraceRows | None, Array | None]:
+    """Rows that bound the trace, from the same problem without cost: M = Σ c_l A_l ≻ 0.
+
+    Where there are none the second is a direction in which the rows hold, if one was found.
+    """
+    terms = [t for t in _terms(reduced, np.zeros(reduced.sdp.layout.size)) if t.name == "rows"]
+    if not terms:
+        return None, None
+    problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
+    result = _solved(problem, seconds, None, options, {"gap": 1e-3, "feasibility": 1e-9})
+    inner = result.W if result.status is Status.CONVERGED else None
+    return from_multipliers(reduced, -reduced.multipliers(result.duals)), inner
+
+
+def from_multipliers(reduced: Reduced, c: Array) -> TraceRows | None:
+    """The bound on the trace that multipliers prove; None where M ≻ 0 is not certain."""
+    lowest = slack(reduced, Point(-c), cost=False).lowest
+    if not lowest > 0:
+        return None
+    b = reduced.sdp.b
+    total = float(b @ c) + (b.size + 64) * EPS * float(np.abs(b) @ np.abs(c))
+    return TraceRows(c, total, lowest, False)
+
+
+def _solved(
+    problem: Problem,
+    seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+    tolerances: Mapping[str, Any],
+) -> Result:
+    own: dict[str, Any] = {n: options[n] for n in ("seed", "n_jobs") if n in options}
+    most = ITERATIONS if options.get("max_iter") is None else options["max_iter"]
+    own |= {"max_iter": min(ITERATIONS, most), "max_seconds": seconds, **tolerances}
+    return solve(problem, method, callbacks=[_settled], duals=True, **own)
+
+
+def recession(
+    reduced: Reduced,
+    seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+    inner: Array | None = None,
+) -> Recession:
+    """Look for a dual point with Z ≻ 0, or for a direction along which the value falls.
+
+    `inner` is a direction in which the rows hold, whatever its cost.
+    """
+    flat, slopes = _cost(reduced)
+    terms = _terms(reduced, flat)
+    if not terms:
+        return Recession()
+    problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
+    tolerances = {"gap": 0.05, "feasibility": 1e-5}
+    result = _solved(problem, seconds, method, options, tolerances)
+    found = _interior(reduced, result, slopes)
+    if found is not None:
+        return Recession(found, None, result)
+    if np.vdot(reduced.square(flat), result.W) < 0 and not reduced.sdp.losses:
+        return Recession(None, _direction(reduced, result.W, inner), result)
+    return Recession(None, None, result)
+
+
+def _settled(info: Info) -> bool:
+    """Whether the bound says enough: it is positive, and not far from what can be had."""
+    row = info.trace.last
+    return bool(row["lower_bound"] > 0 and row["lower_bound"] >= SHARE * row["objective"])
+
+
+def _cost(reduced: Reduced) -> tuple[Array, list[Array | None]]:
+    """What is minimised along D, and a point of dom h* for every loss, None where any will do.
+
+    A squared loss has no end of its own: it counts as rows with ⟨A_l, D⟩ = 0. Of any other loss
+    the slope 0, or what is next to it in dom h*, counts.
+    """
+    flat, slopes = reduced.cost.copy(), list[Array | None]()
+    for one in reduced.sdp.losses:
+        if isinstance(one.function, Squared):
+            slopes.append(None)
+            continue
+        u = one.function.into_dual(np.zeros(one.A.shape[0]))
+        flat += one.weight * (one.A.T @ u)
+        slopes.append(u)
+    return flat, slopes
+
+
+def _terms(reduced: Reduced, flat: Array) -> list[Term]:
+    N, terms = reduced.sdp.layout.side, []
+    if flat.any():
+        terms.append(Term(Inner(sp.csr_array(reduced.square(flat))), Linear(), name="cost"))
+    for i, one in enumerate(reduced.sdp.losses):
+        if isinstance(one.function, Squared) and one.A.nnz:
+            stack = SparseStack(reduced.moved(one.A), N)
+            terms.append(Term(stack, Equal(0.0), name=f"loss {i + 1}"))
+    if reduced.families:
+        upper = np.zeros(sum(f.map.size for f in reduced.families))
+        ends = [np.full(f.map.size, 0.0 if f.equality else -np.inf) for f in reduced.families]
+        terms.append(Term(reduced.stack(), Interval(np.concatenate(ends), upper), name="rows"))
+    return terms
+
+
+def _interior(reduced: Reduced, result: Result, slopes: list[Array | None]) -> Repair | None:
+    """The dual point behind the bound, where its Z is certainly ≻ 0."""
+    u = []
+    for i, (one, given) in enumerate(zip(reduced.sdp.losses, slopes, strict=True)):
+        own = result.duals.get(f"loss {i + 1}", np.zeros(one.A.shape[0]))
+        u.append(own / one.weight if given is None else given)
+    point = Point(reduced.multipliers(result.duals), tuple(u))
+    found = slack(reduced, point)
+    return Repair(point, False, found.lowest) if found.lowest > 0 else None
+
+
+def _direction(reduced: Reduced, D: Array, inner: Array | None) -> Array | None:
+    """A direction near D with its rows met up to rounding, in flat form, or None.
+
+    D is drawn towards `inner`, a direction that is no end of the cone, and corrected on the face
+    of its larger eigenvalues, or everywhere.
+    """
+    for share in (0.0, 0.05, 0.3) if inner is not None else (0.0,):
+        start = D if inner is None else (1 - share) * D + share * inner
+        for face in _faces(reduced, start):
+            corrected = _corrected(reduced, start, face)
+            if corrected is not None:
+                return corrected
+    return None
+
+
+def _faces(reduced: Reduced, D: Array) -> Iterator[list[Array]]:
+    """Spans, block by block, on which D may be corrected.
+
+    Of the eigenvectors of larger eigenvalues, of such with short numbers near them (directions of
+    programs of integers often have those), of the indices that D uses, of everything.
+    """
+    parts = _parts(reduced)
+    pairs = [np.linalg.eigh(D[p, p]) for p in parts]
+    top = max(float(values[-1]) for values, _ in pairs)
+    for least in (0.1, 1e-2, 1e-4):
+        large = [U[:, values > least * top] for values, U in pairs]
+        yield large
+        yield [_short(U) for U in large]
+    for least in (1e-2, 1e-4):
+        used = np.diagonal(D) > least * top
+        yield [np.eye(p.stop - p.start)[:, used[p]] for p in parts]
+    yield [U for _, U in pairs]
+
+
+def _short(U: Array) -> Array:
+    """An orthonormal basis of vectors near U's whose entries are twelfths of the largest."""
+    if U.shape[1] == 0:
+        return U
+    largest = U[np.argmax(np.abs(U), axis=0), np.arange(U.shape[1])]
+    return np.linalg.qr(np.round(12 * U / largest) / 12)[0]
+
+
+def _corrected(reduced: Reduced, D: Array, V: Sequence[Array]) -> Array | None:
+    """D on the face that V spans, moved there so that the rows hold.
+
+    Rows with ≤ that are far from 0 are left alone.
+    """
+    families = reduced.families
+    if not families:
+        return _checked(reduced, D)
+
+    def on_face(X: Array) -> Array:
+        """The part of X on the face."""
+        out = np.zeros_like(X)
+        for p, U in zip(_parts(reduced), V, strict=True):
+            out[p, p] = U @ (U.T @ ((X[p, p] + X[p, p].T) / 2) @ U) @ U.T
+        return out
+
+    whole, D = stacked(families), on_face(D)
+    z = whole @ D.reshape(-1)
+    equal = np.concatenate([np.full(f.map.size, f.equality) for f in families])
+    active = equal | (z > -1e-3 * float(np.trace(D)))
+    for _ in range(2):
+        D = D - on_face(_least(whole, active, on_face, D))
+    return _checked(reduced, D)
+
+
+def _least(
+    whole: LinearOperator, active: Array, on_face: Callable[[Array], Array], D: Array
+) -> Array:
+    """The least change of D on the face that brings its active rows to 0."""
+    z = active * (whole @ D.reshape(-1))
+    ids = np.flatnonzero(active)
+    if ids.size * D.size <= SMALL:
+        rows = (whole.T @ e for e in np.eye(active.size)[ids])
+        E = np.array([on_face(r.reshape(D.shape)).reshape(-1) for r in rows]).reshape(-1, D.size)
+        return np.linalg.lstsq(E, z[ids], rcond=1e-10)[0].reshape(D.shape)
+    operator = LinearOperator(
+        whole.shape,
+        matvec=lambda x: active * (whole @ on_face(np.reshape(x, D.shape)).reshape(-1)),
+        rmatvec=lambda y: on_face((whole.T @ (active * y)).reshape(D.shape)).reshape(-1),
+        dtype=np.float64,
+    )
+    found = lsqr(operator, z, atol=1e-15, btol=1e-15, iter_lim=300)[0]
+    return np.asarray(found).reshape(D.shape)
+
+
+def _parts(reduced: Reduced) -> list[slice]:
+    ends = np.cumsum(reduced.blocks)
+    return [slice(int(e) - b, int(e)) for e, b in zip(ends, reduced.blocks, strict=True)]
+
+
+def _checked(reduced: Reduced, D: Array) -> Array | None:
+    """D in flat form where D ⪰ 0, its rows hold firmly and its cost is clearly negative."""
+    D = (D + D.T) / 2
+    size = float(np.trace(D))
+    if not size > 0 or np.linalg.eigvalsh(D)[0] < -1e-13 * size:
+        return None
+    flat = reduced.flat(D / size)
+    C = float(np.linalg.norm(reduced.cost))
+    gain = -float(reduced.cost @ flat) / (C * float(np.linalg.norm(flat)))
+    miss = 0.0
+    for f in reduced.families:
+        z = f.map.rows(D / size)
+        miss = max(miss, float((np.abs(z) if f.equality else z).max(initial=0.0)))
+    return flat if gain > CLEARLY and miss <= FIRM * gain else None

@@ -1,0 +1,201 @@
+"""Proven numbers are printed on the safe side, everywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from io import StringIO
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+import condgrad as cg
+from condgrad import report
+from condgrad._round import bound_text, down, percent, up
+from condgrad.applications import closeness, kmeans, max_cut, sparsest_cut
+from condgrad.graphs import GraphCut
+from condgrad.html import page
+from condgrad.record import Record
+from condgrad.sdp import SDP
+from condgrad.sklearn import Certification
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+many = settings(max_examples=500)
+
+
+@many
+@given(FINITE, st.integers(1, 17))
+@example(0.0, 3)
+@example(-0.0, 3)
+@example(5e-324, 1)
+@example(-2.5e-310, 4)
+@example(1.7976931348623157e308, 2)
+@example(0.1, 17)
+@example(99999.5, 5)
+@example(np.float32(0.1), 3)
+@example(12345678901234567890, 3)
+def test_the_nearest_number_on_the_safe_side(x, digits):
+    """Within a unit of the last digit, on the right side; `up` is the mirror of `down`."""
+    exact = Fraction(x) if isinstance(x, int) else Fraction(float(x))
+    low, high = Decimal(down(x, digits)), Decimal(up(x, digits))
+    assert Fraction(low) <= exact <= Fraction(high)
+    assert Decimal(up(-x, digits)) == -low
+    if exact == 0:
+        assert down(x, digits) == up(x, digits) == "0"
+        return
+    for number in (low, high):
+        assert len(number.normalize().as_tuple().digits) <= digits
+        unit = Fraction(10) ** (number.adjusted() - digits + 1)
+        assert abs(Fraction(number) - exact) < unit
+
+
+@many
+@given(st.floats(1e-300, 1e300), st.integers(1, 15))
+def test_the_form_is_that_of_python(x, digits):
+    for text in (down(x, digits), up(x, digits), down(-x, digits)):
+        assert text == f"{float(text):.{digits}g}"
+
+
+def test_what_is_no_number():
+    assert [down(x, 3) for x in (np.inf, -np.inf, np.nan)] == ["inf", "-inf", "nan"]
+    assert percent(np.inf, 2) == "inf"
+
+
+@many
+@given(st.floats(0, 1e300), st.integers(1, 8))
+def test_percent_is_exact(gap, digits):
+    found = Fraction(percent(gap, digits))
+    assert 100 * Fraction(gap) <= found <= 100 * Fraction(gap) * (1 + Fraction(10) ** (1 - digits))
+
+
+ORDINARY = st.floats(1e-9, 1e9) | st.floats(-1e9, -1e-9)
+GAPS = st.floats(1e-13, 1.0)
+
+
+def number(text, pattern):
+    """What stands for {} in a pattern, exactly."""
+    before, after = map(re.escape, pattern.split("{}"))
+    found = re.search(before + r"([-+]?\d[\d.]*(?:e[-+]\d+)?)" + after, text)
+    assert found, f"{pattern!r} is not in {text!r}"
+    return Fraction(found[1].rstrip("."))
+
+
+def problem():
+    cost = cg.Term(cg.maps.Inner(np.array([1.0, 2.0, 3.0])), cg.functions.Linear(), name="cost")
+    return cg.Problem(cg.domains.Simplex(3), [cost])
+
+
+RESULT = cg.solve(problem(), max_iter=2)
+TRIANGLE = np.ones((3, 3)) - np.eye(3)
+RUNS = [
+    (sparsest_cut(TRIANGLE).run(max_iter=2), report.print_cut, "lower bound {}", 1),
+    (max_cut(TRIANGLE / 3).run(max_iter=2), report.print_cut, "upper bound {}", -1),
+    (kmeans(TRIANGLE, 2).run(max_iter=2), report.print_clusters, "lower bound {}", 1),
+]
+SOLUTIONS = [
+    SDP(np.diag([1.0, 2.0]), sense).subject_to(np.eye(2), "==", 1).solve(max_iter=5)
+    for sense in ("min", "max")
+]
+
+
+@many
+@given(ORDINARY)
+def test_of_a_result(value):
+    assert number(str(replace(RESULT, lower_bound=value)), "lower bound {},") <= Fraction(value)
+
+
+@many
+@given(GAPS, st.sampled_from(["min", "max"]))
+def test_of_a_promise(gap, sense):
+    text = closeness(gap, "cut", sense)
+    assert number(text, "more than {} %" if sense == "min" else "within {} %") >= 100 * Fraction(
+        gap
+    )
+
+
+@many
+@given(ORDINARY, GAPS, st.floats(1e-30, 0.5), st.sampled_from(["min", "max"]))
+def test_of_a_cut(value, gap, failure, sense):
+    side = np.array([True, False])
+    cut = GraphCut(((0,), (1,)), side, 1.0, value, gap, cg.Status.MAX_ITER, sense, None, failure)
+    if sense == "max":
+        assert number(str(cut), "none above {} exists") >= Fraction(value)
+    else:
+        assert number(str(cut), "none below {} exists") <= Fraction(value)
+    assert number(str(cut), "probability {})") >= Fraction(failure)
+
+
+@many
+@given(ORDINARY, GAPS, st.floats(1e-30, 0.5))
+def test_of_a_clustering(value, gap, failure):
+    text = str(Certification(1.0, value, gap, 2, 1e-2, "exact", failure, cg.Status.MAX_ITER, 0.1))
+    assert number(text, "has less than {}:") <= Fraction(value)
+    assert number(text, "lower by more than {} %") >= 100 * Fraction(gap)
+    assert number(text, "probability {})") >= Fraction(failure)
+
+
+@pytest.mark.parametrize("solution", SOLUTIONS, ids=["min", "max"])
+@settings(max_examples=200)
+@given(ORDINARY, st.floats(1e-3, 1e9))
+def test_of_a_semidefinite_program(solution, value, trace):
+    changed = replace(solution, bound=value, trace_from="user", trace_bound=trace)
+    text = str(changed)
+    if solution.sense == "max":
+        assert number(text, "upper bound {},") >= Fraction(value)
+    else:
+        assert number(text, "lower bound {},") <= Fraction(value)
+    assert number(text, "gap {},") >= Fraction(changed.gap)
+    assert number(text, "Tr W ≤ {};") <= Fraction(trace)
+
+
+@pytest.mark.parametrize(("run", "answer", "words", "sign"), RUNS, ids=["min", "max", "clusters"])
+@settings(max_examples=200)
+@given(st.floats(1e-9, 2.0), st.floats(1e-9, 1.0), st.floats(1e-30, 0.5))
+def test_of_tables_and_pages(run, answer, words, sign, value, gap, failure):
+    """The table and the sentence of the command line, the words and the trace of the page."""
+    result = replace(run.result, lower_bound=sign * value, gap=gap, bound_failure=failure)
+    result.trace.amend({"lower_bound": sign * value, "gap": gap})
+    changed = replace(run, result=result)
+    record = Record.of(changed)
+    table, text = dict(report.summary(changed)), _page(record)
+    shown = [
+        number(table[words.split(" {")[0]], "{} ("),
+        number(text, f"proven {words} (wrong"),
+    ]
+    assert all((shown_value - Fraction(value)) * sign <= 0 for shown_value in shown)
+    assert Fraction(table["gap"]) >= Fraction(gap)
+    assert number(text, "gap {} %") >= 100 * Fraction(gap)
+    cells = re.findall(r"<td>([^<]*)</td>", text.split("Last rows of the trace")[1])
+    columns = ["epochs", "seconds", "objective", "lower_bound", "gap", "infeasibility"]
+    last = dict(
+        zip(columns, cells[: len(columns) * len(record.trace)][-len(columns) :], strict=True)
+    )
+    assert (Fraction(last["lower_bound"]) - Fraction(value)) * sign <= 0
+    assert Fraction(last["gap"]) >= Fraction(gap)
+    for said in (
+        number(table[words.split(" {")[0]], "probability {})"),
+        number(text, "probability {})"),
+    ):
+        assert said >= Fraction(changed.bound_failure)
+    if changed.rounded_gap > 1e-13:
+        out = StringIO()
+        answer(changed, Console(file=out))
+        promised = number(out.getvalue(), "within {} %" if sign < 0 else "more than {} %")
+        assert promised >= 100 * Fraction(changed.rounded_gap)
+        assert number(out.getvalue(), "With probability 1 - {}:") >= Fraction(changed.bound_failure)
+
+
+def _page(record):
+    with mock.patch("condgrad.html.pictures", return_value=[]):
+        return page(record)
+
+
+def test_a_gap_just_above_a_percent_is_not_called_one():
+    assert closeness(0.01043, "cut", "min") == "no cut is lower by more than 1.1 %"
+    assert bound_text(-1 / 3, 3, "min") == "-0.334"

@@ -1,0 +1,167 @@
+"""Semidefinite programs whose truth is known exactly: no bound and no status may contradict it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import known_sdps
+from condgrad import io
+from condgrad.result import Status
+from condgrad.sdp import SDP
+from condgrad.sdp._exact import _semidefinite, proved
+from condgrad.sdp._reduce import Reduced
+
+EACH = 25
+"""Programs of a kind in one test."""
+CASES = range(0, 200, EACH)
+
+
+def check_optimum(known, s):
+    sign = 1.0 if known.sdp.sense == "min" else -1.0
+    assert s.status not in (Status.INFEASIBLE, Status.UNBOUNDED)
+    assert sign * s.bound <= sign * known.value  # exactly: both are numbers of float64
+    if s.status is Status.CONVERGED:
+        assert s.gap <= 1e-3
+        assert np.isfinite(s.bound)
+        assert abs(s.bound - known.value) <= 2e-2 * max(abs(known.value), s.unit)
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_programs_with_an_optimum(first):
+    """Many have no interior, on one side or both, and redundant rows."""
+    converged = 0
+    for seed in range(first, first + EACH):
+        known = known_sdps.optimum(seed)
+        s = known.sdp.solve(max_iter=60)
+        check_optimum(known, s)
+        converged += s.status is Status.CONVERGED
+    assert converged >= EACH // 3
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_optima_far_from_the_first_guess_of_the_trace(first):
+    for seed in range(first, first + EACH):
+        known = known_sdps.optimum(seed, 1e4)
+        check_optimum(known, known.sdp.solve(max_iter=20))
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_programs_through_a_file(first, tmp_path):
+    """In SDPA form every inequality has a slack, so that fewer rows bound the trace."""
+    for seed in range(first, first + EACH):
+        known = known_sdps.optimum(seed)
+        io.write_sdpa(tmp_path / "it.dat-s", known.sdp.to_sdpa())
+        file = SDP.from_sdpa(io.read_sdpa(tmp_path / "it.dat-s"))
+        value = known.value if known.sdp.sense == "max" else -known.value
+        check_optimum(known_sdps.Known(file, "optimum", value), file.solve(max_iter=20))
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_infeasible_programs(first):
+    proofs = 0
+    for seed in range(first, first + EACH):
+        s = known_sdps.infeasible(seed).sdp.solve(max_iter=60)
+        assert s.status not in (Status.CONVERGED, Status.UNBOUNDED)
+        proofs += s.status is Status.INFEASIBLE
+    assert proofs >= 0.6 * EACH
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_unbounded_programs(first):
+    proofs = 0
+    for seed in range(first, first + EACH):
+        known = known_sdps.unbounded(seed)
+        s = known.sdp.solve(max_iter=60)
+        assert s.status not in (Status.CONVERGED, Status.INFEASIBLE)
+        assert np.isinf(s.bound)
+        if s.status is Status.UNBOUNDED:
+            check_ray(known.sdp, s)
+            proofs += 1
+    assert proofs >= 0.6 * EACH
+
+
+def check_ray(sdp, s):
+    """W + tD is as feasible as W, and its value improves."""
+    parts = s.ray if isinstance(s.ray, list) else [s.ray]
+    D = np.concatenate([np.ravel(p) for p in parts])
+    sign = 1.0 if sdp.sense == "min" else -1.0
+    assert sign * sdp.cost @ D < -1e-7 * np.linalg.norm(sdp.cost) * np.linalg.norm(D)
+    z, size = sdp.A @ D, 1e-12 * np.linalg.norm(D) * np.linalg.norm(sdp.A.toarray(), axis=1)
+    assert (np.where(sdp.kinds == 0, np.abs(z), -sdp.kinds * z) <= size).all()
+    for p in parts:
+        assert (np.linalg.eigvalsh(p)[0] if p.ndim == 2 else p.min()) >= -1e-12
+
+
+def scaled(known, cost, rows, point):
+    """The program with W in other units, its costs and rows multiplied: exact powers of two."""
+    sdp = known.sdp
+    made = SDP(sdp.layout.split(cost / point * sdp.cost), sdp.sense)
+    for a, kind, b, f in zip(sdp.A.toarray(), sdp.kinds, sdp.b, rows, strict=True):
+        sense = {0: "==", -1: "<=", 1: ">="}[int(kind)]
+        made.subject_to(sdp.layout.split(f / point * a), sense, f * b)
+    return known_sdps.Known(made, "optimum", cost * known.value)
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_magnitudes(first):
+    """Costs, rows and W in units between 1e-60 and 1e60."""
+    for seed in range(first, first + EACH):
+        known, rng = known_sdps.optimum(seed), np.random.default_rng(seed)
+        cost, point = np.exp2(rng.integers(-200, 200, 2))
+        hard = scaled(known, cost, np.exp2(rng.integers(-200, 200, known.sdp.size)), point)
+        check_optimum(hard, hard.sdp.solve(max_iter=20))
+
+
+# Rational arithmetic
+
+
+def test_multipliers_near_rational_ones_prove_a_bound():
+    """Min y1 − y2 with y1 = y2: no multiplier but 1 proves anything."""
+    reduced = Reduced(SDP([np.array([1.0, -1.0])]).subject_to([np.array([1.0, -1.0])], "==", 0.0))
+    assert proved(reduced, np.array([1 + 1e-7]))[0] == 0.0
+    assert proved(reduced, np.array([0.4])) is None
+
+
+def test_a_semidefinite_matrix_is_taken_apart_exactly():
+    """Z = 11ᵀ − εI is not ⪰ 0, however small ε; 11ᵀ is."""
+    J = np.ones((4, 4))
+    for shift, semidefinite in ((0.0, True), (2.0**-60, False)):
+        sdp = SDP(J).subject_to(np.eye(4), "==", 1.0)
+        found = proved(Reduced(sdp), np.array([shift]))
+        assert found[0] == 0.0  # y = 0 is among those tried
+        assert found[1][0] == 0.0
+        assert (
+            _semidefinite(
+                {
+                    (i, j): Fraction(J[i, j]) - Fraction(shift) * (i == j)
+                    for i in range(4)
+                    for j in range(i, 4)
+                }
+            )
+            is semidefinite
+        )
+
+
+def test_a_trillionth_decides():
+    """X ⪰ 0 with X_00 = 0, X_01 = δ is infeasible; with X_00 = δ it is not."""
+    A = np.array([[0.0, 0.5], [0.5, 0.0]])
+    for corner in (0.0, 1e-12):
+        sdp = SDP(np.eye(2)).subject_to(np.diag([1.0, 0.0]), "==", corner).subject_to(A, "==", 1e-6)
+        s = sdp.solve(max_iter=200)
+        assert s.status is not Status.UNBOUNDED
+        if corner:
+            assert s.status is not Status.INFEASIBLE
+            assert s.bound <= 1.0 + 1e-12
+        else:
+            assert s.status is not Status.CONVERGED
+
+
+@pytest.mark.parametrize("b", [-1.0, -1e-300])
+def test_a_diagonal_that_cannot_be_negative_is_seen_at_once(b):
+    for A in (np.diag([1.0, 0, 0]), np.ones((3, 3)), np.diag([2.0, 0, 3.0])):
+        s = SDP(np.eye(3)).subject_to(A, "==", b).solve()
+        assert s.status is Status.INFEASIBLE
+        assert s.result is None
+        s = SDP(np.eye(3)).subject_to(-A, ">=", -b).solve()
+        assert s.status is Status.INFEASIBLE
