@@ -90,9 +90,7 @@ class Search:
         self.reduced = Reduced(sdp)
         self.inner: Array | None = None
         """A direction without end in which the rows hold."""
-        if trace_bound is None and not self.reduced.refuted:
-            self.reduced = self._scaled(self.reduced)
-        self.repair = from_rows(self.reduced)
+        self.repair: Repair | None = None
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
         """The largest right-hand side, for rows of length 1."""
 
@@ -119,7 +117,22 @@ class Search:
 
     def run(self) -> Solution:
         """The best that can be said."""
+        try:
+            return self._run()
+        except KeyboardInterrupt:  # before the first run
+            self.least, _ = _least_squares(self.reduced)
+            trace, source, _ = _trace(self.reduced, self.given, self.least)
+            if self.reduced.refuted or trace <= 0:
+                return only_zero(self.reduced, trace, source)
+            self.options["max_iter"] = 0
+            found = self._trial(trace, source, False, None, 1.0, last=True).solution
+            return replace(found, status=Status.INTERRUPTED)
+
+    def _run(self) -> Solution:
+        if self.given is None and not self.reduced.refuted:
+            self.reduced = self._scaled(self.reduced)
         reduced = self.reduced
+        self.repair = from_rows(reduced)
         self.least, residual = _least_squares(reduced)
         trace, source, exact = _trace(reduced, self.given, self.least)
         if reduced.refuted or trace <= 0:
@@ -131,7 +144,7 @@ class Search:
             return self._once(trace, source, exact)
         left = self.left()
         share = None if left is None else left / 6
-        found = recession(reduced, share, self.method, self.options, self.inner)
+        found = recession(reduced, share, self.options, self.inner)
         self.repair = found.repair or self.repair
         if found.direction is not None:
             return self._unbounded(found.direction)
