@@ -291,7 +291,7 @@ def test_a_bound_that_is_believed_is_not_called_proven():
     own = domains.Oracle(lambda v: 1.0 * (np.arange(5) == np.argmin(v)), 5, 1.5)
     cases = (
         (cg.solve(simplex_problem(domains.Simplex(5)), max_iter=3, floor=0.5), "proven"),
-        (cg.solve(simplex_problem(domains.Simplex(5)), max_iter=3, floor=50.0), "taken as given"),
+        (cg.solve(simplex_problem(domains.Simplex(5)), max_iter=3, floor=1.0), "taken as given"),
         (cg.solve(simplex_problem(own), max_iter=3), "if the oracle of the domain is right"),
     )
     for result, words in cases:

@@ -12,7 +12,8 @@ from condgrad.solve import solve
 
 RNG = np.random.default_rng(0)
 X, B = RNG.standard_normal((20, 5)), RNG.standard_normal(20)
-A, C = RNG.standard_normal((10, 5)), 0.2 * RNG.standard_normal(10)
+A = RNG.standard_normal((10, 5))
+C = A @ RNG.dirichlet(np.ones(5))  # the middle of the intervals, so that the problem is feasible
 
 
 def problem(dtype=np.float64, domain=None, **options):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
+
+import numpy as np
 
 from condgrad._round import down, up
 from condgrad._types import Array, Params
@@ -127,3 +129,17 @@ class Progress:
             f"infeasibility {last['infeasibility']:.3g}  bound {down(last['lower_bound'], 6)}  "
             f"gap {up(last['gap'], 2)}",
         )
+
+
+def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
+    """Refuse what cannot watch a run: options of `solve`."""
+    whole = isinstance(record, (int, np.integer)) and not isinstance(record, bool)
+    if record is not None and not (whole and record >= 1):
+        raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
+    if not isinstance(metrics, Mapping):
+        raise ProblemError("metrics must be a dict from names to functions of W")
+    for name, metric in metrics.items():
+        if not callable(metric):
+            raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
+    if callable(callbacks) or not all(callable(c) for c in callbacks):
+        raise ProblemError("callbacks must be a sequence of callables: pass [callback]")

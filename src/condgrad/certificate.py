@@ -24,7 +24,7 @@ v, the conjugates and the difference. With the count of `_floats`:
 * `Domain.minimum` has taken off its own rounding. Each of the last differences is off by u times
   the numbers that are subtracted.
 
-So every operation is counted once, and `_margin` adds them up.
+So every operation is counted once, and `margin` adds them up.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Report(NamedTuple):
     slack: dict[str, float]
     """Per composite term ω |⟨y, z⟩ − h*(y) − h(z)|, h(z) = 0 for a constraint: what its smoothing
     is still worth in units of the objective."""
+    points: dict[str, list[Part]]
+    """The dual points that were tried, a part for each term."""
 
 
 class Sizes(NamedTuple):
@@ -155,7 +157,7 @@ class Certificate:
             for t, d, beta in zip(terms, kept, betas, strict=True)
         ]
         found, fw_gap = self._bound(parts, "slopes")
-        which = "slopes"
+        which, points = "slopes", {"slopes": parts}
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
@@ -166,6 +168,7 @@ class Certificate:
                 part_of(t, None, d["multipliers"], 1.0) if "multipliers" in d else p
                 for t, d, p in zip(terms, kept, parts, strict=True)
             ]
+            points["multipliers"] = parts
             other, _ = self._bound(parts, "multipliers")
             which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
@@ -181,7 +184,7 @@ class Certificate:
             self.best = found
         if failure:
             self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)
-        return Report(found, fw_gap, slack)
+        return Report(found, fw_gap, slack, points)
 
     def _bound(self, parts: Sequence[Part], source: str) -> tuple[Bound, float]:
         """The bound of a dual point, repaired, and ⟨v, W⟩ − min ⟨v, s⟩ before the repairs."""
@@ -222,11 +225,8 @@ class Certificate:
         return best, gap
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:
-        """What rounding can have done to v and the conjugates; see the head of this file."""
-        last = len(self.problem.terms) + 8  # sums over terms, scaling, shifting
-        v = sum((s.depth + last) * s.spread for s in sizes)
-        conjugates = sum((s.additions + last) * s.conjugates for s in sizes)
-        return EPS * (self._reach * v + conjugates) + TINY if v or conjugates else 0.0
+        """What rounding can have done to v and the conjugates."""
+        return margin(sizes, self._reach, len(self.problem.terms))
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
@@ -265,6 +265,14 @@ class Certificate:
         size = float(np.trace(direction)) / direction.shape[0]
         off = np.linalg.norm(direction - size * np.eye(direction.shape[0]))
         return bool(off <= 1e-9 * np.linalg.norm(direction))
+
+
+def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
+    """What rounding can have done to v and the conjugates; see the head of this file."""
+    last = terms + 8  # sums over terms, scaling, shifting
+    v = sum((s.depth + last) * s.spread for s in sizes)
+    conjugates = sum((s.additions + last) * s.conjugates for s in sizes)
+    return EPS * (reach * v + conjugates) + TINY if v or conjugates else 0.0
 
 
 def _better(a: Bound, b: Bound) -> Bound:

@@ -146,6 +146,9 @@ class Goal:
 
     def miss(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
-        gap, feasibility = self.tolerances
-        off = relative_gap(evaluation.objective, bound.value, unit) / gap
-        return max(off, evaluation.worst / feasibility, evaluation.worst_row / self.rows)
+        off = relative_gap(evaluation.objective, bound.value, unit) / self.tolerances[0]
+        return max(off, self.far(evaluation))
+
+    def far(self, evaluation: Evaluation) -> float:
+        """How far a point is from being feasible: at most 1 where it is, to the tolerances."""
+        return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.rows)

@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.callbacks import Callback, Info
-from condgrad.certificate import Bound, Certificate, relative_gap
+from condgrad.callbacks import Callback, Info, check_watchers
+from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator, State
 from condgrad.limits import Clock, Goal, Limits
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
+from condgrad.proofs import Proofs
 from condgrad.result import Result, Status, Trace
 from condgrad.scaling import FROM, Scaling
 
 PER_DECADE = 10
 """Certificates per decade of iterations."""
+KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
+"""What says more about the end of a run than that a bound was taken back."""
 PARTS = (
     *("sampling", "rows", "direction", "oracle", "step", "loop"),
     *("certificate", "proposal", "metrics", "compiling"),
@@ -57,24 +60,14 @@ class Monitor:
         scaling: Scaling | None = None,
         duals: bool = False,
     ) -> None:
-        whole = isinstance(record, (int, np.integer)) and not isinstance(record, bool)
-        if record is not None and not (whole and record >= 1):
-            raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
-        if not isinstance(metrics, Mapping):
-            raise ProblemError("metrics must be a dict from names to functions of W")
-        for name, metric in metrics.items():
-            if not callable(metric):
-                raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
-        if callable(callbacks) or not all(callable(c) for c in callbacks):
-            raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
+        check_watchers(record, metrics, callbacks)
         self._problem, self._W, self._states = problem, W, states
         self._limits, self._per_decade = limits, record or 30
         self._sparse = record is None
         self._metrics, self._callbacks, self._estimators = metrics, callbacks, estimators
         self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
-        bounded = Certificate(problem, self._goal.floor, duals) if self._goal.certify else None
-        self._certificate = bounded
-        self._certify_next, self.bound = FROM, Bound()
+        self._proofs = Proofs(problem, self._goal, estimators, states, duals)
+        self._certify_next = FROM
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
@@ -88,20 +81,28 @@ class Monitor:
         self._best = Best(W.array.copy(), 0, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
-        elif limits.reached(0, 0.0, 0.0, 0) is not None:
-            self.status = limits.reached(0, 0.0, 0.0, 0)
+        self.status = self.status or limits.reached(0, 0.0, 0.0, 0)
+        self._doubt(W.array, self._best.evaluation)
         self.clock.start()
+
+    @property
+    def bound(self) -> Bound:
+        """The best bound so far."""
+        return self._proofs.bound
 
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
         return sum(self._states[i].rows for i in self._counted) / self._total
 
+    @property
+    def _watched(self) -> bool:
+        """Whether bounds count before the end."""
+        return self._proofs.wanted and (self._goal.wanted or self._scaling is not None)
+
     def ahead(self, most: int, share: float) -> int:
         """Iterations of `share` epochs to the next that is recorded or may be the last."""
-        wanted = self._goal.wanted or self._scaling is not None
-        watched = self._certificate is not None and wanted
-        due = min(self._next, self._certify_next) if watched else self._next
+        due = min(self._next, self._certify_next) if self._watched else self._next
         room = self._limits.room(self.k, self.epochs, self.lmo_calls, share)
         return max(1, int(min(most, due - self.k, room)))
 
@@ -112,8 +113,7 @@ class Monitor:
         self.lmo_calls += calls
         self.matvecs += products
         limit = self._limits.reached(k, self.epochs, self.seconds, self.lmo_calls)
-        wanted = self._goal.wanted or self._scaling is not None
-        certify = self._certificate is not None and wanted and k >= self._certify_next
+        certify = self._watched and k >= self._certify_next
         if k >= self._next or limit is not None or certify:
             if k >= self._next:
                 self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
@@ -130,6 +130,8 @@ class Monitor:
             self._judge()
         elif whole and self._certified != self.k and self.status is not Status.CONVERGED:
             self._certify(self._last)
+            self._doubt(self._W.array, self._last)
+            self._doubt(self._best.W, self._best.evaluation)
             gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
             self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
@@ -158,7 +160,8 @@ class Monitor:
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
             profile=self._profile(),
-            duals={} if self._certificate is None else self._certificate.duals,
+            duals=self._proofs.duals,
+            ray=self._proofs.ray,
         )
 
     def _profile(self) -> dict[str, float]:
@@ -204,6 +207,7 @@ class Monitor:
             self.clock.lap("metrics", counts=False)
             self._consider(self._goal.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
+        self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._miss(self._best.evaluation) <= 1:
             self.status = Status.CONVERGED
 
@@ -237,6 +241,7 @@ class Monitor:
         proposed: bool = False,
     ) -> None:
         """Keep a point where it is the best so far."""
+        self._doubt(W, evaluation)
         if self._goal.wanted and np.isfinite(self.bound.value):
             better = self._rank(evaluation) <= self._rank(self._best.evaluation)
         else:
@@ -264,20 +269,37 @@ class Monitor:
         """Bound the optimum, and let the scaling follow what the certificate says."""
         over = self.status is not None or self._limits.over
         due = self.k >= self._certify_next or self.k == 0 or over
-        if self._certificate is None or not due or not evaluation.finite:
+        if not self._proofs.wanted or not due or not evaluation.finite:
             return
         self._certify_next = max(FROM, self.k + 1, int(np.ceil(self.k * 10 ** (1 / PER_DECADE))))
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
-        report = self._certificate.evaluate(
-            self._W.array, self._estimators, self._states, self._betas()
-        )
-        self.bound, self._certified = self._certificate.best, self.k
+        W, betas, self._certified = self._W.array, self._betas(), self.k
+        report = self._proofs.certify(W, betas)
+        if report is None:
+            self._contradicted()
+            return
         if self._scaling is not None:
             size = max(abs(evaluation.objective), abs(self.bound.value))
             self._scaling.adapt(self.k, size, report, evaluation.families)
+        known = (self.k, W, self._betas(), evaluation, report)
+        if self.status is None and self._proofs.refute(*known):
+            self.status = Status.INFEASIBLE
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
+
+    def _doubt(self, point: Array, evaluation: Evaluation) -> None:
+        """End the run, and take back its bound, where a point refutes it."""
+        known = (self._W.array, self._betas(), self.status is not None or self._limits.over)
+        if self._proofs.contradicted(self.k, point, evaluation, *known):
+            self._contradicted()
+
+    def _contradicted(self) -> None:
+        """End the run without a bound."""
+        self.trace.replace("lower_bound", -np.inf)
+        self.trace.replace("gap", np.inf)
+        if self.status not in KEEP:
+            self.status = Status.CONTRADICTION
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         """What the method descends on at this β and, where it has them, these multipliers.

@@ -30,6 +30,11 @@ class Status(Enum):
     UNBOUNDED = "the value improves for ever along a direction in which all rows hold"
     UNDECIDED = "nothing bounds the trace, and no bound that holds for all W was found"
     INACCURATE = "the run converged by its own measure, but not in the units of the program"
+    CONTRADICTION = (
+        "the problem's parts contradict each other: an adjoint, a conjugate, an oracle or a floor "
+        "is wrong, since a bound lies above the value of a feasible point or ⟨A W, y⟩ is not "
+        "⟨W, A*y⟩; there is no bound"
+    )
     STOPPED = "a callback stopped the run"
     INTERRUPTED = "the run was interrupted from the keyboard"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
@@ -73,6 +78,11 @@ class Trace:
         """Replace entries of the latest row."""
         for name, value in row.items():
             self._columns[name][-1] = float(value)
+
+    def replace(self, column: str, value: float) -> None:
+        """Set a column to one number."""
+        if column in self._columns:
+            self._columns[column] = [float(value)] * len(self)
 
     def __getitem__(self, column: str) -> Array:
         if column not in self._columns:
@@ -208,7 +218,8 @@ class Result:
     proposed: bool = False
     """Whether `W` is a point that `propose` offered, such as a rounded solution."""
     lower_bound: float = -np.inf
-    """The optimum is not below this number; −∞ where nothing was certified."""
+    """The optimum is not below this number; −∞ where nothing was certified, +∞ where the problem
+    is infeasible."""
     gap: float = np.inf
     """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
     point can lie below the bound: read it together with `families`."""
@@ -228,6 +239,10 @@ class Result:
     duals: dict[str, Array] = field(default_factory=dict)
     """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked
     for them: ∇f + Σ ω A*y is the direction, and −ωy the price of the right-hand sides."""
+    ray: dict[str, Array] = field(default_factory=dict)
+    """Multipliers y of the constraint families that prove the status ``INFEASIBLE``: the minimum
+    of ⟨Σ ω A*y, s⟩ over the domain is above Σ ω h*(y), which it would not be if some s met all
+    constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
 
     @property
     def worst(self) -> float:

@@ -12,6 +12,7 @@ from condgrad import memory, vector_loop
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.callbacks import Callback
+from condgrad.checks import check_parts
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Estimator, Full, State
 from condgrad.limits import Goal, Limits
@@ -110,8 +111,9 @@ def solve(
     Raises
     ------
     ProblemError
-        Where the input cannot work, or the run will not fit into the free memory; the sentence says
-        what to change.
+        Where the input cannot work, parts of your own do not belong together (they are tried at
+        random arguments), or the run will not fit into the free memory; the sentence says what to
+        change.
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
@@ -124,6 +126,7 @@ def solve(
     rng = _generator(seed)
     estimators = [method.estimator(t) for t in problem.terms]
     memory.require(needs(problem, estimators))
+    check_parts(problem, certify)
     W = Dense(_start(problem, start), errors or any(e.needs_previous for e in estimators))
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
     with threads.using(n_jobs), threads.calm_blas():

@@ -1,0 +1,133 @@
+"""Whether a bound and a point refute each other.
+
+A bound stands on the problem's parts: maps with their adjoints, functions with their conjugates,
+the oracle. Where they belong together, every point W of the domain and every dual point y obey
+
+    min_s ⟨v, s⟩ − Σ_t ω_t h_t*(y_t) ≤ ⟨v, W⟩ − Σ_t ω_t h_t*(y_t) ≤ f(W) + Σ_t ω_t ⟨y_t, r_t⟩,
+
+r_t = z_t − proj z_t for a constraint and 0 for other terms: the first by the definition of the
+minimum, the second by ⟨A*y, W⟩ = ⟨y, A W⟩ and Fenchel's inequality at z_t − r_t. So a point that
+violates its constraints may lie below the bound, but not by more than ⟨y, r⟩, the violation at its
+price; a feasible one not at all. Where that fails some part is wrong, and so is the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from condgrad._floats import EPS
+from condgrad._types import Array
+from condgrad.certificate import Bound, Part, part_of
+from condgrad.functions._base import Proximable
+from condgrad.problem import Problem, Term
+
+SLACK = 1e-9
+"""What counts as rounding, relative to the numbers that are compared."""
+GIVEN = 1e-6
+"""The same for a floor, for which nobody knows what a violation is worth."""
+
+
+class Suspicion:
+    """Looks at points that lie below a bound and tells whether that can be.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._k = problem, 0
+
+    def due(self, k: int, final: bool) -> bool:
+        """Whether to look at iteration k: each time the iterations have doubled, and at the end."""
+        if not final and k < 2 * self._k:
+            return False
+        self._k = max(k, 1)
+        return True
+
+    def _slack(self, dtype: np.dtype) -> float:
+        """What rounding can do to the numbers compared, relative to their sizes."""
+        entries = int(np.prod(self._problem.domain.shape))
+        count = entries + sum(t.map.size for t in self._problem.terms)
+        return float(max(SLACK, np.sqrt(entries) * _inside(dtype), count * EPS))
+
+    def disagree(self, W: Array, parts: Sequence[Part], fw_gap: float) -> bool:
+        """Whether the parts cannot be, seen at an iterate and its slopes, feasible or not.
+
+        That is ⟨A*y, W⟩ ≠ ⟨y, A W⟩ for a term, ⟨y, z⟩ > h(z) + h*(y) for one that is no constraint,
+        or min ⟨v, s⟩ > ⟨v, W⟩.
+        """
+        slack, reach = self._slack(W.dtype), float(self._problem.domain.reach)
+        W, whole = W.astype(np.float64, copy=False), 0.0
+        for t, p in zip(self._problem.terms, parts, strict=True):
+            size = reach * p.sizes.spread
+            if abs(float(np.vdot(p.v, W)) - p.product) > slack * size:
+                return True
+            size += p.sizes.conjugates + abs(p.value)
+            if not t.function.indicator and p.product - p.value - p.conjugate > slack * size:
+                return True
+            whole += size
+        return fw_gap < -slack * whole
+
+    def confirmed(
+        self,
+        point: Array,
+        W: Array,
+        kept: Sequence[Mapping[str, Array]],
+        betas: Sequence[float],
+        bound: Bound,
+    ) -> bool:
+        """Whether a point of the domain lies below what the dual points at hand allow.
+
+        Parameters
+        ----------
+        point : array
+            The point, of the domain up to rounding (else it refutes nothing).
+        W, kept, betas
+            The iterate, the dual points that the estimators keep and β of every term.
+        bound : Bound
+            The bound that is in doubt; one that was given or that is Σ ω inf h has no dual point.
+        """
+        domain, terms = self._problem.domain, self._problem.terms
+        slack, tolerance = self._slack(point.dtype), _inside(point.dtype)
+        point, W = (a.astype(np.float64, copy=False) for a in (point, W))
+        if not domain.contains(point, tolerance):
+            return False
+        objective = self._problem.objective(point)
+        if bound.source == "values":  # whatever W is
+            return bound.value > objective + slack * (abs(objective) + abs(bound.value))
+        if bound.source == "given":
+            size = abs(objective) + abs(bound.value) + 1e6 * self._problem.unit
+            met = all(v.max == 0 for v in self._problem.violations(point).values())
+            return met and bound.value > objective + max(slack, GIVEN) * size
+        for source in ("slopes", "multipliers"):
+            ys = [d.get(source, d.get("slopes")) for d in kept]
+            parts = [part_of(t, W, y, b) for t, y, b in zip(terms, ys, betas, strict=True)]
+            low = domain.minimum(np.sum([p.v for p in parts], axis=0)).value
+            value = low - sum(p.conjugate for p in parts)
+            size = abs(objective) + abs(low) + sum(p.sizes.conjugates for p in parts)
+            size += domain.reach * sum(p.sizes.spread for p in parts)
+            trios = zip(terms, ys, betas, strict=True)
+            price = sum(_price(t, y, W, b, point) for t, y, b in trios if t.function.indicator)
+            if value > objective + price + slack * size:
+                return True
+        return False
+
+
+def _inside(dtype: np.dtype) -> float:
+    """How far from the domain, relative to its size, rounding may have moved an iterate."""
+    return 1e3 * float(np.finfo(dtype).eps)
+
+
+def _price(term: Term, y: Array | None, W: Array, beta: float, point: Array) -> float:
+    """ω Σ |y_l| |r_l| of a constraint family, r its residuals at the point."""
+    total, h = 0.0, term.function
+    assert isinstance(h, Proximable)
+    for b in term.blocks():
+        slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
+        inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
+        total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))
+    return term.weight * total

@@ -1,0 +1,116 @@
+"""What a run has proved: its bound, that there is no solution, or that the parts cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.certificate import Bound, Certificate, Report
+from condgrad.contradiction import SLACK, Suspicion
+from condgrad.estimators import Estimator, State
+from condgrad.farkas import Refuter
+from condgrad.limits import Goal
+from condgrad.problem import Evaluation, Problem
+
+
+class Proofs:
+    """The certificate of a run, and the two proofs that end one.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    goal : Goal
+        Its tolerances say what counts as feasible; its `floor` is a bound to begin with.
+    estimators, states : sequence
+        Of every term: they keep the dual points.
+    keep : bool
+        Keep the multipliers behind the bound.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        goal: Goal,
+        estimators: Sequence[Estimator],
+        states: Sequence[State],
+        keep: bool,
+    ) -> None:
+        self._problem, self._goal = problem, goal
+        self._estimators, self._states = estimators, states
+        self._certificate = Certificate(problem, goal.floor, keep) if goal.certify else None
+        self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
+        self.bound = Bound()
+        self.ray: dict[str, Array] = {}
+        """The multipliers that prove the problem infeasible."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is a certificate: one was asked for, and it was not taken back."""
+        return self._certificate is not None
+
+    @property
+    def duals(self) -> dict[str, Array]:
+        """The multipliers behind the bound, where they were asked for."""
+        kept = {} if self._certificate is None else self._certificate.duals
+        return self.ray or kept if kept else {}
+
+    def certify(self, W: Array, betas: Sequence[float]) -> Report | None:
+        """Bound the optimum by the dual points of the moment; None where the parts cannot be."""
+        assert self._certificate is not None
+        report = self._certificate.evaluate(W, self._estimators, self._states, betas)
+        self.bound = self._certificate.best
+        if self._suspicion.disagree(W, report.points["slopes"], report.fw_gap):
+            self._withdraw()
+            return None
+        return report
+
+    def refute(
+        self, k: int, W: Array, betas: Sequence[float], evaluation: Evaluation, report: Report
+    ) -> bool:
+        """Whether the constraints are proved to have no solution; then the bound is infinite."""
+        if not self._refuter.due(k, self._goal.far(evaluation)):
+            return False
+        found = self._refuter.look(W, report.points, self._kept(), betas)
+        if found is None:
+            return False
+        self.ray = found.ray
+        self.bound = Bound(np.inf, found.kind, found.failure, f"ray of {found.source}")
+        return True
+
+    def contradicted(
+        self,
+        k: int,
+        point: Array,
+        evaluation: Evaluation,
+        W: Array,
+        betas: Sequence[float],
+        end: bool,
+    ) -> bool:
+        """Whether a point refutes the bound, which is then taken back.
+
+        It is looked at where it meets the constraints to the tolerances and lies below the bound;
+        what the violation that is left is worth is known to `Suspicion`.
+        """
+        bound, value = self.bound.value, evaluation.objective
+        size, far = max(abs(bound), abs(value), self._problem.unit), self._goal.far(evaluation)
+        if not np.isfinite(bound) or bound <= value + SLACK * size or far > 1:
+            return False
+        converged = self._goal.miss(evaluation, self.bound, self._problem.unit) <= 1
+        if not self._suspicion.due(k, end or converged):
+            return False
+        if not self._suspicion.confirmed(point, W, self._kept(), betas, self.bound):
+            return False
+        self._withdraw()
+        return True
+
+    def _withdraw(self) -> None:
+        """Take back what was proved by parts that cannot be."""
+        self.bound, self._certificate = Bound(), None
+
+    def _kept(self) -> list[dict[str, Array]]:
+        """The dual points that the estimators keep, for every term."""
+        parts = zip(self._estimators, self._states, self._problem.terms, strict=True)
+        return [e.duals(s, t) for e, s, t in parts]

@@ -1,0 +1,428 @@
+"""Parts of a user's own: those that belong together are let through, slips are named."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import condgrad
+from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
+from condgrad.checks import check_parts, ours
+from condgrad.points import Full
+from random_problems import DOMAINS, random_problem
+from test_methods import least_squares, max_cut
+
+D = 6
+
+
+def disown(part):
+    """The same part, in a class of the user's."""
+    kind = type(part)
+    part.__class__ = type(f"My{kind.__name__}", (kind,), {"__module__": "mine"})
+    return part
+
+
+# What is right is let through.
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+def test_right_parts_pass(kind):
+    """Every map, function and domain of condgrad as if it were a user's, in both precisions."""
+    for seed in range(24):
+        problem = random_problem(kind, seed, built=False).problem
+        disown(problem.domain)
+        for t in problem.terms:
+            disown(t.map)
+            disown(t.function)
+        assert not any(ours(p) for t in problem.terms for p in (t.map, t.function))
+        check_parts(problem)
+        check_parts(problem.astype(np.float32))
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1.0, 1e3, 1e12])
+def test_units_do_not_matter(unit):
+    rng = np.random.default_rng(3)
+    A = disown(maps.DataMatrix(unit * rng.standard_normal((2000, D))))
+    for h in (functions.AtMost(unit), functions.Squared(unit), functions.L1(unit)):
+        problem = Problem(disown(domains.L1Ball(D, unit)), [Term(A, disown(h))])
+        check_parts(problem)
+        if 1e-4 < unit < 1e4:
+            check_parts(problem.astype(np.float32))
+
+
+def test_what_is_ours():
+    A = maps.DataMatrix(np.eye(3))
+    assert ours(A)
+    assert ours(maps.Stack([A, maps.Scaled(A, 2.0)]))
+    mine = disown(maps.DataMatrix(np.eye(3)))
+    assert not ours(mine)
+    assert not ours(maps.Stack([A, maps.Scaled(mine, 2.0)]))
+    simplex, oracle = domains.Simplex(3), domains.Oracle(lambda v: -np.sign(v), 3, 4.0)
+    assert ours(domains.Product([simplex, simplex]))
+    assert not ours(oracle)
+    assert not ours(domains.Product([simplex, oracle]))
+    assert not ours(disown(functions.Squared()))
+
+
+def test_our_own_parts_are_not_tried(monkeypatch):
+    for make in (least_squares, max_cut):
+        problem, _ = make()
+
+        def refuse(*_, **__):
+            raise AssertionError("tried")
+
+        for t in problem.terms:
+            for method in ("rows", "scatter", "add_to"):
+                monkeypatch.setattr(t.map, method, refuse, raising=False)
+        check_parts(problem)
+
+
+def test_the_run_stays_the_same(monkeypatch):
+    """The checks have random numbers of their own."""
+    problem, _ = least_squares()
+    for t in problem.terms:
+        disown(t.map)
+    one = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
+    monkeypatch.setattr(sys.modules["condgrad.solve"], "check_parts", lambda *_: None)
+    two = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
+    np.testing.assert_array_equal(one.W, two.W)
+
+
+# Maps.
+
+
+class Own(maps.LinearMap):
+    """A dense map with a slip."""
+
+    def __init__(self, X, slip=None, rng=None):
+        self.X, self.slip = X, slip
+        self.shape, self.size = X.shape[1:], X.shape[0]
+        self.storage = X[0].size
+        self.row_norm = float(np.linalg.norm(X.reshape(self.size, -1), axis=1).max())
+        self.other = X.copy()
+        match slip:
+            case "factor":
+                self.other *= 1 + 10.0 ** rng.uniform(-4, 1)
+            case "sign":
+                self.other = -X
+            case "entry":
+                self.other[:, rng.integers(X.shape[1])] += 0.01 * self.row_norm
+            case "one row":
+                self.other[rng.integers(self.size)] *= 0.5
+            case "order":
+                self.other = X[::-1]
+            case "short":
+                self.row_norm *= 0.1
+
+    def rows(self, W, at=slice(None)):
+        z = self.X.reshape(self.size, -1).astype(W.dtype) @ W.reshape(-1)
+        z = z + 0.1 * self.row_norm if self.slip == "affine" else z
+        return z if self.slip == "at" else z[at]
+
+    def scatter(self, G, at, y):
+        part = np.tensordot(y, self.other[at], 1).reshape(-1)
+        if self.slip == "set":
+            G[:] = part
+        else:
+            G += part
+
+    def add_to(self, G, weight, out):
+        part = G.reshape(self.shape) * (1.0 if self.slip == "weight" else weight)
+        if self.slip == "overwrite":
+            out[...] = part
+        else:
+            out += part
+
+
+SLIPS = {
+    **dict.fromkeys(
+        ("factor", "sign", "entry", "one row", "order", "affine", "set", "weight", "overwrite"),
+        "does not belong to its adjoint: ⟨A W, y⟩ is .* by rows, but ⟨W, A\\*y⟩ is .* by scatter",
+    ),
+    "short": "says that its rows have a length of at most .*, but row .* has .*: row_norm must be",
+    "at": r"returned an array of shape \(\d+,\) for \d+ rows|does not belong to its adjoint",
+}
+
+
+def own_problem(rng, slip, dtype=np.float64):
+    m = int(rng.integers(2, 40))
+    if rng.random() < 0.5:
+        d = int(rng.integers(2, 20))
+        domain, X = domains.Simplex(d, float(rng.uniform(0.1, 9))), rng.standard_normal((m, d))
+    else:
+        n = int(rng.integers(2, 6))
+        domain, X = domains.Spectrahedron(n, 2.0), rng.standard_normal((m, n, n))
+        X = X + X.transpose(0, 2, 1)
+    term = Term(Own(X, slip, rng), functions.AtMost(1.0), name="rows")
+    if rng.random() < 0.3:
+        term = Term(maps.Scaled(term.map, 2.0), term.function, name="rows")
+    return Problem(domain, [term], dtype=dtype)
+
+
+@pytest.mark.parametrize("slip", [None, *SLIPS])
+def test_a_slip_in_a_map(slip):
+    rng = np.random.default_rng(len(str(slip)))
+    for i in range(25):
+        problem = own_problem(rng, slip, np.float32 if i % 5 == 0 else np.float64)
+        if slip is None:
+            check_parts(problem)
+        else:
+            with pytest.raises(ProblemError, match=SLIPS[slip]) as error:
+                check_parts(problem)
+            assert "map of term 'rows' (" in str(error.value)
+
+
+def test_a_map_that_relies_on_symmetric_points():
+    """Over an oracle that returns symmetric matrices, which nobody told us."""
+
+    class Upper(maps.LinearMap):
+        size, storage, shape, row_norm = 1, 1, (3, 3), 2.0
+
+        def rows(self, W, at=slice(None)):
+            return np.array([2 * W[0, 1]])[at]
+
+        def scatter(self, G, at, y):
+            G += y.sum()
+
+        def add_to(self, G, weight, out):
+            out[0, 1] += weight * G[0]
+            out[1, 0] += weight * G[0]
+
+    def lowest(v):
+        u = np.linalg.eigh((v + v.T) / 2)[1][:, 0]
+        return np.outer(u, u)
+
+    term = Term(Upper(), functions.AtMost(0.1), name="rows")
+    oracle = domains.Oracle(lowest, (3, 3), np.sqrt(2))
+    check_parts(Problem(oracle, [term]))
+    check_parts(Problem(domains.Spectrahedron(3, 1.0), [term]))
+    with pytest.raises(ProblemError, match="does not belong to its adjoint"):
+        check_parts(Problem(domains.L2Ball((3, 3), 1.0), [term]))
+
+
+def test_rows_of_a_kernel_that_was_not_told():
+    class Twice(maps.Triangles):
+        def rows(self, W, at=slice(None)):
+            return 2 * super().rows(W, at)
+
+        def scatter(self, G, at, y):
+            super().scatter(G, at, 2 * y)
+
+        row_norm = 4.0
+
+    term = Term(Twice(5), functions.AtMost(0.0), name="triangles")
+    with pytest.raises(ProblemError, match="has a method pair that does not belong to its rows"):
+        check_parts(Problem(domains.Spectrahedron(5, 2.0), [term]))
+
+
+def test_no_array_of_all_rows():
+    """A map of 10⁹ rows is tried on a few."""
+    asked = []
+
+    class Many(maps.LinearMap):
+        size, storage, shape, row_norm = 10**9, D, (D,), 1.0
+
+        def rows(self, W, at=slice(None)):
+            ids = np.arange(at.start, at.stop) if isinstance(at, slice) else at
+            asked.append(ids.size)
+            return W[ids % D]
+
+        def scatter(self, G, at, y):
+            ids = np.arange(at.start, at.stop) if isinstance(at, slice) else at
+            asked.append(ids.size)
+            np.add.at(G, ids % D, y)
+
+        def add_to(self, G, weight, out):
+            out += weight * G
+
+    class Soft(functions.Absolute):
+        def value(self, z, at=slice(None)):
+            asked.append(z.size)
+            return super().value(z, at)
+
+    check_parts(Problem(domains.Simplex(D), [Term(Many(), Soft(0.1), name="many")]))
+    assert 0 < len(asked) < 40
+    assert max(asked) <= 64
+
+
+# Functions.
+
+
+class Shifted(functions.Proximable):
+    """λ max(0, z − b) with a slip."""
+
+    slip, lipschitz, bound, price = None, 0.7, 0.3, 0.7
+
+    def value(self, z, at=slice(None)):
+        return self.price * float(np.maximum(z - self.bound, 0).sum())
+
+    def prox(self, z, beta, at=slice(None)):
+        price = 2 * self.price if self.slip == "prox" else self.price
+        return np.where(z > self.bound, np.maximum(z - beta * price, self.bound), z)
+
+    def into_dual(self, y, at=slice(None)):
+        return np.clip(y, 0, self.price)
+
+    def conjugate(self, y, at=slice(None)):
+        if self.slip == "inf":
+            return np.inf
+        bound = {"data": 0.0, "below": -self.bound, "above": 9.0}.get(self.slip, self.bound)
+        return float(bound * y.sum())
+
+
+class Halved(functions.Squared):
+    slip = None
+
+    def derivative(self, z, at=slice(None)):
+        return super().derivative(z, at) * (2 if self.slip == "derivative" else 1)
+
+    def conjugate(self, y, at=slice(None)):
+        return super().conjugate(y, at) * (0.5 if self.slip == "half" else 1)
+
+
+class Ball(functions.L2Ball):
+    slip = None
+
+    def prox(self, z, beta, at=slice(None)):
+        return 0.9 * z if self.slip == "shrinks" else super().prox(z, beta, at)
+
+    def conjugate(self, y, at=slice(None)):
+        return super().conjugate(y, at) * (0.5 if self.slip == "half" else 1)
+
+
+@pytest.mark.parametrize(
+    ("made", "slip", "match"),
+    [
+        (Shifted, None, None),
+        (Shifted, "inf", None),  # a conjugate that is not known makes no bound, and none is wrong
+        (Shifted, "prox", "has slopes outside of the domain of its conjugate: into_dual moves"),
+        (Shifted, "data", "has a conjugate that is too small"),
+        (Shifted, "below", "has a conjugate that is too small"),
+        (Shifted, "above", "has a conjugate that does not belong to its prox"),
+        (lambda: Halved(1.0), None, None),
+        (lambda: Halved(1.0), "derivative", "a conjugate that does not belong to its derivative"),
+        (lambda: Halved(1.0), "half", "has a conjugate that (is too small|does not belong)"),
+        (lambda: Ball(0.2), None, None),
+        (lambda: Ball(0.2), "shrinks", "has a prox that is no projection: what it returns it mov"),
+        (lambda: Ball(0.2), "half", "has a conjugate that is too small"),
+    ],
+)
+def test_a_slip_in_a_function(made, slip, match):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        h = made()
+        h.slip = slip
+        A = maps.DataMatrix(rng.standard_normal((int(rng.integers(2, 30)), D)))
+        problem = Problem(domains.Simplex(D, 3.0), [Term(A, h, name="own")])
+        if match is None:
+            check_parts(problem)
+            continue
+        with pytest.raises(ProblemError, match=match) as error:
+            check_parts(problem)
+        assert re.match(r"function of term 'own' \(\w+\) has (a )?", str(error.value))
+        check_parts(problem, proofs=False)
+
+
+def test_a_function_that_does_not_look_at_its_rows():
+    class Blind(functions.Squared):
+        def value(self, z, at=slice(None)):
+            return 0.5 * float(np.sum((z - self.target) ** 2))
+
+    A = maps.DataMatrix(np.random.default_rng(0).standard_normal((5000, D)))
+    term = Term(A, Blind(np.ones(5000)), name="own")
+    with pytest.raises(ProblemError, match=r"failed on \d+ of its 5000 rows .*`at` says which"):
+        check_parts(Problem(domains.Simplex(D), [term]))
+
+
+def test_a_slope_of_another_function():
+    class Other(functions.Absolute):
+        def prox(self, z, beta, at=slice(None)):
+            return z * 0.5
+
+    term = Term(maps.AllEntries((D,)), Other(), name="own")
+    with pytest.raises(ProblemError, match="a slope that does not belong to its prox"):
+        check_parts(Problem(domains.Simplex(D), [term]))
+
+
+# Domains.
+
+
+class Set(domains.Domain):
+    """The simplex with a slip."""
+
+    proof = "exact"
+
+    def __init__(self, slip=None):
+        self.shape, self.slip = (D,), slip
+        self.diameter = 0.5 if slip == "diameter" else np.sqrt(2)
+
+    def lmo(self, v, *, effort=None, hint=None, rng=None):
+        s = np.zeros(D)
+        s[{"max": np.argmax, "first": lambda v: 0}.get(self.slip, np.argmin)(v)] = 1.0
+        if self.slip == "array":
+            return s
+        return Full(2 * s if self.slip == "outside" else s)
+
+    def contains(self, W, tol=1e-8):
+        return bool(W.min() >= -tol and abs(W.sum() - 1) <= tol)
+
+    def center(self):
+        return np.full(D, (2.0 if self.slip == "center" else 1.0) / D)
+
+    def minimum(self, v):
+        low = super().minimum(v)
+        return low._replace(value=low.value + 0.5) if self.slip == "minimum" else low
+
+
+@pytest.mark.parametrize(
+    ("slip", "match"),
+    [
+        ("max", r"^lmo of Set does not minimise: ⟨v, s⟩ is .* at its answer and .* at "),
+        ("first", "^lmo of Set does not minimise"),
+        ("outside", r"^lmo\(v\) number 1 of Set lies outside of it by its own `contains`"),
+        ("center", r"^center\(\) of Set lies outside"),
+        ("diameter", r"^diameter of Set is 0.5, but two of its points are 1.4\d* apart: it must"),
+        ("minimum", r"^minimum of Set is .* for some v, but ⟨v, s⟩ is .* at lmo\(v\) number 1"),
+        ("array", r"^lmo of Set returned a ndarray: return an atom, such as condgrad.points.Full"),
+    ],
+)
+def test_a_slip_in_a_domain(slip, match):
+    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
+    check_parts(Problem(Set(), [term]))
+    assert solve(Problem(Set(), [term]), gap=1e-3).lower_bound == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(ProblemError, match=match):
+        solve(Problem(Set(slip), [term]), gap=1e-3)
+    check_parts(Problem(Set(slip), [term]), proofs=False)
+
+
+def test_an_oracle_without_options():
+    class Plain(Set):
+        def lmo(self, v):
+            return super().lmo(v)
+
+    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
+    with pytest.raises(ProblemError, match=r"^lmo of Plain takes no effort, hint and rng .*write"):
+        solve(Problem(Plain(), [term]), gap=1e-3)
+
+
+def test_an_oracle_of_a_user():
+    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
+
+    def right(v):
+        return 1.0 * (np.arange(D) == np.argmin(v))
+
+    check_parts(Problem(domains.Oracle(right, D, 1.5), [term]))
+    with pytest.raises(ProblemError, match=r"^diameter of Oracle is 1, but two of its points"):
+        check_parts(Problem(domains.Oracle(right, D, 1.0), [term]))
+    wrong = domains.Oracle(lambda v: right(-v), D, 1.5)
+    with pytest.raises(ProblemError, match=r"^lmo of Oracle does not minimise"):
+        check_parts(Problem(wrong, [term]))
+
+
+def test_every_method_checks():
+    rng = np.random.default_rng(0)
+    for slug in METHODS:
+        problem = own_problem(rng, "sign")
+        with pytest.raises(ProblemError, match="does not belong to its adjoint"):
+            solve(problem, METHODS[slug](1.0) if slug != "sag-fw" else None, max_iter=3)
