@@ -11,7 +11,7 @@ from scipy import sparse
 import condgrad as cg
 import condgrad.cvxpy as door
 from condgrad.cvxpy._affine import Coefficients
-from condgrad.cvxpy._conic import kernel
+from condgrad.cvxpy._cone_program import kernel
 from condgrad.cvxpy._objective import ShiftedLogistic
 from condgrad.cvxpy._recognise import recognise
 
@@ -196,10 +196,11 @@ def test_coefficients_are_those_of_the_expression(expr):
     variables = expr.variables()
     for v in variables:
         v.value = symmetric(4, 2) if v.shape == (4, 4) else rng.normal(size=v.shape)
-    A, b = Coefficients(variables)(expr)
+    A, b, size = Coefficients(variables)(expr)
     x = np.concatenate([np.ravel(v.value, order="F") for v in variables])
     value = expr.value.toarray() if sparse.issparse(expr.value) else expr.value
     np.testing.assert_allclose(A @ x + b, np.ravel(value, order="F"), atol=1e-12)
+    assert size is None or np.all(size >= np.abs(b) * (1 - 1e-12))
 
 
 def test_the_form_is_the_problem_at_any_point():
@@ -326,11 +327,12 @@ def test_kernel():
     rng = np.random.default_rng(0)
     G = rng.normal(size=(3, 6))
     G = np.vstack([G, G[0] + G[1]])
-    point, N = kernel(G, G @ np.ones(6))
-    assert N.shape == (6, 3)
-    np.testing.assert_allclose(G @ point, G @ np.ones(6))
-    np.testing.assert_allclose(G @ N, 0, atol=1e-12)
-    assert kernel(G, np.array([0.0, 0.0, 0.0, 1.0]))[0] is None
+    found = kernel(G, G @ np.ones(6))
+    assert found.N.shape == (6, 3)
+    np.testing.assert_allclose(G @ found.start, G @ np.ones(6))
+    np.testing.assert_allclose(G @ found.N.toarray(), 0, atol=1e-12)
+    assert np.abs(found.missed).max() < 1e-12
+    assert np.abs(kernel(G, np.array([0.0, 0.0, 0.0, 1.0])).missed).max() > 0.1
 
 
 # refusals

@@ -1,0 +1,231 @@
+"""CVXPY's cone program: read in our order, scaled, and its equations solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import cvxpy.settings as settings
+import numpy as np
+from cvxpy.constraints import PSD
+from scipy import linalg, sparse
+
+from condgrad._types import Array
+from condgrad.cvxpy._rows import Space
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class ConeProgram:
+    r"""min c'x subject to G x = h, b − A x ∈ K, scaled by powers of two.
+
+    K is made of non-negative numbers first, then of semidefinite matrices, row by row. Every row of
+    G, every non-negative row of A and every matrix of A has entries up to about 1, and so have c
+    and all right-hand sides together, so that a part of them does not depend on the user's units.
+    The powers of two make it the same program, number by number.
+    """
+
+    c: Array
+    G: Any
+    h: Array
+    A: Any
+    b: Array
+    space: Space
+    lift: Any
+    """Rows of A are this matrix times those of CVXPY's after the equations, scaled."""
+    row_unit: Array
+    """Rows of A are scaled by these."""
+    equation_unit: Array
+    """Rows of G are this multiple of CVXPY's."""
+    x_unit: float
+    """CVXPY's x is this multiple of ours."""
+    cost_unit: float
+    """CVXPY's c is this multiple of ours."""
+
+    @property
+    def value_unit(self) -> float:
+        """CVXPY's c'x is this multiple of ours."""
+        return self.cost_unit * self.x_unit
+
+    @cached_property
+    def distinct(self) -> Array:
+        """Which entries of x have a column in A, G and c unlike those before it."""
+        columns = sparse.csc_array(sparse.vstack([self.A, self.G, self.c[None, :]]))
+        columns.sort_indices()
+        seen, first = set(), np.zeros(self.c.size, bool)
+        for j, (start, end) in enumerate(pairwise(columns.indptr)):
+            key = (columns.indices[start:end].tobytes(), columns.data[start:end].tobytes())
+            first[j] = key not in seen
+            seen.add(key)
+        return first
+
+    def slack(self, x: Array) -> list[Array]:
+        """b − A x, block by block."""
+        return self.space.split(self.b - self.A @ x)
+
+    def multipliers(self, nu: Array, y: Array) -> Array:
+        """Those of the equations and of the rows, as CVXPY has them."""
+        rows = self.lift.T @ (self.row_unit * y)
+        return self.cost_unit * np.concatenate([self.equation_unit * nu, rows])
+
+
+def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
+    """The program of CVXPY's data, None where a row without variables cannot hold."""
+    check_cones(dims)
+    stacked, right = sparse.csr_array(data[settings.A]), np.asarray(data[settings.B], float)
+    stacked.eliminate_zeros()
+    G, h, A, b = stacked[: dims.zero], right[: dims.zero], stacked[dims.zero :], right[dims.zero :]
+    if not np.isfinite(b[dims.nonneg :]).all():
+        raise cp.error.SolverError("a cone has infinite entries: replace them by numbers")
+    empty = np.diff(A.indptr) == 0
+    empty[dims.nonneg :] = False
+    if not np.isfinite(h).all() or np.isneginf(b).any() or (b[empty] < 0).any():
+        return None
+    said = (np.isfinite(b) & ~empty)[: dims.nonneg]  # x ≤ ∞ says nothing, nor does 1 ≥ 0
+    shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
+    lift, blocks = cone_blocks(said, dims.soc, shapes)
+    space = Space(blocks, [])
+    A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
+    A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
+    row_unit, equation_unit = _row_units(A, space), 1 / _binary(_largest(G))
+    x_unit = _binary(np.max([0.0, *np.abs(row_unit * b), *np.abs(equation_unit * h)]))
+    c = np.asarray(data[settings.C], float)
+    cost_unit = _binary(np.abs(c).max(initial=0.0))
+    return ConeProgram(
+        c=c / cost_unit,
+        G=sparse.csr_array(sparse.diags_array(equation_unit) @ G),
+        h=equation_unit * h / x_unit,
+        A=sparse.csr_array(sparse.diags_array(row_unit) @ A),
+        b=row_unit * b / x_unit,
+        space=space,
+        lift=lift,
+        row_unit=row_unit,
+        equation_unit=equation_unit,
+        x_unit=float(x_unit),
+        cost_unit=float(cost_unit),
+    )
+
+
+def check_cones(dims: Any) -> None:
+    """Refuse cones that CVXPY did not foresee when it asked whether we take the problem."""
+    for name, word in {"exp": "exponential", "p3d": "power", "pnd": "power"}.items():
+        if getattr(dims, name, None):
+            raise cp.error.SolverError(
+                f"the problem compiles to {word} cones, which CONDGRAD cannot take: use another "
+                "solver, or write the problem with linear and matrix inequalities"
+            )
+
+
+def cone_blocks(
+    said: Array, soc: Sequence[int], shapes: Sequence[tuple[int, ...]]
+) -> tuple[Any, list[int]]:
+    r"""From CVXPY's rows to ours: a sparse matrix, and the blocks of what it makes.
+
+    Of the non-negative rows those with `said` stay. A second-order cone ‖x‖ ≤ t is two numbers, a
+    matrix of side 2 or an arrow,
+
+    .. math:: t ± x ≥ 0, \qquad \begin{pmatrix} t + x_1 & x_2 \\ x_2 & t - x_1 \end{pmatrix} ⪰ 0,
+              \qquad \begin{pmatrix} t & x^\top \\ x & tI \end{pmatrix} ⪰ 0.
+
+    CVXPY lays out an array of matrices, of shape (…, n, n), with its first index the fastest.
+    """
+    matrices: list[Any] = []
+    sides: list[int] = []
+    start, size = said.size, said.size + sum(soc) + sum(int(np.prod(s)) for s in shapes)
+    unit = sparse.eye_array(size, format="csr")
+    lines = [unit[np.flatnonzero(said)]]
+    for d in soc:
+        t, x = unit[[start]], unit[start + 1 : start + d]
+        if d <= 2:
+            lines += [t + x, t - x] if d == 2 else [t]
+        else:
+            sides.append(2 if d == 3 else d)
+            matrices.append(_second_order(t, x))
+        start += d
+    for shape in shapes:
+        count = int(np.prod(shape))
+        rows = np.arange(start, start + count).reshape(shape, order="F").ravel()
+        matrices.append(unit[rows])
+        sides += [shape[-1]] * (count // shape[-1] ** 2)
+        start += count
+    lift = sparse.csr_array(sparse.vstack([*lines, *matrices], format="csr"))
+    numbers = sum(line.shape[0] for line in lines)
+    return lift, [s for s in (-numbers, *sides) if s]
+
+
+def _second_order(t: Any, x: Any) -> Any:
+    """The numbers of the matrix of one cone, row by row."""
+    if x.shape[0] == 2:
+        return sparse.vstack([t + x[[0]], x[[1]], x[[1]], t - x[[0]]])
+    d = x.shape[0] + 1
+    lines = [sparse.csr_array((1, t.shape[1]))] * (d * d)
+    for i in range(d):
+        lines[i * d + i] = t
+        if i:
+            lines[i] = lines[i * d] = x[[i - 1]]
+    return sparse.vstack(lines)
+
+
+def _binary(size: Any) -> Any:
+    """A power of two near each size, 1 for 0."""
+    size = np.asarray(size, float)
+    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
+
+
+def _largest(A: Any) -> Array:
+    """The largest magnitude in each row."""
+    if not A.shape[0] or not A.nnz:
+        return np.zeros(A.shape[0])
+    return np.asarray(abs(A).max(axis=1).toarray(), float).reshape(-1)
+
+
+def _row_units(A: Any, space: Space) -> Array:
+    """One unit for each non-negative row, one for each matrix."""
+    largest = _largest(A)
+    for side, (first, last) in zip(space.blocks, pairwise(space.starts), strict=True):
+        if side > 0:
+            largest[first:last] = largest[first:last].max()
+    return np.asarray(1 / _binary(largest))
+
+
+class Kernel(NamedTuple):
+    """x = start + N w solves G x = h for every w, up to rounding."""
+
+    start: Array
+    N: Any
+    noise: float
+    """Relative size up to which a sum of products with N or start is rounding."""
+    missed: Array
+    """h − G start, which is not rounding where the equations contradict each other."""
+
+
+def kernel(G: Array, h: Array) -> Kernel:
+    """All solutions of G x = h, by a QR decomposition with pivots.
+
+    It says which entries of x follow from the others. Entries of N below the rounding of what they
+    are computed from are 0.
+    """
+    m, n = G.shape
+    if m == 0 or n == 0:
+        return Kernel(np.zeros(n), sparse.eye_array(n, format="csr"), 0.0, h)
+    columns = _binary(np.abs(G).max(axis=0))
+    Q, R, order = linalg.qr(G / columns, mode="economic", pivoting=True)
+    pivots = np.abs(np.diag(R))
+    rank = int(np.sum(pivots > 64 * max(m, n) * EPS * pivots[0]))
+    triangle, rest = R[:rank, :rank], R[:rank, rank:]
+    inverse = np.abs(linalg.solve_triangular(triangle, np.eye(rank)))
+    condition = float(np.linalg.norm(inverse @ np.abs(triangle), np.inf)) if rank else 1.0
+    noise = 64 * max(m, n) * EPS * condition
+    right = linalg.solve_triangular(triangle, np.column_stack([rest, Q.T[:rank] @ h]))
+    slopes = np.where(np.abs(right[:, :-1]) > noise * (inverse @ np.abs(rest)), -right[:, :-1], 0.0)
+    N = sparse.vstack([sparse.csr_array(slopes), sparse.eye_array(n - rank)], format="csr")
+    own, free = sparse.diags_array(1 / columns), sparse.diags_array(columns[order[rank:]])
+    point = np.zeros(n)
+    point[order[:rank]] = right[:, -1]
+    start = point / columns
+    return Kernel(start, sparse.csr_array(own @ N[np.argsort(order)] @ free), noise, h - G @ start)
