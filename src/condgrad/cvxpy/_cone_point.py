@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.cvxpy._cone_program import ConeProgram, Kernel
+from condgrad.cvxpy._cone_program import ConeProgram, Kernel, without_noise
 from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 
 REPAIRS = 20
@@ -78,6 +78,32 @@ def _negative(program: ConeProgram, slopes: Array, x: Array) -> tuple[Array, Arr
     return np.vstack(rows), np.concatenate(numbers)
 
 
+def complementary(program: ConeProgram, kernel: Kernel, x: Array, y: Array, cut: float) -> Array:
+    """x moved within G x = h so that (b − A x) y = 0, as at a solution, if all goes well.
+
+    Numbers and eigenvalues of y up to a part `cut` of the largest count as 0.
+    """
+    if program.b.size * kernel.N.shape[1] > SMALL or not kernel.N.shape[1]:
+        return x
+    slopes = (program.A @ kernel.N).toarray()
+    rows, numbers = [np.zeros((0, slopes.shape[1]))], [np.zeros(0)]
+    largest = float(np.abs(y).max(initial=0.0))
+    blocks = zip(program.space.split(y), program.slack(x), strict=True)
+    for (own, slack), (first, last) in zip(blocks, pairwise(program.space.starts), strict=True):
+        A = slopes[first:last]
+        if own.ndim == 1:
+            rows.append(A[own > cut * largest])
+            numbers.append(slack[own > cut * largest])
+            continue
+        values, vectors = np.linalg.eigh(own)
+        U = vectors[:, values > cut * largest]
+        T = np.tensordot(U.T, A.reshape(len(U), len(U), A.shape[1]), 1)
+        rows.append(T.reshape(U.size, A.shape[1]))
+        numbers.append((U.T @ slack).ravel())
+    found = np.linalg.lstsq(np.vstack(rows), np.concatenate(numbers), rcond=1e-10)[0]
+    return repaired(program, kernel, x + kernel.N @ found)
+
+
 def descends(program: ConeProgram, kernel: Kernel, w: Array) -> bool:
     """Whether near N w there is d with G d = 0, −A d ∈ K and c'd < 0.
 
@@ -139,8 +165,3 @@ def contradict(program: ConeProgram, nu: Array) -> bool:
     zero = np.abs(G.T @ nu) <= TIGHT * (abs(G).T @ np.abs(nu))
     large = np.abs(h).max(initial=0.0) * np.abs(nu).max(initial=0.0)
     return bool(zero.all() and abs(h @ nu) > CLEAR * large)
-
-
-def without_noise(vector: Array) -> Array:
-    """A vector without the numbers that are rounding next to the largest."""
-    return np.where(np.abs(vector) > 1e-13 * np.abs(vector).max(initial=0.0), vector, 0.0)

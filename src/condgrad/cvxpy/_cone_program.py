@@ -193,39 +193,53 @@ def _row_units(A: Any, space: Space) -> Array:
     return np.asarray(1 / _binary(largest))
 
 
+def without_noise(vector: Array) -> Array:
+    """A vector without the numbers that are rounding next to the largest."""
+    return np.where(np.abs(vector) > 1e-13 * np.abs(vector).max(initial=0.0), vector, 0.0)
+
+
 class Kernel(NamedTuple):
     """x = start + N w solves G x = h for every w, up to rounding."""
 
     start: Array
     N: Any
-    noise: float
-    """Relative size up to which a sum of products with N or start is rounding."""
     missed: Array
     """h − G start, which is not rounding where the equations contradict each other."""
+    entry: Array
+    move: Array
+    """N_ij may be off by entry_i move_j, …"""
+    reach: float
+    """… and start_i by entry_i reach."""
 
 
 def kernel(G: Array, h: Array) -> Kernel:
     """All solutions of G x = h, by a QR decomposition with pivots.
 
-    It says which entries of x follow from the others. Entries of N below the rounding of what they
-    are computed from are 0.
+    It says which entries of x follow from the others. What rounding does to R is about ε times the
+    norms of the columns of G, which the inverse of its triangle spreads: entries of N below that
+    are 0.
     """
     m, n = G.shape
     if m == 0 or n == 0:
-        return Kernel(np.zeros(n), sparse.eye_array(n, format="csr"), 0.0, h)
+        eye = sparse.eye_array(n, format="csr")
+        return Kernel(np.zeros(n), eye, h, np.zeros(n), np.zeros(n), 0.0)
     columns = _binary(np.abs(G).max(axis=0))
     Q, R, order = linalg.qr(G / columns, mode="economic", pivoting=True)
+    rounding = 64 * max(m, n) * EPS
     pivots = np.abs(np.diag(R))
-    rank = int(np.sum(pivots > 64 * max(m, n) * EPS * pivots[0]))
+    rank = int(np.sum(pivots > rounding * pivots[0]))
     triangle, rest = R[:rank, :rank], R[:rank, rank:]
-    inverse = np.abs(linalg.solve_triangular(triangle, np.eye(rank)))
-    condition = float(np.linalg.norm(inverse @ np.abs(triangle), np.inf)) if rank else 1.0
-    noise = 64 * max(m, n) * EPS * condition
     right = linalg.solve_triangular(triangle, np.column_stack([rest, Q.T[:rank] @ h]))
-    slopes = np.where(np.abs(right[:, :-1]) > noise * (inverse @ np.abs(rest)), -right[:, :-1], 0.0)
+    slopes, point = -right[:, :-1], right[:, -1]
+    inverse = rounding * np.abs(linalg.solve_triangular(triangle, np.eye(rank))).sum(axis=1)
+    norm = float(np.linalg.norm(triangle))
+    move = np.linalg.norm(rest, axis=0) + norm * np.abs(slopes).max(axis=0, initial=0.0)
+    slopes = np.where(np.abs(slopes) > inverse[:, None] * move, slopes, 0.0)
     N = sparse.vstack([sparse.csr_array(slopes), sparse.eye_array(n - rank)], format="csr")
-    own, free = sparse.diags_array(1 / columns), sparse.diags_array(columns[order[rank:]])
-    point = np.zeros(n)
-    point[order[:rank]] = right[:, -1]
-    start = point / columns
-    return Kernel(start, sparse.csr_array(own @ N[np.argsort(order)] @ free), noise, h - G @ start)
+    own, free = sparse.diags_array(1 / columns), columns[order[rank:]]
+    start, entry = np.zeros(n), np.zeros(n)
+    start[order[:rank]], entry[order[:rank]] = point, inverse
+    start, entry = start / columns, entry / columns
+    N = sparse.csr_array(own @ N[np.argsort(order)] @ sparse.diags_array(free))
+    reach = float(np.linalg.norm(h)) + norm * float(np.abs(point).max(initial=0.0))
+    return Kernel(start, N, h - G @ start, entry, free * move, reach)

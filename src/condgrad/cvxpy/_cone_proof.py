@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from condgrad._types import Array
-from condgrad.cvxpy._cone_program import EPS, ConeProgram
+from condgrad.cvxpy._cone_program import EPS, ConeProgram, without_noise
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
 """What is added to multipliers, relative to the largest, so that they can be corrected …"""
@@ -165,6 +165,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
         rest = cost + program.A.T @ point.flat()
         point = point._replace(nu=np.linalg.lstsq(program.G.T.toarray(), -rest)[0])
     for _ in range(STEPS):
+        point = point._replace(nu=without_noise(point.nu))
         r, off = residual(program, cost, point)
         if (np.abs(r) <= off).all():
             break

@@ -13,18 +13,27 @@ from scipy import sparse
 
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.cvxpy._cone_point import contradict, descends, meets, repaired, violations
-from condgrad.cvxpy._cone_program import ConeProgram, kernel
-from condgrad.cvxpy._cone_proof import dual_of, refuted, too_large
+from condgrad.cvxpy._cone_point import (
+    complementary,
+    contradict,
+    descends,
+    meets,
+    repaired,
+    violations,
+)
+from condgrad.cvxpy._cone_program import EPS, ConeProgram, kernel
+from condgrad.cvxpy._cone_proof import CUTS, dual_of, refuted, too_large
 from condgrad.cvxpy._write import blocks_of
 from condgrad.result import Status
 from condgrad.sdp import SDP, Solution
 
-FIRST = 300
+FIRST = 500
 """Iterations of the first run; each may take `LONGER` times those of the one before."""
 LONGER = 4
 ITERATIONS = 100_000
 """Of all runs together, where the user says nothing."""
+EXACT = 64 * EPS
+"""Relative error of a short sum of products."""
 TIGHTER = 0.1
 """Factor on the tolerances of a run that ended by itself, but not well enough …"""
 TIGHTEST = 1e-5
@@ -56,13 +65,20 @@ class Eliminated:
     def __init__(self, program: ConeProgram) -> None:
         self.program = program
         self.kernel = kernel(program.G.toarray(), program.h)
-        start, N, noise = self.kernel.start, self.kernel.N, self.kernel.noise
+        start, N = self.kernel.start, self.kernel.N
+        entry, move, reach = self.kernel[3:]
         A, b, c = program.A, program.b, program.c
-        self.slack = _beyond(b - A @ start, noise * (np.abs(b) + abs(A) @ np.abs(start)))
-        self.price = _beyond(N.T @ c, noise * (abs(N).T @ np.abs(c)))
-        rows = sparse.csr_array(N.T @ A.T)
-        if noise:
-            rows = rows.multiply((abs(rows) - noise * (abs(N).T @ abs(A).T)) > 0)
+        seen = abs(A) @ entry
+        """What an error of N is to each row of A."""
+        size = EXACT * (np.abs(b) + abs(A) @ np.abs(start))
+        self.slack = _beyond(b - A @ start, reach * seen + size)
+        size = EXACT * (abs(N).T @ np.abs(c))
+        self.price = _beyond(N.T @ c, float(entry @ np.abs(c)) * move + size)
+        rows = sparse.coo_array(N.T @ A.T)
+        if program.h.size:
+            j, i = rows.coords
+            size = EXACT * sparse.csr_array(abs(N).T @ abs(A).T)[j, i]
+            rows.data = _beyond(rows.data, move[j] * seen[i] + np.asarray(size).reshape(-1))
         self.rows = program.space.symmetric(rows)
         """Row j says what w_j does to −(b − A x)."""
         self.seen = np.diff(self.rows.indptr) > 0
@@ -152,11 +168,12 @@ class Run:
                 return self._outcome(settings.INFEASIBLE, x)
             if descends(program, reduced.kernel, reduced.whole(solution.y)):
                 return self._falling(x)
-            status, x = self._feasible(x, iterations)
-            if status == settings.INFEASIBLE:
-                return self._outcome(status, x)
-            if not np.isfinite(found.bound) and self._descends(iterations):
-                return self._falling(x)
+            if iterations > FIRST or solution.status is not Status.MAX_ITER:
+                status, x = self._feasible(x, iterations)
+                if status == settings.INFEASIBLE:
+                    return self._outcome(status, x)
+                if not np.isfinite(found.bound) and self._descends(iterations):
+                    return self._falling(x)
             factor *= 1.0 if solution.status is Status.MAX_ITER else TIGHTER
             iterations *= LONGER
             if self._over() or factor < TIGHTEST:
@@ -165,23 +182,33 @@ class Run:
     def _judged(self, x: Array, blocks: list[Array]) -> Outcome:
         """Optimal, where multipliers come as near to a point as asked for, else at a limit."""
         program = self.program
-        value = float(program.c @ x)
-        unit = max(1e-3 * float(np.abs(program.c) @ np.abs(x)), 1e-5)
-        enough = value - 0.5 * self.gap * max(abs(value), unit)
-        dual = dual_of(program, program.c, blocks, enough)
-        near = relative_gap(value, max(dual.bound, dual.value), unit) <= self.gap
-        if too_large(program) and self.last is not None:
-            near = self.last.status is Status.CONVERGED and bool(np.isfinite(self.last.bound))
-        fine = near and meets(program, x, self.feasibility)
-        return Outcome(
-            settings.OPTIMAL if fine else settings.USER_LIMIT,
-            x,
-            dual.point.nu,
-            dual.point.flat(),
-            dual.bound,
-            relative_gap(value, dual.bound, unit),
-            self.last,
+        enough = float(program.c @ x) - 0.5 * self.gap * max(
+            abs(float(program.c @ x)), self._unit(x)
         )
+        dual = dual_of(program, program.c, blocks, enough)
+        y, low = dual.point.flat(), max(dual.bound, dual.value)
+        fine = self._near(x, low)
+        for cut in CUTS if np.isfinite(low) else ():
+            if fine:
+                break
+            other = complementary(program, self.reduced.kernel, x, y, cut)
+            fine = self._near(other, low)
+            x = other if fine else x
+        if too_large(program) and self.last is not None:
+            fine = self.last.status is Status.CONVERGED and bool(np.isfinite(self.last.bound))
+            fine = fine and meets(program, x, self.feasibility)
+        gap = relative_gap(float(program.c @ x), dual.bound, self._unit(x))
+        status = settings.OPTIMAL if fine else settings.USER_LIMIT
+        return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
+
+    def _near(self, x: Array, low: float) -> bool:
+        """Whether a point meets the cones and is as near to a bound as asked for."""
+        gap = relative_gap(float(self.program.c @ x), low, self._unit(x))
+        return gap <= self.gap and meets(self.program, x, self.feasibility)
+
+    def _unit(self, x: Array) -> float:
+        """What a gap is measured in at least."""
+        return max(1e-3 * float(np.abs(self.program.c) @ np.abs(x)), 1e-5)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""

@@ -21,13 +21,25 @@ from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, Certificate, lowered
 
 
+class Side(NamedTuple):
+    """How the user's objective follows from that of the cone program, which is minimised."""
+
+    sign: float
+    """−1 where the user maximises, NaN where that is unknown."""
+    geometric: bool
+    """Whether the cone program has the logarithm of the objective."""
+
+    def of(self, value: float) -> float:
+        """A value or bound of the cone program as one of the user's problem."""
+        return float(np.exp(self.sign * value)) if self.geometric else self.sign * value
+
+
 class Answer(NamedTuple):
     """What a run found."""
 
     found: tuple[ConeProgram, Outcome] | None
     """None where a row without variables cannot hold."""
-    side: float
-    """1 where the user minimises, −1 where the user maximises, NaN where that is unknown."""
+    side: Side
 
 
 class ConeSolver(ConicSolver):  # type: ignore[misc]
@@ -51,8 +63,8 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
     REQUIRES_CONSTR = False
 
     def __init__(self) -> None:
-        self._asked: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Problems that CVXPY asked about: its data does not say whether the user maximises."""
+        self._asked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        """What CVXPY asked about last, by problem: its data does not say what the user wrote."""
 
     def name(self) -> str:
         return NAME
@@ -65,7 +77,10 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
 
     def can_solve(self, problem_form: Any) -> bool:
         """Whether the cones of a problem are ours; a sentence where they are not."""
-        self._asked.add(problem_form._problem)
+        self._asked[problem_form._problem] = Side(
+            -1.0 if isinstance(problem_form._problem.objective, cp.Maximize) else 1.0,
+            bool(getattr(problem_form, "_gp", False)),
+        )
         if super().can_solve(problem_form):
             return True
         others = problem_form.cones() - {Zero, NonNeg, NonPos, PSD, SOC}
@@ -85,10 +100,10 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
     ) -> Answer:
         """Solve the dual; `warm_start` plays no part."""
         options = checked(dict(solver_opts))
-        side = float("nan")
-        for problem in self._asked:
+        side = Side(float("nan"), False)
+        for problem, asked in self._asked.items():
             if problem._solver_cache is solver_cache:
-                side = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
+                side = asked
         program = read(data, data[ConicSolver.DIMS])
         if program is None:
             return Answer(None, side)
@@ -109,9 +124,9 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             return failure_solution(outcome.status, attr)
         offset = float(inverse_data[settings.OFFSET])
         value = program.value_unit * float(program.c @ outcome.x) + offset
-        bound = answer.side * lowered(program.value_unit * outcome.bound, offset)
+        bound = lowered(program.value_unit * outcome.bound, offset)
         attr[settings.EXTRA_STATS] = Certificate(
-            answer.side * value, bound, outcome.gap, outcome.solution
+            answer.side.of(value), answer.side.of(bound), outcome.gap, outcome.solution
         )
         x = {inverse_data[self.VAR_ID]: program.x_unit * outcome.x}
         y = program.multipliers(outcome.nu, outcome.y)
