@@ -30,7 +30,7 @@ def reference(problem):
 def compare(problem, rel=2e-3, duals=None, **options):
     """Solve, and compare the value, the bound and, if asked to, the duals with Clarabel's."""
     value, prices = reference(problem)
-    found = door.solve(problem, **{"gap": 1e-3, "feasibility": 1e-4, "max_seconds": 20, **options})
+    found = door.solve(problem, **{"gap": 1e-3, "feasibility": 1e-4, "max_iter": 20_000, **options})
     assert problem.status == "optimal"
     assert found == problem.value == pytest.approx(value, rel=rel)
     certificate = problem.solver_stats.extra_stats
@@ -256,7 +256,7 @@ def test_shifted_logistic_is_the_logistic_of_a_shift():
 def test_infeasible():
     X = cp.Variable((3, 3), PSD=True)
     problem = cp.Problem(cp.Maximize(X[0, 1]), [cp.trace(X) == 1, X[0, 0] >= 2])
-    assert door.solve(problem, max_seconds=1) == -np.inf
+    assert door.solve(problem, max_iter=5000) == -np.inf
     assert problem.status == "infeasible"
     assert X.value is None
 
@@ -271,8 +271,8 @@ def test_rows_without_variables():
 def test_unbounded():
     X = cp.Variable((3, 3), PSD=True)
     problem = cp.Problem(cp.Maximize(cp.trace(X)), [X[0, 1] == 2])
-    assert door.solve(problem, max_seconds=3) == np.inf
-    assert problem.status == "unbounded_inaccurate"
+    assert door.solve(problem, max_iter=5000) == np.inf
+    assert problem.status.startswith("unbounded")
 
 
 def test_a_limit_leaves_values_and_says_so():
@@ -308,7 +308,7 @@ def cone_problems():
 )
 def test_as_a_solver_object(problem):
     value, prices = reference(problem)
-    problem.solve(solver=door.CONDGRAD, gap=1e-4, feasibility=1e-4, max_seconds=20)
+    problem.solve(solver=door.CONDGRAD, gap=1e-4, feasibility=1e-4, max_iter=20_000)
     assert problem.status == "optimal"
     assert problem.value == pytest.approx(value, rel=1e-2)
     for c, price in zip(problem.constraints, prices, strict=True):

@@ -62,10 +62,7 @@ class Coefficients:
         whatever else is affine has its Jacobian asked for.
         """
         if expr.is_complex():
-            raise ProblemError(
-                f"expression {expr} has complex values, which condgrad cannot take: write it with "
-                "real numbers"
-            )
+            raise _complex(expr)
         if expr.is_constant():
             return Affine(sparse.csr_array((expr.size, self.total)), dense(expr).ravel(order="F"))
         if isinstance(expr, cp.Variable):
@@ -174,7 +171,17 @@ def dense(expr: Any) -> Array:
     value = expr.value
     if value is None:
         raise ProblemError(f"expression {expr} has no value: write the number that it stands for")
-    return np.asarray(value.toarray() if sparse.issparse(value) else value, dtype=np.float64)
+    value = np.asarray(value.toarray() if sparse.issparse(value) else value)
+    if np.iscomplexobj(value):
+        raise _complex(expr)
+    return value.astype(np.float64)
+
+
+def _complex(expr: Any) -> ProblemError:
+    return ProblemError(
+        f"expression {expr} has complex values, which condgrad cannot take: write it with real "
+        "numbers"
+    )
 
 
 @lru_cache(maxsize=8)

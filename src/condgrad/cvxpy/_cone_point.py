@@ -12,8 +12,11 @@ from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 
 REPAIRS = 20
 """Steps of Newton's method."""
-LEAST = 1e-6
+LEAST = 1e-9
 """Part of the largest right-hand side or entry of x that counts as the size of any row."""
+FAR = 1e5
+"""Entries of x, relative to the right-hand sides, from which a matrix may seem semidefinite though
+no x makes it so: (x 1; 1 0) misses 1/x only."""
 ACTIVE = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
 """Parts of the largest number of a slack up to which others may be meant to be 0."""
 TIGHT = 1e-12
@@ -36,7 +39,10 @@ def violations(program: ConeProgram, x: Array) -> Array:
 def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
     """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row."""
     miss, size = violations(program, x).T
-    least = LEAST * max(1.0, float(np.abs(x).max(initial=0.0)))
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest > FAR and any(side > 0 for side in program.space.blocks):
+        return False
+    least = LEAST * max(1.0, largest)
     return bool((miss <= feasibility * np.maximum(size, least)).all())
 
 

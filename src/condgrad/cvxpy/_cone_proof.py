@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,8 +19,10 @@ CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
 """… or what is left out of them, because the equations may want it to be 0."""
 STEPS = 12
 """Corrections of one start."""
-SMALL = 20_000_000
+SMALL = 4_000_000
 """The most numbers that a correction may take."""
+HOPELESS = 0.05
+"""A correction of which no more than this part can be taken is given up."""
 CLEAR = 1e-9
 """Part of its terms that a sum which must not be 0 has to be."""
 
@@ -57,11 +60,15 @@ def too_large(program: ConeProgram) -> bool:
 
 
 def dual_of(
-    program: ConeProgram, cost: Array, blocks: Sequence[Array], enough: float = np.inf
+    program: ConeProgram,
+    cost: Array,
+    blocks: Sequence[Array],
+    enough: float = np.inf,
+    deadline: float = np.inf,
 ) -> Dual:
     """The best that corrections of some multipliers prove of min cost'x.
 
-    The search ends with a bound of `enough`.
+    The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so.
     """
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
     if too_large(program):
@@ -80,12 +87,12 @@ def dual_of(
         )
         better = max(best, found, key=lambda d: max(d.bound, d.value))
         best = better._replace(bound=max(best.bound, found.bound))
-        if best.bound >= enough:
+        if best.bound >= enough or time.perf_counter() > deadline:
             break
     return best
 
 
-def refuted(program: ConeProgram, blocks: Sequence[Array]) -> bool:
+def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.inf) -> bool:
     """Whether multipliers, corrected, say that no x is feasible: with cost 0 a bound above 0."""
     if too_large(program):
         return False
@@ -99,7 +106,7 @@ def refuted(program: ConeProgram, blocks: Sequence[Array]) -> bool:
     if not falls or float(np.linalg.norm(rest)) > 0.1 * size:
         return False  # too far for a correction
     tiny = float(np.finfo(np.float64).tiny)
-    dual = dual_of(program, np.zeros_like(program.c), blocks, enough=tiny)
+    dual = dual_of(program, np.zeros_like(program.c), blocks, tiny, deadline)
     return max(dual.bound, dual.value) > 0
 
 
@@ -173,7 +180,10 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
         unit = _units(B)
         found = _shortest(unit[:, None] * B, -unit * r)
         far = float(np.linalg.norm(found[m:]))
-        point = _moved(point, found * (min(1.0, 0.9 / far) if far else 1.0))
+        share = min(1.0, 0.9 / far) if far else 1.0
+        if share < HOPELESS:
+            break
+        point = _moved(point, share * found)
     return point
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import cvxpy as cp
@@ -14,6 +15,7 @@ from scipy import sparse
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._cone_point import (
+    LEAST,
     complementary,
     contradict,
     descends,
@@ -164,7 +166,7 @@ class Run:
             if found.status == settings.OPTIMAL:
                 return found
             best = _better(program, best, found)
-            if refuted(program, blocks):
+            if refuted(program, blocks, self.deadline):
                 return self._outcome(settings.INFEASIBLE, x)
             if descends(program, reduced.kernel, reduced.whole(solution.y)):
                 return self._falling(x)
@@ -182,23 +184,19 @@ class Run:
     def _judged(self, x: Array, blocks: list[Array]) -> Outcome:
         """Optimal, where multipliers come as near to a point as asked for, else at a limit."""
         program = self.program
-        enough = float(program.c @ x) - 0.5 * self.gap * max(
-            abs(float(program.c @ x)), self._unit(x)
-        )
-        dual = dual_of(program, program.c, blocks, enough)
+        value = float(program.c @ x)
+        enough = value - 0.5 * self.gap * max(abs(value), self._unit(x))
+        dual = dual_of(program, program.c, blocks, enough, self.deadline)
         y, low = dual.point.flat(), max(dual.bound, dual.value)
-        fine = self._near(x, low)
-        for cut in CUTS if np.isfinite(low) else ():
-            if fine:
-                break
-            other = complementary(program, self.reduced.kernel, x, y, cut)
-            fine = self._near(other, low)
-            x = other if fine else x
+        others = (complementary(program, self.reduced.kernel, x, y, cut) for cut in CUTS)
+        points = [x] if not np.isfinite(low) else chain([x], others)
+        fine = next((point for point in points if self._near(point, low)), None)
         if too_large(program) and self.last is not None:
-            fine = self.last.status is Status.CONVERGED and bool(np.isfinite(self.last.bound))
-            fine = fine and meets(program, x, self.feasibility)
+            ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
+            fine = x if ended and meets(program, x, self.feasibility) else None
+        x = x if fine is None else fine
         gap = relative_gap(float(program.c @ x), dual.bound, self._unit(x))
-        status = settings.OPTIMAL if fine else settings.USER_LIMIT
+        status = settings.USER_LIMIT if fine is None else settings.OPTIMAL
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
 
     def _near(self, x: Array, low: float) -> bool:
@@ -207,15 +205,15 @@ class Run:
         return gap <= self.gap and meets(self.program, x, self.feasibility)
 
     def _unit(self, x: Array) -> float:
-        """What a gap is measured in at least."""
-        return max(1e-3 * float(np.abs(self.program.c) @ np.abs(x)), 1e-5)
+        """What a gap is measured in at least: a thousandth of what c'x is a sum of."""
+        return max(1e-3 * float(np.abs(self.program.c) @ np.abs(x)), LEAST)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""
         blocks = self.program.slack(x)
         if meets(self.program, x, self.feasibility * 1e-6):
             return self._judged(x, [np.zeros_like(b) for b in blocks])
-        proved = refuted(self.program, [_outside(b) for b in blocks])
+        proved = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
         return self._outcome(settings.INFEASIBLE if proved else settings.USER_LIMIT, x)
 
     def _falling(self, x: Array) -> Outcome:
@@ -234,12 +232,12 @@ class Run:
         factor = TIGHTER
         while not meets(program, x, self.feasibility):
             if not reduced.seen.any() or self._over() or factor < TIGHTEST:
-                proved = refuted(program, [_outside(b) for b in program.slack(x)])
+                proved = refuted(program, [_outside(b) for b in program.slack(x)], self.deadline)
                 return settings.INFEASIBLE if proved else settings.USER_LIMIT, x
             sdp = reduced.dual(np.zeros(int(reduced.seen.sum())))
             solution = self._run(sdp, iterations, factor, trace_bound=1.0)
             x = repaired(program, reduced.kernel, reduced.point(solution.y))
-            if refuted(program, blocks_of(solution.W)):
+            if refuted(program, blocks_of(solution.W), self.deadline):
                 return settings.INFEASIBLE, x
             factor *= TIGHTER
         return settings.OPTIMAL, x

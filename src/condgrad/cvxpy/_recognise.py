@@ -79,7 +79,8 @@ def recognise(problem: Any, split: bool = False) -> Form:
     at_most: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "<="]
     at_most += [(None, space.rows(_placed(parts[v.id].limits, read, v))) for v in variables]
     sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
-    cost, constant, losses = _objective(sign * problem.objective.expr, variables, space)
+    goal = sign * problem.objective.expr
+    cost, constant, losses = _objective(goal, problem.variables(), space)
     shapes = {c.id: c.shape for c in constraints.values()}
     families = Family(space, equal), Family(space, at_most)
     return Form(space, parts, sign, cost, constant, *families, losses, owners, shapes)
