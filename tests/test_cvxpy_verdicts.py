@@ -11,10 +11,12 @@ from scipy.optimize import linprog
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:cvxpy", "ignore:Solution may be")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Solution may be", r"ignore:\s*The problem is either infeasible"
+)
 CHUNK = 20
 """Random cases of one test."""
-LIMIT = {"solver": door.CONDGRAD, "max_iter": 2000}
+LIMIT = {"solver": door.CONDGRAD, "max_iter": 500}
 
 
 def integers(rng, *shape):
@@ -177,6 +179,35 @@ def test_units_do_not_matter(scale, offset):
     assert certificate.bound <= 3 * scale + offset + 1e-9 * scale
     assert problem.value == pytest.approx(3 * scale + offset, abs=1e-2 * scale)
     assert certificate.bound == pytest.approx(3 * scale + offset, abs=1e-2 * scale)
+
+
+@pytest.mark.parametrize("short", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("cost", [0.0, 1.0, -1.0])
+def test_constraints_that_nearly_hold_together(short, cost):
+    """By less than the tolerance asked for: still no point meets them."""
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cost * x[0]), [x[0] >= 1, x[0] <= 1 - short, x[1] == x[0]])
+    problem.solve(**LIMIT)
+    assert problem.status == "infeasible"
+
+
+@pytest.mark.parametrize("large", [1e3, 1e6, 1e8])
+def test_a_large_limit_does_not_blur_the_others(large):
+    x = cp.Variable(2)
+    rows = [x[0] >= 1, x[0] <= large, x[1] >= -2, x[1] <= 1e-3]
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), rows)
+    assert problem.solve(solver=door.CONDGRAD, max_iter=3000) == pytest.approx(-1, abs=1e-2)
+    assert problem.status == "optimal"
+    assert -1.01 <= problem.solver_stats.extra_stats.bound <= -1 + 1e-9
+
+
+@pytest.mark.parametrize("cost", [0.0, 1.0, -1.0])
+def test_weakly_infeasible(cost):
+    """(x 1; 1 0) is never semidefinite, but misses it by as little as one likes."""
+    x = cp.Variable()
+    problem = cp.Problem(cp.Minimize(cost * x), [cp.bmat([[x, 1], [1, 0]]) >> 0])
+    problem.solve(**LIMIT)
+    assert problem.status in ("infeasible", "infeasible_or_unbounded", "user_limit")
 
 
 def test_neither_infeasible_nor_unbounded_is_said_alone():

@@ -40,6 +40,8 @@ TIGHTER = 0.1
 """Factor on the tolerances of a run that ended by itself, but not well enough …"""
 TIGHTEST = 1e-5
 """… and the least there is."""
+STRICT = 1e-6
+"""Part of the feasibility asked for that leaves no doubt about a point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +166,9 @@ class Run:
             x = repaired(program, reduced.kernel, reduced.point(solution.y))
             found = self._judged(x, blocks)
             if found.status == settings.OPTIMAL:
-                return found
+                status, _ = self._feasible(found.x, iterations)  # what it misses may be a sign
+                gone = status == settings.INFEASIBLE
+                return self._outcome(status, x) if gone else found
             best = _better(program, best, found)
             if refuted(program, blocks, self.deadline):
                 return self._outcome(settings.INFEASIBLE, x)
@@ -185,33 +189,40 @@ class Run:
         """Optimal, where multipliers come as near to a point as asked for, else at a limit."""
         program = self.program
         value = float(program.c @ x)
-        enough = value - 0.5 * self.gap * max(abs(value), self._unit(x))
+        enough = value - 0.5 * self.gap * abs(value)
         dual = dual_of(program, program.c, blocks, enough, self.deadline)
         y, low = dual.point.flat(), max(dual.bound, dual.value)
+        terms = float(np.abs(program.b) @ np.abs(y) + np.abs(program.h) @ np.abs(dual.point.nu))
         others = (complementary(program, self.reduced.kernel, x, y, cut) for cut in CUTS)
         points = [x] if not np.isfinite(low) else chain([x], others)
-        fine = next((point for point in points if self._near(point, low)), None)
+        fine = next((point for point in points if self._near(point, low, terms)), None)
         if too_large(program) and self.last is not None:
             ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
             fine = x if ended and meets(program, x, self.feasibility) else None
         x = x if fine is None else fine
-        gap = relative_gap(float(program.c @ x), dual.bound, self._unit(x))
+        value = float(program.c @ x)
+        gap = relative_gap(value, dual.bound, self._unit(x, terms if dual.bound < value else 0.0))
         status = settings.USER_LIMIT if fine is None else settings.OPTIMAL
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
 
-    def _near(self, x: Array, low: float) -> bool:
+    def _near(self, x: Array, low: float, terms: float) -> bool:
         """Whether a point meets the cones and is as near to a bound as asked for."""
-        gap = relative_gap(float(self.program.c @ x), low, self._unit(x))
+        value = float(self.program.c @ x)
+        gap = relative_gap(value, low, self._unit(x, terms if low < value else 0.0))
         return gap <= self.gap and meets(self.program, x, self.feasibility)
 
-    def _unit(self, x: Array) -> float:
-        """What a gap is measured in at least: a thousandth of what c'x is a sum of."""
-        return max(1e-3 * float(np.abs(self.program.c) @ np.abs(x)), LEAST)
+    def _unit(self, x: Array, terms: float) -> float:
+        """What a gap is measured in at least: a thousandth of what value and bound are sums of.
+
+        A bound above the value does not count its own terms: without a feasible point they grow.
+        """
+        size = float(np.abs(self.program.c) @ np.abs(x))
+        return max(1e-3 * max(size, terms), LEAST)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""
         blocks = self.program.slack(x)
-        if meets(self.program, x, self.feasibility * 1e-6):
+        if meets(self.program, x, STRICT * self.feasibility):
             return self._judged(x, [np.zeros_like(b) for b in blocks])
         proved = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
         return self._outcome(settings.INFEASIBLE if proved else settings.USER_LIMIT, x)
@@ -228,17 +239,20 @@ class Run:
         min slack'y with rows y = 0 and Tr y ≤ 1 is below 0 where there is none.
         """
         program, reduced = self.program, self.reduced
-        x = repaired(program, reduced.kernel, x)
         factor = TIGHTER
-        while not meets(program, x, self.feasibility):
-            if not reduced.seen.any() or self._over() or factor < TIGHTEST:
-                proved = refuted(program, [_outside(b) for b in program.slack(x)], self.deadline)
-                return settings.INFEASIBLE if proved else settings.USER_LIMIT, x
+        while not meets(program, x, STRICT * self.feasibility):
+            near = meets(program, x, self.feasibility)
+            if refuted(program, [_outside(b) for b in program.slack(x)], self.deadline):
+                return settings.INFEASIBLE, x
+            done = self._over() or factor < (TIGHTER if near else TIGHTEST)
+            if done or not reduced.seen.any():
+                return settings.OPTIMAL if near else settings.USER_LIMIT, x
             sdp = reduced.dual(np.zeros(int(reduced.seen.sum())))
             solution = self._run(sdp, iterations, factor, trace_bound=1.0)
-            x = repaired(program, reduced.kernel, reduced.point(solution.y))
             if refuted(program, blocks_of(solution.W), self.deadline):
                 return settings.INFEASIBLE, x
+            other = repaired(program, reduced.kernel, reduced.point(solution.y))
+            x = x if near and not meets(program, other, self.feasibility) else other
             factor *= TIGHTER
         return settings.OPTIMAL, x
 
