@@ -197,7 +197,9 @@ def run(args: argparse.Namespace) -> None:
             answer = asked(pickle.loads(pickled), solve)
             verdict = outcome(answer, truth, maximise)
             if verdict == "WRONG":  # a second opinion
-                other = asked(pickle.loads(pickled), lambda p: p.solve(solver=cp.SCS))
+                other = asked(
+                    pickle.loads(pickled), lambda p: p.solve(solver=cp.SCS, use_quad_obj=False)
+                )
                 agreed = outcome(answer, other, maximise) in ("right", "limit")
                 verdict = "no reference" if agreed else verdict
             table[name][verdict] += 1

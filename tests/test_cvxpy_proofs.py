@@ -24,7 +24,7 @@ def program(c, A, b, blocks, G=None, h=None):
     space = Space(blocks, [])
     G = np.zeros((0, len(c))) if G is None else G
     h = np.zeros(0) if h is None else h
-    ones = np.ones(len(b)), np.ones(len(h))
+    ones = np.ones(len(b)), np.arange(len(h)), np.ones(len(h))
     A = sparse.csr_array(space.symmetric(sparse.csr_array(A).T).T)
     eye = sparse.eye_array(len(b), format="csr")
     return ConeProgram(c, sparse.csr_array(G), h, A, b, space, eye, *ones, 1.0, 1.0)

@@ -221,6 +221,18 @@ def test_neither_infeasible_nor_unbounded_is_said_alone():
     assert problem.status == "unbounded"
 
 
+@pytest.mark.parametrize("noise", [1e-16, 1e-17, 1e-25])
+def test_rows_that_are_rounding(noise):
+    """As CVXPY leaves them of the imaginary parts of equations that have none."""
+    x = cp.Variable(2)
+    rounding = [noise * (x[0] - 3 * x[1]) == 2 * noise, noise * (x[0] + x[1]) <= -noise]
+    problem = cp.Problem(cp.Minimize(2 * x[0] + x[1]), [cp.sum(x) == 1, x >= 0, x <= 5, *rounding])
+    assert problem.solve(**LIMIT) == pytest.approx(1, abs=1e-2)
+    assert problem.status == "optimal"
+    assert problem.solver_stats.extra_stats.bound <= 1 + 1e-9
+    assert all(np.shape(c.dual_value) == c.shape for c in problem.constraints)
+
+
 def test_nothing_but_constants():
     x = cp.Variable()
     problem = cp.Problem(cp.Minimize(x), [cp.Constant(1) <= 0, x >= 0])

@@ -13,7 +13,7 @@ from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 REPAIRS = 20
 """Steps of Newton's method."""
 LEAST = 1e-9
-"""Part of the largest right-hand side or entry of x that counts as the size of any row."""
+"""Part of 1 or the largest entry of x that counts as the size of any row."""
 FAR = 1e5
 """Entries of x, relative to the right-hand sides, from which a matrix may seem semidefinite though
 no x makes it so: (x 1; 1 0) misses 1/x only."""

@@ -18,6 +18,8 @@ from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
 
 EPS = float(np.finfo(np.float64).eps)
+NOISE = 8 * EPS
+"""Part of the largest entry of a column, or of the right-hand sides, that counts as rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +27,9 @@ class ConeProgram:
     r"""min c'x subject to G x = h, b − A x ∈ K, scaled by powers of two.
 
     K is made of non-negative numbers first, then of semidefinite matrices, row by row. Every row of
-    G, every non-negative row of A and every matrix of A has entries up to about 1, and so have c
-    and all right-hand sides together, so that a part of them does not depend on the user's units.
-    The powers of two make it the same program, number by number.
+    G, every non-negative row of A and every matrix of A has entries up to about 1, and so has c;
+    the median of the right-hand sides is about 1, so that a part of 1 does not depend on the user's
+    units. The powers of two make it the same program, number by number.
     """
 
     c: Array
@@ -40,8 +42,10 @@ class ConeProgram:
     """Rows of A are this matrix times those of CVXPY's after the equations, scaled."""
     row_unit: Array
     """Rows of A are scaled by these."""
+    equations: Array
+    """Which of CVXPY's equations are in G, …"""
     equation_unit: Array
-    """Rows of G are this multiple of CVXPY's."""
+    """… where they are these multiples, 0 for the others."""
     x_unit: float
     """CVXPY's x is this multiple of ours."""
     cost_unit: float
@@ -70,8 +74,9 @@ class ConeProgram:
 
     def multipliers(self, nu: Array, y: Array) -> Array:
         """Those of the equations and of the rows, as CVXPY has them."""
-        rows = self.lift.T @ (self.row_unit * y)
-        return self.cost_unit * np.concatenate([self.equation_unit * nu, rows])
+        rows, whole = self.lift.T @ (self.row_unit * y), self.equation_unit.copy()
+        whole[self.equations] *= nu
+        return self.cost_unit * np.concatenate([whole, rows])
 
 
 def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
@@ -82,29 +87,39 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
     G, h, A, b = stacked[: dims.zero], right[: dims.zero], stacked[dims.zero :], right[dims.zero :]
     if not np.isfinite(b[dims.nonneg :]).all():
         raise cp.error.SolverError("a cone has infinite entries: replace them by numbers")
-    empty = np.diff(A.indptr) == 0
-    empty[dims.nonneg :] = False
-    if not np.isfinite(h).all() or np.isneginf(b).any() or (b[empty] < 0).any():
+    if not np.isfinite(h).all() or np.isneginf(b).any():
         return None
-    said = (np.isfinite(b) & ~empty)[: dims.nonneg]  # x ≤ ∞ says nothing, nor does 1 ≥ 0
+    least = NOISE * float(np.abs(right[np.isfinite(right)]).max(initial=0.0))
+    first, last = dims.zero, dims.zero + dims.nonneg
+    faint, empty = _faint(stacked, last), np.diff(stacked[:last].indptr) == 0
+    holds = np.concatenate([np.abs(h) <= least, b[: dims.nonneg] >= -least])
+    if (empty & ~holds).any():
+        return None
+    said = ~(faint & holds)
+    equations, said = np.flatnonzero(said[:first]), said[first:] & np.isfinite(b[: dims.nonneg])
+    G, h = G[equations], h[equations]
     shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
     lift, blocks = cone_blocks(said, dims.soc, shapes)
     space = Space(blocks, [])
     A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
     A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
-    row_unit, equation_unit = _row_units(A, space), 1 / _binary(_largest(G))
-    x_unit = _binary(np.max([0.0, *np.abs(row_unit * b), *np.abs(equation_unit * h)]))
+    row_unit, own = _row_units(A, space), 1 / _binary(_largest(G))
+    equation_unit = np.zeros(dims.zero)
+    equation_unit[equations] = own
+    rights = np.abs(np.concatenate([row_unit * b, own * h]))
+    x_unit = _binary(np.median(rights[rights > 0]) if rights.any() else 0.0)
     c = np.asarray(data[settings.C], float)
     cost_unit = _binary(np.abs(c).max(initial=0.0))
     return ConeProgram(
         c=c / cost_unit,
-        G=sparse.csr_array(sparse.diags_array(equation_unit) @ G),
-        h=equation_unit * h / x_unit,
+        G=sparse.csr_array(sparse.diags_array(own) @ G),
+        h=own * h / x_unit,
         A=sparse.csr_array(sparse.diags_array(row_unit) @ A),
         b=row_unit * b / x_unit,
         space=space,
         lift=lift,
         row_unit=row_unit,
+        equations=equations,
         equation_unit=equation_unit,
         x_unit=float(x_unit),
         cost_unit=float(cost_unit),
@@ -182,6 +197,13 @@ def _largest(A: Any) -> Array:
     if not A.shape[0] or not A.nnz:
         return np.zeros(A.shape[0])
     return np.asarray(abs(A).max(axis=1).toarray(), float).reshape(-1)
+
+
+def _faint(A: Any, rows: int) -> Array:
+    """Which of the first rows have no entry that is not rounding next to others in its column."""
+    columns = _largest(sparse.csr_array(A.T))
+    unit = sparse.diags_array(1 / np.where(columns > 0, columns, 1.0))
+    return _largest(sparse.csr_array(A[:rows] @ unit)) <= NOISE
 
 
 def _row_units(A: Any, space: Space) -> Array:
