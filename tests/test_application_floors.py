@@ -188,6 +188,23 @@ def test_an_edge_that_differs_by_direction_has_the_mean():
         assert cg.max_cut(given, max_seconds=None).bound >= 2e10 + 0.5
 
 
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-139, 1e139, 1e200, 1e308])
+def test_magnitudes(size):
+    """The answer is that of the same numbers near 1; beyond the range they are refused."""
+    A = np.triu(np.random.default_rng(0).random((6, 6)), 1)
+    A += A.T
+    for answer in (
+        lambda scale: cg.sparsest_cut(scale * A, max_seconds=None, gap=0.1).partition,
+        lambda scale: cg.max_cut(scale * A, max_seconds=None, gap=0.1).partition,
+        lambda scale: ap.kmeans(scale * A, 3).run(max_iter=20).rounded.answer.labels.tolist(),
+    ):
+        if 1e-140 < size < 1e140:
+            assert answer(size) == answer(1.0)
+        else:
+            with pytest.raises(ProblemError, match=r"has entries up to .* divide it by"):
+                answer(size)
+
+
 def test_an_application_of_your_own_has_no_floor():
     """The optimum is −1: nothing says that costs are not negative."""
     cost = cg.Term(cg.maps.Inner(np.array([-1.0, 2.0])), cg.functions.Linear(), name="cost")

@@ -63,6 +63,65 @@ def test_rows_that_were_never_drawn_count_with_their_conjugate():
     assert result.lower_bound <= (np.abs(points @ A.T).sum(axis=1) - 100).min()
 
 
+class Soft(functions.Proximable):
+    """A tenth of the distance from [lower, upper]: no indicator, though it has such names."""
+
+    lipschitz = 0.1
+
+    def __init__(self, lower, upper):
+        self.lower, self.upper = lower, upper
+
+    def value(self, z, at=slice(None)):
+        return 0.1 * float(np.abs(z - np.clip(z, self.lower, self.upper)).sum())
+
+    def slope(self, z, beta, at=slice(None)):
+        return np.clip((z - np.clip(z, self.lower, self.upper)) / beta, -0.1, 0.1)
+
+    def prox(self, z, beta, at=slice(None)):
+        return z - beta * self.slope(z, beta, at)
+
+    def into_dual(self, y, at=slice(None)):
+        return np.clip(y, -0.1, 0.1).astype(float)
+
+    def conjugate(self, y, at=slice(None)):
+        inside = np.all(np.abs(y) <= 0.1)
+        ends = self.upper * np.maximum(y, 0) - self.lower * np.maximum(-y, 0)
+        return float(ends.sum()) if inside else np.inf
+
+
+@pytest.mark.parametrize("ends", [(0.25, 0.25), (-0.1, 0.0)])
+@pytest.mark.parametrize("rows", [maps.Triangles(4), maps.Diagonal(4), maps.AllEntries(4)])
+def test_a_function_with_ends_is_no_interval(ends, rows):
+    C = np.diag([-3.0, -1, 0, 1])
+    cost = Term(maps.Inner(C), functions.Linear(), name="cost")
+    problem = Problem(domains.Spectrahedron(4), [cost, Term(rows, Soft(*ends), name="soft")])
+    points = [np.outer(u, u) for u in np.random.default_rng(0).standard_normal((200, 4))]
+    best = min(problem.objective(P / np.trace(P)) for P in [*points, np.diag([1.0, 0, 0, 0])])
+    for method in (None, condgrad.hcgm(), condgrad.cgal()):
+        result = solve(problem, method, max_iter=100)
+        assert result.lower_bound <= min(best, result.objective)
+        assert result.lower_bound >= -3.1
+
+
+class Loose(functions.AtMost):
+    """At most b, or else the excess is paid for: derived from a constraint, but none."""
+
+    def conjugate(self, y, at=slice(None)):
+        return super().conjugate(y, at) if np.all(y <= 0.1) else np.inf
+
+    def into_dual(self, y, at=slice(None)):
+        return np.clip(y, 0.0, 0.1)
+
+
+def test_a_class_derived_from_an_interval_is_asked_for_its_conjugate():
+    C = np.diag([-3.0, -1, 0, 1])
+    cost = Term(maps.Inner(C), functions.Linear(), name="cost")
+    rows = Term(maps.Triangles(4), Loose(0.0), name="rows")
+    result = solve(Problem(domains.Spectrahedron(4), [cost, rows]), max_iter=100)
+    exact = -3.0 + 0.1 * np.maximum(maps.Triangles(4).rows(np.diag([1.0, 0, 0, 0])), 0).sum()
+    assert result.lower_bound <= exact
+
+
 def test_nearly_dependent_pinned_vectors_widen_the_margin():
     rng = np.random.default_rng(0)
     q, e = rng.standard_normal(6), rng.standard_normal(6)

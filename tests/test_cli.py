@@ -79,7 +79,7 @@ def test_every_method_on_every_application(run, tmp_path, ratings, slug):
         assert data["status"] == "max_iter"
         assert set(data["infeasibility"]) == {"total", "families"}
         for family in data["infeasibility"]["families"].values():
-            assert set(family) == {"l2", "max", "relative", "scaled"}
+            assert set(family) == {"l2", "max", "relative", "scaled", "row"}
         assert data["lower_bound"] is None or data["lower_bound"] <= 1e6
         assert (data["rounded"] is None) == (name == "matrix-completion")
 

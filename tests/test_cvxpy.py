@@ -11,7 +11,7 @@ from scipy import sparse
 import condgrad as cg
 import condgrad.cvxpy as door
 from condgrad.cvxpy._affine import Coefficients
-from condgrad.cvxpy._conic import kernel
+from condgrad.cvxpy._cone_program import kernel
 from condgrad.cvxpy._objective import ShiftedLogistic
 from condgrad.cvxpy._recognise import recognise
 
@@ -30,7 +30,7 @@ def reference(problem):
 def compare(problem, rel=2e-3, duals=None, **options):
     """Solve, and compare the value, the bound and, if asked to, the duals with Clarabel's."""
     value, prices = reference(problem)
-    found = door.solve(problem, **{"gap": 1e-3, "feasibility": 1e-4, "max_iter": 50_000, **options})
+    found = door.solve(problem, **{"gap": 1e-3, "feasibility": 1e-4, "max_iter": 20_000, **options})
     assert problem.status == "optimal"
     assert found == problem.value == pytest.approx(value, rel=rel)
     certificate = problem.solver_stats.extra_stats
@@ -196,10 +196,11 @@ def test_coefficients_are_those_of_the_expression(expr):
     variables = expr.variables()
     for v in variables:
         v.value = symmetric(4, 2) if v.shape == (4, 4) else rng.normal(size=v.shape)
-    A, b = Coefficients(variables)(expr)
+    A, b, size = Coefficients(variables)(expr)
     x = np.concatenate([np.ravel(v.value, order="F") for v in variables])
     value = expr.value.toarray() if sparse.issparse(expr.value) else expr.value
     np.testing.assert_allclose(A @ x + b, np.ravel(value, order="F"), atol=1e-12)
+    assert size is None or np.all(size >= np.abs(b) * (1 - 1e-12))
 
 
 def test_the_form_is_the_problem_at_any_point():
@@ -255,7 +256,7 @@ def test_shifted_logistic_is_the_logistic_of_a_shift():
 def test_infeasible():
     X = cp.Variable((3, 3), PSD=True)
     problem = cp.Problem(cp.Maximize(X[0, 1]), [cp.trace(X) == 1, X[0, 0] >= 2])
-    assert door.solve(problem, max_iter=1000) == -np.inf
+    assert door.solve(problem, max_iter=5000) == -np.inf
     assert problem.status == "infeasible"
     assert X.value is None
 
@@ -270,8 +271,8 @@ def test_rows_without_variables():
 def test_unbounded():
     X = cp.Variable((3, 3), PSD=True)
     problem = cp.Problem(cp.Maximize(cp.trace(X)), [X[0, 1] == 2])
-    assert door.solve(problem, max_iter=1000) == np.inf
-    assert problem.status == "unbounded_inaccurate"
+    assert door.solve(problem, max_iter=5000) == np.inf
+    assert problem.status.startswith("unbounded")
 
 
 def test_a_limit_leaves_values_and_says_so():
@@ -307,7 +308,7 @@ def cone_problems():
 )
 def test_as_a_solver_object(problem):
     value, prices = reference(problem)
-    problem.solve(solver=door.CONDGRAD, gap=1e-4, feasibility=1e-4, max_iter=50_000)
+    problem.solve(solver=door.CONDGRAD, gap=1e-4, feasibility=1e-4, max_iter=20_000)
     assert problem.status == "optimal"
     assert problem.value == pytest.approx(value, rel=1e-2)
     for c, price in zip(problem.constraints, prices, strict=True):
@@ -326,11 +327,12 @@ def test_kernel():
     rng = np.random.default_rng(0)
     G = rng.normal(size=(3, 6))
     G = np.vstack([G, G[0] + G[1]])
-    point, N = kernel(G, G @ np.ones(6))
-    assert N.shape == (6, 3)
-    np.testing.assert_allclose(G @ point, G @ np.ones(6))
-    np.testing.assert_allclose(G @ N, 0, atol=1e-12)
-    assert kernel(G, np.array([0.0, 0.0, 0.0, 1.0]))[0] is None
+    found = kernel(G, G @ np.ones(6))
+    assert found.N.shape == (6, 3)
+    np.testing.assert_allclose(G @ found.start, G @ np.ones(6))
+    np.testing.assert_allclose(G @ found.N.toarray(), 0, atol=1e-12)
+    assert np.abs(found.missed).max() < 1e-12
+    assert np.abs(kernel(G, np.array([0.0, 0.0, 0.0, 1.0])).missed).max() > 0.1
 
 
 # refusals

@@ -86,6 +86,7 @@ def unknown(line):
 def test_page_runs(page, tmp_path, monkeypatch, capsys, clock):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    clock.tick = 1e-3  # seconds that examples allow are as long everywhere
     names = {"__name__": "__main__"}
     for kind, code, line in fences(page):
         if kind == "console":

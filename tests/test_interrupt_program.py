@@ -28,7 +28,7 @@ RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
 GRAPH = np.triu(np.random.default_rng(0).random((9, 9)), 1)
 GRAPH += GRAPH.T
 HOOK = """
-import os, signal, sys
+import atexit, os, signal, sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
@@ -37,6 +37,8 @@ class Interrupt:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
+if os.environ.get("INTERRUPT_AT") == "exit":
+    atexit.register(os.kill, os.getpid(), signal.SIGINT)
 """
 SCRIPT = "from condgrad.cli import main\nmain()\n"
 
@@ -84,6 +86,13 @@ def test_in_what_a_command_loads(program, tmp_path, at):
     if at == "condgrad.html":
         assert "Cut found" in done.stdout
         assert done.stderr == f"condgrad: interrupted, not written: {page}\n"
+
+
+@needs_signals
+def test_when_all_is_done(program):
+    done = program("exit", "methods")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "sag-cgal" in done.stdout
 
 
 @needs_signals

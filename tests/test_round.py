@@ -144,7 +144,7 @@ def test_of_a_clustering(value, gap, failure):
 @settings(max_examples=200)
 @given(ORDINARY, st.floats(1e-3, 1e9))
 def test_of_a_semidefinite_program(solution, value, trace):
-    changed = replace(solution, bound=value, trace_from="user", trace_bound=trace)
+    changed = replace(solution, bound=value, conditional=True, trace_bound=trace)
     text = str(changed)
     if solution.sense == "max":
         assert number(text, "upper bound {},") >= Fraction(value)

@@ -10,7 +10,7 @@ from condgrad.result import Status
 from condgrad.sdp import SDP
 from condgrad.sdp._dual import Point, certified
 from condgrad.sdp._reduce import Reduced
-from condgrad.sdp._run import from_rows
+from condgrad.sdp._size import from_rows
 from random_sdps import clarabel, positive, random_sdp, symmetric
 
 SENSES = {0: "==", -1: "<=", 1: ">="}

@@ -381,3 +381,16 @@ def test_solve_keeps_the_multipliers_behind_its_bound(method):
     for i in range(n):
         sdp.subject_to(unit(i), "==", 1.0)
     assert bound <= kept.lower_bound + 1e-9 <= clarabel(sdp).value + 1e-7
+
+
+def test_an_interruption_before_the_first_run_ends_with_a_point(monkeypatch):
+    """While a bound on the trace is sought nothing has run yet."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("condgrad.sdp._recession._settled", interrupt)
+    s = random_sdp(1).solve()
+    assert s.status is Status.INTERRUPTED
+    assert s.result.iterations == 0
+    assert np.isfinite(s.value)

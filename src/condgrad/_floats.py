@@ -67,9 +67,10 @@ def lengths(X: Array) -> Array:
 
 def above(value: float, count: int) -> float:
     """At least the number, 0 or more, that `count` operations made `value` of."""
-    return value * (1 + (count + 2) * EPS) + TINY * EPS
+    return value * (1 + (count + 2) * EPS) + TINY * EPS if value else 0.0
 
 
-def down(value: float, count: int = 4) -> float:
-    """At most the number that `count` operations on one and the same number made `value` of."""
-    return value - (count + 2) * EPS * abs(value) - TINY
+def below(factor: float, value: float) -> float:
+    """At most factor · value, both off by an operation or two."""
+    product = factor * value
+    return product - 8 * EPS * abs(product) - TINY if factor and value else 0.0

@@ -37,5 +37,11 @@ def ready() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def done() -> None:
+    """Let Ctrl-C not change the exit code while Python takes the process down."""
+    if is_program():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 if is_program() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, leave)

@@ -202,7 +202,7 @@ class Certificate:
         def value(v: Array, conjugate: float, name: str, more: float = 0.0) -> tuple[Bound, float]:
             low = domain.minimum(v)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
-            found = float(low.value - conjugate - (rounding + more + last))
+            found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
@@ -271,7 +271,8 @@ def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
     """What rounding can have done to v and the conjugates; see the head of this file."""
     last = terms + 8  # sums over terms, scaling, shifting
     v = sum((s.depth + last) * s.spread for s in sizes)
-    return EPS * (reach * v + sum((s.additions + last) * s.conjugates for s in sizes)) + TINY
+    conjugates = sum((s.additions + last) * s.conjugates for s in sizes)
+    return EPS * (reach * v + conjugates) + TINY if v or conjugates else 0.0
 
 
 def _better(a: Bound, b: Bound) -> Bound:
@@ -312,15 +313,10 @@ def _cut(at: slice) -> list[slice]:
 def _sizes(
     term: Term, spread: float, conjugates: float, pieces: Sequence[slice], threads: int = 1
 ) -> Sizes:
-    """The sizes of a dual point from the sums over its rows, underflow included."""
-    m, row = term.map.size, term.map.row_norm + np.sqrt(np.prod(term.map.shape))
-    longest = max(p.stop - p.start for p in pieces)
-    return Sizes(
-        term.weight * (spread + m * row * TINY),
-        term.map.depth + threads + 4,
-        term.weight * (conjugates + m * TINY),
-        longest + len(pieces) + 16,
-    )
+    """The sizes of a dual point from the sums over its rows."""
+    longest, w = max(p.stop - p.start for p in pieces), term.weight
+    additions = longest + len(pieces) + 16
+    return Sizes(w * spread, term.map.depth + threads + 4, w * conjugates, additions)
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
@@ -344,7 +340,7 @@ def _at_zero(term: Term) -> Part:
     zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)
-    sizes = _sizes(term, 0.0, size, pieces)._replace(spread=0.0, conjugates=term.weight * size)
+    sizes = _sizes(term, 0.0, size, pieces)
     return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
 
 
@@ -356,8 +352,9 @@ def _point(term: Term, y: Array | None, W: Array, beta: float) -> Array:
 
 
 def _equality(term: Term) -> bool:
-    low, high = getattr(term.function, "lower", None), getattr(term.function, "upper", None)
-    return low is not None and high is not None and bool(np.array_equal(low, high))
+    """Whether h* is linear: any multipliers will do."""
+    ends = term.function.interval
+    return ends is not None and bool(np.array_equal(*ends))
 
 
 def _shift(term: Term) -> Shift | None:
@@ -366,9 +363,9 @@ def _shift(term: Term) -> Shift | None:
     if found is None:
         return None
     V, c = found
-    w, spread = term.weight, float(np.sum(np.abs(c) * term.map.lengths()))
-    sizes = _sizes(term, spread, term.function.conjugate_size(c), [slice(0, c.size)])
-    return Shift(w * V, w * term.function.conjugate(c), sizes)
+    w, h = term.weight, term.function
+    sizes = _sizes(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
+    return Shift(w * V, w * h.conjugate(c), sizes)
 
 
 def _identity(term: Term) -> tuple[Array, Array] | None:

@@ -400,3 +400,5 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else "an output cannot be written: "
         sys.stderr.write(f"condgrad: {where}{error.strerror or error}\n")
         raise SystemExit(1) from None
+    finally:
+        _keyboard.done()

@@ -33,6 +33,20 @@ class InputError(ValueError):
         super().__init__(f"{where}: {self.reason}")
 
 
+def cause(error: Exception) -> str:
+    """What a library said of a file, in short, without its advice to load objects.
+
+    Examples
+    --------
+    >>> cause(ValueError("Object arrays cannot be loaded when allow_pickle=False"))
+    'it holds Python objects'
+    """
+    if isinstance(error, InputError):
+        return error.reason
+    text = " ".join(str(error).split()) or type(error).__name__
+    return "it holds Python objects" if "pickle" in text else text[:200]
+
+
 def from_keyboard(error: BaseException | None) -> bool:
     """Whether Ctrl-C is behind an exception.
 

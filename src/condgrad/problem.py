@@ -185,9 +185,9 @@ class Problem:
     -----
     A run squares and divides, so that units far from 1 would overflow or vanish. Let D be the
     largest ‖W‖, a_t the largest row norm of a term and F about the largest |objective| on the
-    domain. Then D, a_t, the images a_t D, F, the gradient F/D and the multipliers F/(ω_t a_t D)
-    must lie between 1e-100 and 1e100 (1e-15 and 1e15 in float32) or be 0, and the data of a
-    constraint must not exceed that; otherwise the problem is refused. Bounds hold without this.
+    domain. Then D, a_t, the images a_t D, F, the gradient F/D and the multipliers F/(ω_t a_t D) of
+    constraints must lie between 1e-100 and 1e100 (1e-15 and 1e15 in float32) or be 0, and the data
+    of a constraint must not exceed that; otherwise the problem is refused. Bounds hold without it.
 
     Examples
     --------
@@ -329,7 +329,7 @@ class Problem:
             total += t.weight * t.function.magnitude(image)
         self._check("the size of the objective", total)
         self._check("the gradient of the objective", total / reach if reach else 0.0)
-        for t in self.composite:
+        for t in (t for t in self.terms if t.function.indicator):
             image = t.weight * t.map.row_norm * reach
             size = (total or 1.0) / image if image else 0.0
             self._check(f"the multipliers of term {t.name!r}", size)

@@ -21,11 +21,23 @@ import condgrad
 from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Run
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, ProblemError, cause
 from condgrad.result import Result, Trace
 
+REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
+COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
+"""Columns without which a trace cannot be drawn."""
+FACTS = frozenset(
+    {
+        *("application", "sense", "method", "preset", "beta0", "batch", "seed", "status"),
+        *("message", "iterations", "profile", "objective", "gap", "bound_kind", "bound_failure"),
+        *("infeasibility", "settings", "title", "method_name", "bound_name", "summary", "answer"),
+        *("command", "versions"),
+    }
+)
+"""Facts that every run has."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,9 @@ class Record:
         """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON."""
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
-        np.savez_compressed(path, W=np.asarray(self.W), **arrays)
+        if self.W is not None:
+            arrays["W"] = np.asarray(self.W)
+        np.savez_compressed(path, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
@@ -138,23 +152,28 @@ class Record:
         path = Path(path)
         try:
             if path.suffix in (".csv", ".json"):
-                return _with_rows(path, cls({}, Trace.load(path)))
+                return _checked(cls({}, Trace.load(path)))
             if path.is_file() and not zipfile.is_zipfile(path):
-                raise zipfile.BadZipFile("it is neither .npz nor .csv nor .json")
+                raise ValueError("it is neither .npz nor .csv nor .json")
             with np.load(path) as data:
                 arrays = {name: data[name] for name in data.files}
+            prefix = "trace." if any(name.startswith("trace.") for name in arrays) else ""
+            columns = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            if missing := sorted(COLUMNS - set(columns)):
+                raise ValueError(
+                    f"it has no {', '.join(missing)}, but {', '.join(arrays) or 'nothing'}"
+                )
+            trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
+            facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
+            kept = {name: arrays[name] for name in ARRAYS if name in arrays}
+            return _checked(cls(facts, trace, arrays.get("W"), kept))
         except FileNotFoundError:
             raise InputError(path, "there is no such file") from None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(path, f"this is no saved run ({error})") from None
-        prefix = "trace." if any(name.startswith("trace.") for name in arrays) else ""
-        columns = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-        trace = Trace()
-        for row in zip(*columns.values(), strict=False):
-            trace.append(dict(zip(columns, row, strict=True)))
-        facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
-        kept = {name: arrays[name] for name in ARRAYS if name in arrays}
-        return _with_rows(path, cls(facts, trace, arrays.get("W"), kept))
+        except InputError as error:
+            raise InputError(path, f"{error.reason}: {REMEDY}") from None
+        except Exception as error:  # zip, zlib, header, text and number errors of many types
+            reason = f"this is no saved run ({cause(error)}): {REMEDY}"
+            raise InputError(path, reason) from None
 
 
 def versions() -> dict[str, str]:
@@ -188,9 +207,31 @@ def _name_only(argument: str) -> str:
     return option + equals + (Path(value).name or value)
 
 
-def _with_rows(path: Path, record: Record) -> Record:
-    """Refuse a record that has nothing to draw."""
-    needed = {"k", "epochs", "seconds", "objective", "infeasibility"}
-    if not needed <= set(record.trace) or not len(record.trace):
-        raise InputError(path, "this is no saved run: write one by --save or Trace.save")
+def _checked(record: Record) -> Record:
+    """Refuse a record whose parts are not those of a run, in words."""
+    facts, arrays = record.facts, record.arrays
+    if missing := sorted(COLUMNS - set(record.trace)):
+        raise ValueError(f"it has no column {', '.join(missing)}")
+    if not len(record.trace):
+        raise ValueError("it has no rows")
+    if not isinstance(facts, dict) or (facts and not set(facts) >= FACTS):
+        raise ValueError("its facts are not those of a run")
+    none: Array = np.zeros(0)
+    side, labels = arrays.get("side", none), arrays.get("labels", none)
+    edges, points = arrays.get("edges", np.zeros((0, 3))), arrays.get("points", np.zeros((0, 2)))
+    names, W = arrays.get("names", np.zeros(side.size, "U1")), record.W
+    right = {
+        "W": W is None or W.dtype.kind in "biuf",
+        "side": side.ndim == 1 and (side is none or side.dtype == np.bool_),
+        "labels": labels.ndim == 1 and (labels is none or labels.dtype.kind in "iu"),
+        "points": points.ndim == 2 and points.dtype.kind == "f" and np.isfinite(points).all(),
+        "names": names.shape == side.shape and names.dtype.kind == "U",
+        "edges": edges.shape[1:] == (3,) and edges.dtype.kind in "iuf" and np.isfinite(edges).all(),
+    }
+    if labels is not none and "points" in arrays:
+        right["points"] = right["points"] and len(points) == len(labels)
+    if right["edges"] and edges.size:
+        right["edges"] = edges[:, :2].min() >= 0 and edges[:, :2].max() < side.size
+    if wrong := [name for name, good in right.items() if not good]:
+        raise ValueError(f"its {', '.join(wrong)} cannot be those of a run")
     return record

@@ -14,7 +14,7 @@ import numpy as np
 
 from condgrad._round import down
 from condgrad._types import Array
-from condgrad.errors import ProblemError
+from condgrad.errors import InputError, ProblemError, cause
 from condgrad.problem import Violation, worst, worst_row
 
 
@@ -135,23 +135,47 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read what `save` wrote."""
-        path, trace = Path(path), cls()
-        match path.suffix:
-            case ".csv":
-                with path.open(newline="", encoding="utf-8") as file:
-                    names, *rows = csv.reader(file)
-                by_column = zip(*rows, strict=True) if rows else [() for _ in names]
-                trace._columns = {
-                    n: [float(v) for v in c] for n, c in zip(names, by_column, strict=True)
-                }
-            case ".json":
-                trace._columns = json.loads(path.read_text(encoding="utf-8"))
-            case ".npz":
-                with np.load(path) as data:
-                    trace._columns = {n: data[n].tolist() for n in data.files}
-            case other:
-                raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            Where the file holds something else.
+        """
+        path = Path(path)
+        if path.suffix not in (".csv", ".json", ".npz"):
+            raise ProblemError(f"path ends in {path.suffix!r}: use .csv, .json or .npz")
+        try:
+            match path.suffix:
+                case ".csv":
+                    with path.open(newline="", encoding="utf-8") as file:
+                        names, *rows = csv.reader(file)
+                    by_column = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+                    columns: Any = dict(zip(names, by_column, strict=True))
+                case ".json":
+                    columns = json.loads(path.read_text(encoding="utf-8"))
+                case _:
+                    with np.load(path) as data:
+                        columns = {n: data[n] for n in data.files}
+            return cls.of(columns)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # zip, zlib, header, text and number errors of many types
+            raise InputError(path, f"this is no saved run or trace ({cause(error)})") from None
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Trace:
+        """A trace with these columns, each as long as the others."""
+        trace = cls()
+        if not isinstance(columns, Mapping):
+            raise ValueError(f"a {type(columns).__name__} instead of columns with names")
+        for name, column in columns.items():
+            try:
+                trace._columns[name] = [float(x) for x in column]
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} is no column of numbers") from None
+        if len({len(column) for column in trace._columns.values()}) > 1:
+            raise ValueError("its columns have different lengths")
         return trace
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
+from condgrad.applications.graphs import check_size
 from condgrad.errors import ProblemError
 from condgrad.maps._base import numbers
 from condgrad.maps.inner import asymmetry
@@ -146,6 +147,7 @@ def squared_distances(distances: Any) -> Array:
     C = numbers("distances", distances)
     if not C.size:
         raise ProblemError("distances is empty: there must be a point")
+    check_size("distances", C)
     if objection := asymmetry("distances", C):
         raise ProblemError(objection)
     if (lowest := float(C.min())) < -NEGATIVE * float(C.max()):

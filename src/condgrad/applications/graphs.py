@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
+
+FAR = 1e140
+"""Squares of numbers up to this, and of their inverses, are numbers, with room for sums."""
 
 
 def adjacency_matrix(
@@ -40,6 +44,7 @@ def adjacency_matrix(
     A = sp.csr_array(given).astype(np.float64)
     if not np.isfinite(A.data).all():
         raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")
+    check_size(name, A.data)
     if not signed and (A.data < 0).any():
         raise ProblemError(f"{name} has a negative weight: weights must be >= 0")
     if objection := asymmetry(name, A):
@@ -49,6 +54,19 @@ def adjacency_matrix(
         A = sp.csr_array(0.5 * A + 0.5 * A.T)
     A.eliminate_zeros()
     return A
+
+
+def check_size(name: str, data: Array) -> None:
+    """Refuse numbers whose squares or sums leave the range of float64.
+
+    A factor changes no best cut and no best clustering.
+    """
+    largest = float(np.max(np.abs(data), initial=0.0))
+    if largest and not 1 / FAR < largest < FAR:
+        raise ProblemError(
+            f"{name} has entries up to {largest:.3g}, beyond {1 / FAR:g} … {FAR:g}: divide it by "
+            f"{largest:.1g}"
+        )
 
 
 def laplacian(adjacency: Any, *, signed: bool = False) -> Any:

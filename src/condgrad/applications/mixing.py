@@ -107,11 +107,17 @@ def _sweep(A: Any, V: Array) -> None:
 
 
 def _bound(A: Any, V: Array) -> Minimum:
-    """The upper bound that V proves, rounding included, and how it is known."""
+    """The upper bound that V proves, rounding included, and how it is known.
+
+    Only the diagonal of A + Diag(y) is rounded, once, and a number of Σ(d_i + y_i) passes through
+    at most one operation for each number in its row and for each row (`condgrad._floats`).
+    """
     n = A.shape[0]
     y = np.linalg.norm(A @ V, axis=1)
     v = (A + sp.diags_array(y)).toarray() / 4
-    constant = (np.asarray(A.sum(axis=1)).reshape(-1) + y) / 4
-    size = n * float(np.linalg.norm(v)) + float(abs(constant).sum())
+    constant = float(np.sum((np.asarray(A.sum(axis=1)).reshape(-1) + y) / 4))
     low = Spectrahedron(n, trace=n, equality=True).minimum(v)
-    return low._replace(value=float(constant.sum()) - low.value + 64 * EPS * size)
+    longest = int(np.diff(A.indptr).max(initial=0))
+    size = (n + longest + 8) * float(abs(A).sum() + y.sum()) / 4 + n * float(np.linalg.norm(v))
+    rounding = EPS * (size + 2 * abs(low.value) + 2 * abs(constant))
+    return low._replace(value=constant - low.value + rounding)

@@ -33,7 +33,7 @@ class Relation(NamedTuple):
         """What has to lie in the cone: the expression where it is semidefinite, else minus it."""
         if self.kind == ">>":
             return self.affine
-        return Affine(-self.affine.A, -self.affine.b)
+        return Affine(-self.affine.A, -self.affine.b, self.affine.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,10 @@ def recognise(problem: Any, split: bool = False) -> Form:
     _check(problem)
     if problem.parameters():
         problem = EvalParams().apply(problem)[0]
-    variables = problem.variables()
-    read = Coefficients(variables)
+    read = Coefficients(problem.variables())
+    variables = [v for v in problem.variables() if v.size]
     constraints = {c.id: c for c in problem.constraints}  # one may be listed twice
-    relations = [_relation(c, read) for c in constraints.values()]
+    relations = [_relation(c, read) for c in constraints.values() if c.size]
     owned = _owners(variables, relations, read)
     cones = {v.id: _cone(owned.get(v.id), read.starts[v.id], v) for v in variables}
     parts = {v.id: part_of(v, *cones[v.id], split) for v in variables}
@@ -79,8 +79,9 @@ def recognise(problem: Any, split: bool = False) -> Form:
     at_most: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "<="]
     at_most += [(None, space.rows(_placed(parts[v.id].limits, read, v))) for v in variables]
     sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
-    cost, constant, losses = _objective(sign * problem.objective.expr, variables, space)
-    shapes = {r.id: r.shape for r in relations}
+    goal = sign * problem.objective.expr
+    cost, constant, losses = _objective(goal, problem.variables(), space)
+    shapes = {c.id: c.shape for c in constraints.values()}
     families = Family(space, equal), Family(space, at_most)
     return Form(space, parts, sign, cost, constant, *families, losses, owners, shapes)
 
@@ -88,10 +89,15 @@ def recognise(problem: Any, split: bool = False) -> Form:
 def _check(problem: Any) -> None:
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"problem is a {type(problem).__name__}: pass a cvxpy.Problem")
-    if not problem.variables():
+    if not any(v.size for v in problem.variables()):
         raise ProblemError("problem has no variables: there is nothing to solve")
+    ids = [v.id for v in problem.variables()]
     for variable in problem.variables():
         check_variable(variable)
+        if ids.count(variable.id) > 1:
+            raise ProblemError(
+                f"variable {variable.name()} is there twice, as two objects with one id: use one"
+            )
     missing = [p.name() for p in problem.parameters() if p.value is None]
     if missing:
         raise ProblemError(f"parameter {missing[0]} has no value: set its .value before solving")
@@ -177,8 +183,9 @@ def _cone(relation: Relation | None, start: int, variable: Any) -> tuple[Affine 
     """The constraint of a variable's block, over its own entries, and whether it is >>."""
     if relation is None:
         return None, False
-    A, b = relation.cone
-    return Affine(A[:, start : start + variable.size], b), relation.kind == ">>"
+    cone = relation.cone
+    own = cone.A[:, start : start + variable.size]
+    return cone._replace(A=own), relation.kind == ">>"
 
 
 def _placed(limits: Affine, read: Coefficients, variable: Any) -> Affine:
@@ -196,7 +203,7 @@ def _objective(
     found: list[tuple[Any, Any]] = []
     affine_head = head(expr, found)
     read = Coefficients([*variables, *(v for v, _ in found)])
-    A, b = read(affine_head)
+    A, b, _ = read(affine_head)
     linear = space.rows(Affine(A[:, : space.entries], b))
     weights = A.toarray().ravel()
     losses: list[tuple[Any, Smooth, float]] = []
@@ -212,7 +219,7 @@ def _losses(
 ) -> list[tuple[Any, Smooth, float]]:
     """The losses of one atom, its entries weighted: one for each weight where it must be."""
     loss = loss_of(atom)
-    A, c = space.rows(read(loss.expr))
+    A, c, _ = space.rows(read(loss.expr))
     if not (np.isfinite(c).all() and np.isfinite(A.data).all()):
         raise ProblemError(f"the objective contains NaN or infinity in {atom}: replace it")
     each = np.broadcast_to(weights, c.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from condgrad._types import Array
 from condgrad.cvxpy._affine import Affine
 from condgrad.cvxpy._variables import Part, length
 
+ROUNDING = 1e-12
+"""Part of its terms up to which a sum may be 0."""
 Named = tuple[int | None, Affine]
 """Rows with the id of their constraint, None where the user wrote none."""
 
@@ -34,7 +37,9 @@ class Space:
 
     def rows(self, affine: Affine) -> Affine:
         """A x + b in terms of u, the matrix of every semidefinite block symmetric."""
-        return Affine(self.symmetric(affine.A @ self._T), affine.A @ self._offset + affine.b)
+        b = affine.A @ self._offset + affine.b
+        size = abs(affine.A) @ np.abs(self._offset) + affine.size
+        return Affine(self.symmetric(affine.A @ self._T), b, size)
 
     def slack_rows(self, affine: Affine, block: int) -> Affine:
         """(E + Eᵀ)/2 − S for the upper triangle of a square expression and its slack block S."""
@@ -42,9 +47,9 @@ class Space:
         i, j = np.triu_indices(n)
         A = (affine.A[i + j * n] + affine.A[j + i * n]) / 2
         b = (affine.b[i + j * n] + affine.b[j + i * n]) / 2
-        A, b = self.rows(Affine(A, b))
+        A, b, size = self.rows(Affine(A, b, affine.size[i + j * n] + affine.size[j + i * n]))
         entries = (np.full(i.size, -1.0), (np.arange(i.size), start + i * n + j))
-        return Affine(A + self.symmetric(sparse.csr_array(entries, shape=A.shape)), b)
+        return Affine(A + self.symmetric(sparse.csr_array(entries, shape=A.shape)), b, size)
 
     def values(self, u: Array) -> Array:
         """x, all entries."""
@@ -52,7 +57,8 @@ class Space:
 
     def split(self, u: Array) -> list[Array]:
         """The blocks, matrices and vectors."""
-        pairs = zip(np.split(u, self.starts[1:-1]), self.blocks, strict=True)
+        pieces = [u[first:last] for first, last in pairwise(self.starts)]
+        pairs = zip(pieces, self.blocks, strict=True)
         return [piece.reshape(b, b) if b > 0 else piece for piece, b in pairs]
 
     def symmetric(self, A: Any) -> Any:
@@ -66,7 +72,7 @@ class Space:
 
     def _mirrored(self) -> Array:
         """Where the transpose has each number."""
-        parts = []
+        parts = [np.zeros(0, int)]
         for b, start in zip(self.blocks, self.starts, strict=False):
             own = np.arange(length(b))
             parts.append(start + (own.reshape(b, b).T.ravel() if b > 0 else own))
@@ -77,7 +83,8 @@ class Family:
     """Rows A u + b that are all zero, or all at most zero, equal ones kept once.
 
     Rows are told apart by two random projections, equal bit by bit for equal rows. Left out are
-    rows without variables, whose b are `constants`, and those that an infinite b makes void.
+    rows without variables, whose b, 0 where it is rounding, are `constants`, and those that an
+    infinite b makes void.
     """
 
     def __init__(self, space: Space, rows: Sequence[Named]) -> None:
@@ -87,7 +94,8 @@ class Family:
         A = sparse.csr_array(sparse.vstack([w.A for w in whole], format="csr"))
         b = np.concatenate([w.b for w in whole])
         empty = (np.diff(A.indptr) == 0) | (b == np.inf)
-        self.constants = b[empty]
+        size = np.concatenate([w.size for w in whole])
+        self.constants = np.where(np.abs(b) > ROUNDING * size, b, 0.0)[empty]
         kept = np.flatnonzero(~empty & np.isfinite(b))
         mask = np.random.default_rng(0).normal(size=(space.size, 2))
         keys = np.column_stack([A @ mask, b])[kept]

@@ -96,9 +96,7 @@ def checked(options: dict[str, Any]) -> dict[str, Any]:
 
 def contradiction(form: Form) -> bool:
     """Whether a row without variables is violated."""
-    return bool(
-        np.any(np.abs(form.equal.constants) > 1e-9) or np.any(form.at_most.constants > 1e-9)
-    )
+    return bool(np.any(form.equal.constants != 0) or np.any(form.at_most.constants > 0))
 
 
 def check_bounded(form: Form, options: dict[str, Any]) -> None:

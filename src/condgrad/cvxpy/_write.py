@@ -26,15 +26,16 @@ class Certificate:
     value: float
     """The objective at the point returned, as in ``problem.value``."""
     bound: float
-    """No feasible point has a smaller objective (a larger one where the problem maximises); where
-    ``solution.trace_from`` is ``"guess"`` or ``"user"``, none within that trace bound."""
-    solution: Solution
-    """The run itself: its status, errors and trace bound, and its blocks."""
-
-    @property
-    def gap(self) -> float:
-        """|value − bound| relative to the larger, the objective's constant left out."""
-        return self.solution.gap
+    """Proven: no feasible point has a smaller objective (a larger one where the problem maximises),
+    see `proviso`. −∞ (∞ where the problem maximises) where nothing is proved."""
+    gap: float
+    """|value − bound| relative to the larger, the objective's constant left out; ∞ without a
+    bound."""
+    solution: Solution | None
+    """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
+    is a run on the scaled dual of the cone program, and None where no run was needed."""
+    proviso: str = ""
+    """Under what condition the bound holds, in words; empty where it always does."""
 
 
 def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.0) -> None:
@@ -62,25 +63,31 @@ def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.
         found.dual_vars = _duals(form, solution)
     problem.unpack(found)
     if solution is not None and status in settings.SOLUTION_PRESENT:
-        bound = form.sign * (solution.bound + form.constant)
-        attr[settings.EXTRA_STATS] = Certificate(float(problem.value), bound, solution)
+        bound = form.sign * lowered(solution.bound, form.constant)
+        certificate = (float(problem.value), bound, solution.gap, solution, solution.proviso)
+        attr[settings.EXTRA_STATS] = Certificate(*certificate)
         found.opt_val = problem.value
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
+
+
+def lowered(bound: float, constant: float) -> float:
+    """A lower bound with a constant added, rounded down."""
+    total = bound + constant
+    return float(np.nextafter(total, -np.inf)) if constant and np.isfinite(total) else total
 
 
 def status_of(solution: Solution) -> str:
     """The word CVXPY has for a status.
 
-    A verdict that stands on a guessed trace bound is ``infeasible_inaccurate`` or
-    ``unbounded_inaccurate``.
+    A verdict that holds under a condition only is ``infeasible_inaccurate`` or
+    ``unbounded_inaccurate``; without a bound nothing is optimal.
     """
-    proved = solution.trace_from != "guess"
+    proved, name = not solution.proviso, solution.status.name
     words = {
-        "CONVERGED": settings.OPTIMAL,
+        "CONVERGED": settings.OPTIMAL if np.isfinite(solution.bound) else settings.USER_LIMIT,
         "INFEASIBLE": settings.INFEASIBLE if proved else settings.INFEASIBLE_INACCURATE,
         "UNBOUNDED": settings.UNBOUNDED if proved else settings.UNBOUNDED_INACCURATE,
     }
-    name = solution.status.name
     if name == "NONFINITE":
         raise cp.error.SolverError(f"condgrad: {solution.status}")
     return words.get(name, settings.USER_LIMIT)
@@ -97,8 +104,9 @@ def _values(problem: Any, form: Form, solution: Solution) -> dict[int, Array]:
     x = form.space.values(u)
     shapes = {v.id: v.shape for v in problem.variables()}
     pieces = np.split(x, np.cumsum([p.offset.size for p in form.parts.values()])[:-1])
-    pairs = zip(form.parts, pieces, strict=True)
-    return {id: piece.reshape(shapes[id], order="F") for id, piece in pairs}
+    found = dict(zip(form.parts, pieces, strict=True))
+    nothing = np.zeros(0)  # for a variable without entries
+    return {id: found.get(id, nothing).reshape(shape, order="F") for id, shape in shapes.items()}
 
 
 def _duals(form: Form, solution: Solution) -> dict[int, Array]:
@@ -110,4 +118,5 @@ def _duals(form: Form, solution: Solution) -> dict[int, Array]:
     y, Z = solution.y, blocks_of(solution.Z)
     rows = form.equal.spread(-y[:m]) | form.at_most.spread(-y[m:])
     flat = rows | {id: np.ravel(Z[block], order="F") for id, block in form.owners.items()}
-    return {id: d.reshape(form.shapes[id], order="F") for id, d in flat.items()}
+    nothing = np.zeros(0)  # for a constraint without rows
+    return {id: flat.get(id, nothing).reshape(s, order="F") for id, s in form.shapes.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +13,7 @@ from condgrad import _floats
 from condgrad._floats import TINY, length
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.points.atoms import Atom
+from condgrad.points.atoms import Atom, Full
 
 EPS = _floats.EPS
 
@@ -33,7 +35,12 @@ KINDS = ("exact", "exact-singular-value", "exact-eigenvalue", "probabilistic", "
 
 
 class Domain(ABC):
-    """A compact convex set, known by its linear minimisation oracle."""
+    """A compact convex set, known by its linear minimisation oracle.
+
+    A subclass has `shape`, `diameter`, `lmo`, `contains` and `center`; where its oracle is a
+    formula it says so by ``proof = "exact"``. Its `lmo` may leave out the keywords that it does not
+    need, and may return the point as an array.
+    """
 
     shape: tuple[int, ...]
     diameter: float
@@ -45,6 +52,11 @@ class Domain(ABC):
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "lmo" in cls.__dict__:
+            cls.lmo = _answering(cls.__dict__["lmo"])  # type: ignore[method-assign]
+
     @abstractmethod
     def lmo(
         self,
@@ -54,18 +66,25 @@ class Domain(ABC):
         hint: Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Atom:
-        """An atom s with ⟨v, s⟩ = min over the set.
+        """A point s of the set with ⟨v, s⟩ = min over the set.
 
         Parameters
         ----------
         v : array
-            The direction, shaped as the points.
+            The direction, shaped as the points; it must not be changed.
         effort : float, optional
             Krylov steps in units of ln n, for oracles that iterate. Default: to full accuracy.
         hint : array, optional
             The current iterate, or what else `hint` returns; spectral oracles start from it.
         rng : Generator, optional
             Source of randomness of an oracle that iterates.
+
+        Returns
+        -------
+        Atom
+            One of `condgrad.points`, such as ``RankOne(scale, u, v)`` for scale · uvᵀ and
+            ``Coordinate(index, value, shape)``, which make a step cheap. A subclass may return an
+            array shaped as v instead.
         """
 
     def hint(self, W: Array, last: Atom | None) -> Array:
@@ -92,6 +111,8 @@ class Domain(ABC):
         few operations have made.
         """
         v = np.asarray(v, dtype=np.float64)
+        if not v.any():
+            return Minimum(0.0, self.proof)
         s = self.lmo(v).dense()
         rounding = (v.size + 10) * EPS * (float(np.vdot(np.abs(v), np.abs(s))) + TINY)
         return Minimum(float(np.vdot(v, s)) - rounding, self.proof)
@@ -100,6 +121,31 @@ class Domain(ABC):
         """max ⟨v, s⟩ over the set."""
         v = np.asarray(v, dtype=np.float64)
         return float(np.vdot(v, self.lmo(-v).dense()))
+
+
+def _answering(lmo: Any) -> Any:
+    """An oracle that takes every keyword and answers with an atom, made of any oracle."""
+    parameters = inspect.signature(lmo).parameters.values()
+    taken = {p.name for p in parameters}
+    every = any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @functools.wraps(lmo)
+    def answer(self: Domain, v: Array, **options: Any) -> Atom:
+        known = options if every else {n: o for n, o in options.items() if n in taken}
+        s = lmo(self, v, **known)
+        if isinstance(s, Atom):
+            return s
+        try:
+            s = np.asarray(s, dtype=v.dtype if v.dtype.kind == "f" else np.float64)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"lmo returned no array of numbers ({error})") from None
+        if s.shape != self.shape:
+            raise ProblemError(
+                f"lmo returned shape {s.shape}: it must return an array of shape {self.shape}"
+            )
+        return Full(s)
+
+    return answer
 
 
 def radius_of(name: str, value: Any) -> float:

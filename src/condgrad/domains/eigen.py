@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf
 
-from condgrad._floats import EPS, above, down, power_of_two
+from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 from condgrad.backends import ops
 
@@ -30,6 +30,8 @@ TIGHT = 1e-9
 
 LARGE = 3000
 """Up to this side a bound on an extreme eigenvalue comes from LAPACK, above from Lanczos."""
+FAR = 1e100
+"""A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first."""
 FAILURE = 1e-10
 """Probability with which one bound from Lanczos may be wrong."""
 
@@ -139,11 +141,14 @@ def lowest_bound(V: Array, seed: int = 0) -> tuple[float, float]:
        Lanczos algorithms with a random start", SIAM J. Matrix Anal. Appl. 13(4), 1992.
     """
     n, unit = V.shape[0], power_of_two(V)
-    V = V / unit  # no power or product of entries leaves the range of floats
     if not V.any():
         return 0.0, 0.0
+    if n > LARGE and 1 / FAR < unit < FAR:
+        unit = 1.0
+    else:
+        V = V / unit  # products of entries stay in the range of floats
     if n <= LARGE:
-        return down(unit * _proved(V)), 0.0
+        return below(unit, _proved(V)), 0.0
     size, steps = float(np.linalg.norm(V)), min(n, 600)
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([seed, n, steps, bits]).standard_normal(n)
@@ -151,7 +156,7 @@ def lowest_bound(V: Array, seed: int = 0) -> tuple[float, float]:
     _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, EPS, 1e-300)
     spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
     epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)
-    return down(unit * (float(ritz) - epsilon * spread - 4 * n * EPS * size)), FAILURE
+    return below(unit, float(ritz) - epsilon * spread - 4 * n * EPS * size), FAILURE
 
 
 def _proved(V: Array) -> float:
@@ -173,15 +178,15 @@ def _proved(V: Array) -> float:
     """
     n = V.shape[0]
     guess = float(scipy.linalg.eigvalsh(V, check_finite=False)[0])
-    below = EPS * (4 + 2 * float(np.linalg.norm(V)))
+    lower = EPS * (4 + 2 * float(np.linalg.norm(V)))
     for _ in range(20):
         B = V.copy()
         diagonal = np.einsum("ii->i", B)
-        diagonal -= guess - below
+        diagonal -= guess - lower
         total = float(diagonal.sum())
         if dpotrf(B.T, clean=False, overwrite_a=True)[1] == 0:
-            return guess - below - EPS * (n / 2 + 4) * total
-        below *= 4
+            return guess - lower - EPS * (n / 2 + 4) * total
+        lower *= 4
     return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
 
 
@@ -235,6 +240,10 @@ def _lanczos(
     enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
     for _ in range(20 if effort is None else CYCLES):
         x, value, residual, scale, spent = ops.lanczos(V, gram, start, Q, known, eps, enough)
+        if not (scale == 0 or 1 / FAR < scale < FAR) and np.isfinite(V).all():
+            unit = power_of_two(V)
+            pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed)
+            return pair and pair._replace(value=pair.value * (unit * unit if gram else unit))
         products += spent
         if effort is None:
             done = residual <= max(TIGHT * abs(value), 50 * eps * scale)

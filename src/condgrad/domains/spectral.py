@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from condgrad._floats import EPS, down, length, power_of_two
+from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
 from condgrad.domains._base import Domain, Minimum, radius_of
 from condgrad.domains.eigen import (
@@ -116,14 +116,14 @@ class BlockSpectrahedron(Domain):
         """τ λ_min of the symmetric part of v, of which every entry is rounded once."""
         values, failure = [float(x) for x in np.einsum("ii->i", v)[self.face.diagonal]], 0.0
         for part in self.face.parts:
-            V = np.asarray(v[part, part], dtype=np.float64)
-            V = 0.5 * V + 0.5 * V.T
+            V = 0.5 * np.asarray(v[part, part], dtype=np.float64)
+            V = V + V.T
             value, chance = lowest_bound(V)
             values.append(value - EPS * length(V))
             failure += chance
         lowest = min(values) if self.equality else min(0.0, *values)
         kind = "exact-eigenvalue" if failure == 0 else "probabilistic"
-        return Minimum(down(self.trace * lowest), kind, failure)
+        return Minimum(below(self.trace, lowest), kind, failure)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
@@ -188,7 +188,8 @@ class PinnedSpectrahedron(Domain):
     ----------
     vectors : array
         The q_i as columns, n × r with r < n, or one vector of length n; linearly independent. They
-        are made orthonormal, which needs equal μ_i where they are not orthogonal.
+        are made orthonormal in that order, which needs equal μ_i where they are not orthogonal, up
+        to a cosine of 1e-10.
     trace : float
         τ > Σ μ_i.
     values : float or array, default 0
@@ -271,8 +272,8 @@ class PinnedSpectrahedron(Domain):
         off by rγ_{r+2} of that. Products with `offset` are summed row by row, so that 2n operations
         count; offset itself is off by 2 max μ · `_error` and (r + 2)u Σμ, τ − Σμ by r u τ.
         """
-        (n, r), v = self._basis.shape, np.asarray(v, dtype=np.float64)
-        V = 0.5 * v + 0.5 * v.T
+        (n, r), V = self._basis.shape, 0.5 * np.asarray(v, dtype=np.float64)
+        V = V + V.T
         size = length(V)
         mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
         D = deflated(V, self._basis, mean)
@@ -289,7 +290,7 @@ class PinnedSpectrahedron(Domain):
             total -= EPS * ((2 * n + 10) * float(np.abs(products).sum()) + 4 * abs(total))
             total -= ((r + 4) * EPS * float(mu.sum()) + 2.1 * self._error * float(mu.max())) * size
         kind = "probabilistic" if failure else "exact-eigenvalue"
-        return Minimum(float(down(total)), kind, failure)
+        return Minimum(below(1.0, float(total)), kind, failure)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
@@ -365,7 +366,7 @@ class NuclearBall(Domain):
         rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
         top = np.sqrt(max(0.0, -value + rounding))
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
-        return Minimum(down(-self.radius * unit * float(top)), kind, failure)
+        return Minimum(below(self.radius, -unit * float(top)), kind, failure)
 
 
 def _basis_errors(unit: Array, basis: Array, triangle: Array) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from condgrad._floats import above, down, length
+from condgrad._floats import above, below, length
 from condgrad._types import Array
 from condgrad.domains._base import Domain, Minimum, radius_of
 from condgrad.errors import ProblemError
@@ -54,7 +54,7 @@ class Simplex(Domain):
 
     def minimum(self, v: Array) -> Minimum:
         """τ min v."""
-        return Minimum(down(self.total * float(np.min(v))), self.proof)
+        return Minimum(below(self.total, float(np.min(v))), self.proof)
 
 
 class L1Ball(Domain):
@@ -90,7 +90,7 @@ class L1Ball(Domain):
 
     def minimum(self, v: Array) -> Minimum:
         """−r max |v|."""
-        return Minimum(down(-self.radius * float(np.abs(v).max())), self.proof)
+        return Minimum(below(self.radius, -float(np.abs(v).max())), self.proof)
 
 
 class L2Ball(Domain):
@@ -128,7 +128,7 @@ class L2Ball(Domain):
         """−r ‖v‖."""
         v = np.asarray(v, np.float64)
         norm = above(length(v), v.size + 4)
-        return Minimum(down(-self.radius * norm), self.proof)
+        return Minimum(below(self.radius, -norm), self.proof)
 
 
 class Box(Domain):
@@ -167,7 +167,7 @@ class Box(Domain):
         return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
-        slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
+        slack = tol * max(float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
         return bool(np.all(self.lower - slack <= W) and np.all(self.upper + slack >= W))
 
     def center(self) -> Array:

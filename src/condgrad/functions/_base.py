@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
 
@@ -19,6 +20,11 @@ def rounding(x: Array) -> float:
 def wide(y: Any) -> Array:
     """Y in float64, in which proofs are computed."""
     return np.asarray(y, np.float64)
+
+
+def lost(y: Array) -> float:
+    """What underflow of a product with each number of y counts for, see `condgrad._floats`."""
+    return y.size * TINY if y.any() else 0.0
 
 
 def largest(data: Array | float) -> float:
@@ -88,9 +94,10 @@ class Function(ABC):
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         """Sum of the absolute values that `conjugate` is summed from: what it is rounded against.
 
-        Override it where they cancel; |h*(y)| is right where all have one sign.
+        Override it where they cancel; |h*(y)| is right where all have one sign. A product that can
+        underflow counts as `TINY` at least.
         """
-        return abs(self.conjugate(y, at))
+        return abs(self.conjugate(y, at)) + lost(wide(y))
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """The point of dom h*, in float64, that y means: y up to rounding where it is a slope.
@@ -98,6 +105,11 @@ class Function(ABC):
         A lower bound stands on it: it lies in dom h* as it is, not only up to rounding.
         """
         return wide(y)
+
+    @property
+    def interval(self) -> tuple[Array | float, Array | float] | None:
+        """(lower, upper) of an indicator of lower ≤ z ≤ upper, row by row; None for all others."""
+        return None
 
     def data_norm(self, size: int) -> float:
         """‖b‖₂ of the finite data of `size` rows, the yardstick of relative infeasibility."""

@@ -9,7 +9,7 @@ import numpy as np
 from condgrad._floats import EPS, above, length
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, positive, row_data, wide
+from condgrad.functions._base import Indicator, Lipschitz, largest, lost, positive, row_data, wide
 
 
 class L2Ball(Indicator):
@@ -50,7 +50,7 @@ class L2Ball(Indicator):
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         y = wide(y)
-        return float(np.sum(np.abs(self.center * y))) + self.radius * length(y)
+        return float(np.sum(np.abs(self.center * y))) + self.radius * length(y) + 2 * lost(y)
 
 
 class L2Norm(Lipschitz):
@@ -92,7 +92,7 @@ class L2Norm(Lipschitz):
         return float(np.sum(self.center * y)) if inside else np.inf
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
-        return float(np.sum(np.abs(self.center * wide(y))))
+        return float(np.sum(np.abs(self.center * wide(y)))) + lost(wide(y))
 
     def magnitude(self, reach: float) -> float:
         return self.scale * (reach + largest(self.center))
@@ -129,6 +129,10 @@ class SecondOrder(Indicator):
         y = wide(y)
         s, norm = float(y[0]), length(y[1:])
         return 0.0 if norm <= above(max(-s, 0.0), y.size + 4) and s <= 0 else np.inf
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        """0, nothing is summed."""
+        return 0.0
 
 
 class Simplex(Indicator):

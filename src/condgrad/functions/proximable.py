@@ -9,7 +9,7 @@ import numpy as np
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, positive, row_data, wide
+from condgrad.functions._base import Indicator, Lipschitz, largest, lost, positive, row_data, wide
 from condgrad.functions.smooth import signs
 
 
@@ -37,6 +37,12 @@ class Interval(Indicator):
             raise ProblemError("lower exceeds upper in some row: the interval is empty, swap them")
         if np.any(self.lower == np.inf) or np.any(self.upper == -np.inf):
             raise ProblemError("lower is +inf or upper is -inf in some row: the interval is empty")
+
+    @property
+    def interval(self) -> tuple[Array | float, Array | float] | None:
+        """(lower, upper), but for a class derived from this one: it may mean something else."""
+        plain = type(self) in (Interval, Equal, AtMost, AtLeast)
+        return (self.lower, self.upper) if plain else None
 
     def prox(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         return np.clip(z, pick(self.lower, at), pick(self.upper, at)).astype(z.dtype, copy=False)
@@ -78,8 +84,8 @@ class Interval(Indicator):
         return up - down
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
-        low, high = np.abs(pick(self.lower, at)), np.abs(pick(self.upper, at))
-        return sum(self._sums(wide(y), low, high))
+        y, low, high = wide(y), np.abs(pick(self.lower, at)), np.abs(pick(self.upper, at))
+        return sum(self._sums(y, low, high)) + (0.0 if self._cone else lost(y))
 
     def _sums(self, y: Array, lower: Any, upper: Any) -> tuple[float, float]:
         """Σ upper_l max(y_l, 0) and Σ lower_l max(−y_l, 0), where 0 · ∞ counts as 0."""
@@ -174,7 +180,7 @@ class Absolute(Lipschitz):
         return float(np.sum(pick(self.target, at) * y)) if self._inside(y) else np.inf
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
-        return float(np.sum(np.abs(pick(self.target, at) * wide(y))))
+        return float(np.sum(np.abs(pick(self.target, at) * wide(y)))) + lost(wide(y))
 
     def magnitude(self, reach: float) -> float:
         return self.scale * (reach + largest(self.target))

@@ -9,7 +9,7 @@ from scipy.special import expit, xlog1py, xlogy
 
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Smooth, largest, positive, row_data, wide
+from condgrad.functions._base import Smooth, largest, lost, positive, row_data, wide
 
 
 class Linear(Smooth):
@@ -48,6 +48,10 @@ class Linear(Smooth):
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """0 at y = c, infinite elsewhere."""
         return 0.0 if np.all(wide(y) == pick(self.c, at)) else np.inf
+
+    def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
+        """0, nothing is summed."""
+        return 0.0
 
     def magnitude(self, reach: float) -> float:
         return largest(self.c) * reach
@@ -195,7 +199,7 @@ class Huber(Smooth):
 def quadratic_size(target: Array | float, y: Array, at: Rows) -> float:
     """Σ y²/2 + |b y|."""
     y = np.abs(wide(y))
-    return float(np.sum(0.5 * np.square(y) + np.abs(pick(target, at)) * y))
+    return float(np.sum(0.5 * np.square(y) + np.abs(pick(target, at)) * y)) + 2 * lost(y)
 
 
 def signs(name: str, value: Any) -> Array | float:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
@@ -37,9 +38,9 @@ class Pairing(NamedTuple):
     conjugate: float
     """h*(y)."""
     conjugates: float
-    """The absolute values that `conjugate` is summed from."""
+    """`Function.conjugate_size`."""
     total: float
-    """Σ |y_l| ‖a_l‖, see `LinearMap.lengths`."""
+    """`LinearMap.spread`."""
     product: float = 0.0
     """⟨y, z⟩."""
     value: float = 0.0
@@ -161,7 +162,7 @@ class LinearMap(ABC):
         slopes = function.into_dual(slopes, at)
         self.scatter(G, at, slopes)
         conjugate, size = function.conjugate(slopes, at), function.conjugate_size(slopes, at)
-        total = float(np.sum(np.abs(slopes) * self.lengths(at)))
+        total = self.spread(slopes, at)
         if z is None:
             return Pairing(conjugate, size, total)
         value = 0.0 if function.indicator else function.value(z, at)
@@ -183,6 +184,14 @@ class LinearMap(ABC):
         values in that sum count, since they may cancel.
         """
         return self.row_norm
+
+    def spread(self, y: Array, at: Rows = ALL) -> float:
+        """Σ |y_l| ‖a_l‖, what A*y is rounded against, and what underflow of its products adds."""
+        sizes = self.lengths(at)
+        if not (np.any(sizes) and y.any()):
+            return 0.0
+        lost = y.size * TINY * (self.row_norm + float(np.sqrt(np.prod(self.shape))))
+        return float(np.sum(np.abs(y) * sizes)) + lost
 
     @property
     def block(self) -> int:
@@ -302,8 +311,8 @@ class Covering(LinearMap):
 
 def scalar_bounds(function: Any) -> tuple[float, float] | None:
     """(lower, upper) of an interval that is the same for all rows, or None."""
-    low, high = getattr(function, "lower", None), getattr(function, "upper", None)
-    return (low, high) if isinstance(low, float) and isinstance(high, float) else None
+    ends = function.interval
+    return ends if ends and all(isinstance(end, float) for end in ends) else None
 
 
 def row_misses(

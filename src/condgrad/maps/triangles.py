@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import backend, ops, threads
 from condgrad.backends._reference import triangle_address
@@ -137,7 +138,10 @@ class Triangles(Covering):
         )
         above, below, product = sums
         up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
-        return Pairing(up - down, abs(up) + abs(down), 2 * (above + below), product)
+        size, total = abs(up) + abs(down), 2 * (above + below)
+        size += TINY if (above > 0 and upper != 0) or (below > 0 and lower != 0) else 0.0
+        total += self.size * (2 + self.shape[0]) * TINY if total > 0 else 0.0
+        return Pairing(up - down, size, total, product)
 
     @property
     def depth(self) -> int:

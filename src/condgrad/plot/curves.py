@@ -170,7 +170,7 @@ def _scale_y(ax: Any, values: Array, ends: Array) -> None:
         ax.set_ylim(*10.0 ** np.clip([low - pad, high + pad], -307, 307))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter(lambda v, _: f"{v:g}" if few and f"{v:e}"[0] in "25" else "")
-    else:
+    elif ax.get_yscale() != "log":  # which the panel beside it, of the same axis, may have chosen
         seen = np.concatenate([values, ends])
         low, high = seen.min(), seen.max()
         pad = 0.1 * (high / 2 - low / 2) or 0.05 * abs(high) or 1.0

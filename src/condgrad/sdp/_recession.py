@@ -20,13 +20,13 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.callbacks import Info
-from condgrad.functions import Equal, Interval, Linear, Squared
+from condgrad.functions import Absolute, Equal, Interval, Linear
 from condgrad.maps import Inner, SparseStack
 from condgrad.problem import Problem, Term
-from condgrad.registry import Method
 from condgrad.result import Result, Status
-from condgrad.sdp._dual import Point, Repair, slack
+from condgrad.sdp._dual import Point, Repair, slack, worth
 from condgrad.sdp._families import stacked
+from condgrad.sdp._model import Loss
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._trace import TraceRows
 from condgrad.solve import solve
@@ -53,7 +53,6 @@ class Recession(NamedTuple):
     """A dual point with Z ≻ 0."""
     direction: Array | None = None
     """D in flat form, Tr D = 1, along which the value falls."""
-    result: Result | None = None
 
 
 def ray(
@@ -67,7 +66,7 @@ def ray(
     if not terms:
         return None, None
     problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
-    result = _solved(problem, seconds, None, options, {"gap": 1e-3, "feasibility": 1e-9})
+    result = _solved(problem, seconds, options, {"gap": 1e-3, "feasibility": 1e-9})
     inner = result.W if result.status is Status.CONVERGED else None
     return from_multipliers(reduced, -reduced.multipliers(result.duals)), inner
 
@@ -85,20 +84,22 @@ def from_multipliers(reduced: Reduced, c: Array) -> TraceRows | None:
 def _solved(
     problem: Problem,
     seconds: float | None,
-    method: Method | None,
     options: Mapping[str, Any],
     tolerances: Mapping[str, Any],
 ) -> Result:
+    """Run the default method for a short while; Ctrl-C is for the caller."""
     own: dict[str, Any] = {n: options[n] for n in ("seed", "n_jobs") if n in options}
     most = ITERATIONS if options.get("max_iter") is None else options["max_iter"]
     own |= {"max_iter": min(ITERATIONS, most), "max_seconds": seconds, **tolerances}
-    return solve(problem, method, callbacks=[_settled], duals=True, **own)
+    result = solve(problem, callbacks=[_settled], duals=True, **own)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
 
 
 def recession(
     reduced: Reduced,
     seconds: float | None,
-    method: Method | None,
     options: Mapping[str, Any],
     inner: Array | None = None,
 ) -> Recession:
@@ -106,19 +107,19 @@ def recession(
 
     `inner` is a direction in which the rows hold, whatever its cost.
     """
-    flat, slopes = _cost(reduced)
+    flat = _cost(reduced)
     terms = _terms(reduced, flat)
     if not terms:
         return Recession()
     problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
     tolerances = {"gap": 0.05, "feasibility": 1e-5}
-    result = _solved(problem, seconds, method, options, tolerances)
-    found = _interior(reduced, result, slopes)
+    result = _solved(problem, seconds, options, tolerances)
+    found = _interior(reduced, result)
     if found is not None:
-        return Recession(found, None, result)
+        return Recession(found)
     if np.vdot(reduced.square(flat), result.W) < 0 and not reduced.sdp.losses:
-        return Recession(None, _direction(reduced, result.W, inner), result)
-    return Recession(None, None, result)
+        return Recession(None, _direction(reduced, result.W, inner))
+    return Recession()
 
 
 def _settled(info: Info) -> bool:
@@ -127,31 +128,46 @@ def _settled(info: Info) -> bool:
     return bool(row["lower_bound"] > 0 and row["lower_bound"] >= SHARE * row["objective"])
 
 
-def _cost(reduced: Reduced) -> tuple[Array, list[Array | None]]:
-    """What is minimised along D, and a point of dom h* for every loss, None where any will do.
+class Ends(NamedTuple):
+    """dom h* of a loss, the slopes in [middle − half, middle + half]."""
 
-    A squared loss has no end of its own: it counts as rows with ⟨A_l, D⟩ = 0. Of any other loss
-    the slope 0, or what is next to it in dom h*, counts.
-    """
-    flat, slopes = reduced.cost.copy(), list[Array | None]()
+    middle: Array
+    half: float
+    """∞ where every slope will do, as for squares."""
+
+
+def _ends(one: Loss) -> Ends:
+    far = np.full(one.A.shape[0], np.inf)
+    low, high = one.function.into_dual(-far), one.function.into_dual(far)
+    half = float(np.min((high - low) / 2, initial=np.inf))
+    free = not np.isfinite([*low, *high]).all()
+    return Ends(np.zeros(low.size) if free else (low + high) / 2, np.inf if free else half)
+
+
+def _cost(reduced: Reduced) -> Array:
+    """What is linear along D: C, and the middle slopes of the losses."""
+    flat = reduced.cost.copy()
     for one in reduced.sdp.losses:
-        if isinstance(one.function, Squared):
-            slopes.append(None)
-            continue
-        u = one.function.into_dual(np.zeros(one.A.shape[0]))
-        flat += one.weight * (one.A.T @ u)
-        slopes.append(u)
-    return flat, slopes
+        flat += one.weight * (one.A.T @ _ends(one).middle)
+    return flat
 
 
 def _terms(reduced: Reduced, flat: Array) -> list[Term]:
+    """Cost, losses and rows along D.
+
+    A loss counts by its recession function, the support function of dom h*: |⟨A_l, D⟩| where slopes
+    have two ends, ⟨A_l, D⟩ = 0 where they have none.
+    """
     N, terms = reduced.sdp.layout.side, []
     if flat.any():
         terms.append(Term(Inner(sp.csr_array(reduced.square(flat))), Linear(), name="cost"))
     for i, one in enumerate(reduced.sdp.losses):
-        if isinstance(one.function, Squared) and one.A.nnz:
+        half = _ends(one).half
+        if one.A.nnz and half > 0:
             stack = SparseStack(reduced.moved(one.A), N)
-            terms.append(Term(stack, Equal(0.0), name=f"loss {i + 1}"))
+            function = Equal(0.0) if half == np.inf else Absolute(0.0, half)
+            weight = 1.0 if half == np.inf else one.weight
+            terms.append(Term(stack, function, weight, name=f"loss {i + 1}"))
     if reduced.families:
         upper = np.zeros(sum(f.map.size for f in reduced.families))
         ends = [np.full(f.map.size, 0.0 if f.equality else -np.inf) for f in reduced.families]
@@ -159,15 +175,18 @@ def _terms(reduced: Reduced, flat: Array) -> list[Term]:
     return terms
 
 
-def _interior(reduced: Reduced, result: Result, slopes: list[Array | None]) -> Repair | None:
+def _interior(reduced: Reduced, result: Result) -> Repair | None:
     """The dual point behind the bound, where its Z is certainly ≻ 0."""
     u = []
-    for i, (one, given) in enumerate(zip(reduced.sdp.losses, slopes, strict=True)):
-        own = result.duals.get(f"loss {i + 1}", np.zeros(one.A.shape[0]))
-        u.append(own / one.weight if given is None else given)
+    for i, one in enumerate(reduced.sdp.losses):
+        middle, half = _ends(one)
+        own = result.duals.get(f"loss {i + 1}", np.zeros(middle.size))
+        own = own / one.weight if half == np.inf else own
+        u.append(one.function.into_dual(middle + own))
     point = Point(reduced.multipliers(result.duals), tuple(u))
     found = slack(reduced, point)
-    return Repair(point, False, found.lowest) if found.lowest > 0 else None
+    certain = found.lowest > 0 and np.isfinite(worth(reduced, point))
+    return Repair(point, False, found.lowest) if certain else None
 
 
 def _direction(reduced: Reduced, D: Array, inner: Array | None) -> Array | None:

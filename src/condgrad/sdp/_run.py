@@ -8,28 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import lsqr
 
 from condgrad._types import Array
 from condgrad.callbacks import Info
 from condgrad.errors import ProblemError
-from condgrad.functions import Squared
-from condgrad.maps import SparseStack
 from condgrad.registry import Method
 from condgrad.result import Result, Status
 from condgrad.sdp import _exact
 from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
-from condgrad.sdp._families import Family, stacked
 from condgrad.sdp._model import SDP
 from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
+from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
 from condgrad.solve import solve
 
-GROWTH = 10.0
-"""Factor on a guessed trace bound that binds."""
 ATTEMPTS = 10
 """Guesses of the trace bound."""
 UNPROVED = 5
@@ -90,9 +85,7 @@ class Search:
         self.reduced = Reduced(sdp)
         self.inner: Array | None = None
         """A direction without end in which the rows hold."""
-        if trace_bound is None and not self.reduced.refuted:
-            self.reduced = self._scaled(self.reduced)
-        self.repair = from_rows(self.reduced)
+        self.repair: Repair | None = None
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
         """The largest right-hand side, for rows of length 1."""
 
@@ -119,9 +112,24 @@ class Search:
 
     def run(self) -> Solution:
         """The best that can be said."""
+        try:
+            return self._run()
+        except KeyboardInterrupt:  # before the first run
+            self.least, _ = least_squares(self.reduced)
+            trace, source, _ = trace_of(self.reduced, self.given, self.least)
+            if self.reduced.refuted or trace <= 0:
+                return only_zero(self.reduced, trace, source)
+            self.options["max_iter"] = 0
+            found = self._trial(trace, source, False, None, 1.0, last=True).solution
+            return replace(found, status=Status.INTERRUPTED)
+
+    def _run(self) -> Solution:
+        if self.given is None and not self.reduced.refuted:
+            self.reduced = self._scaled(self.reduced)
         reduced = self.reduced
-        self.least, residual = _least_squares(reduced)
-        trace, source, exact = _trace(reduced, self.given, self.least)
+        self.repair = from_rows(reduced)
+        self.least, residual = least_squares(reduced)
+        trace, source, exact = trace_of(reduced, self.given, self.least)
         if reduced.refuted or trace <= 0:
             return only_zero(reduced, trace, source)
         if self._impossible(residual):
@@ -131,7 +139,7 @@ class Search:
             return self._once(trace, source, exact)
         left = self.left()
         share = None if left is None else left / 6
-        found = recession(reduced, share, self.method, self.options, self.inner)
+        found = recession(reduced, share, self.options, self.inner)
         self.repair = found.repair or self.repair
         if found.direction is not None:
             return self._unbounded(found.direction)
@@ -323,16 +331,6 @@ def _list(parts: Any) -> list[Array]:
     return parts if isinstance(parts, list) else [parts]
 
 
-def from_rows(reduced: Reduced) -> Repair | None:
-    """The ray of multipliers that bounds the trace, where the rows have one."""
-    t = reduced.trace
-    if t is None:
-        return None
-    ray = Point(-t.c)
-    lowest = slack(reduced, ray, cost=False).lowest
-    return Repair(ray, True, lowest, t.exact) if lowest > 0 else None
-
-
 def _ended(reduced: Reduced, solution: Solution) -> Solution:
     """No value is better than +∞ where no W is feasible."""
     if solution.status is not Status.INFEASIBLE:
@@ -382,40 +380,6 @@ def _full(trace: float) -> Callable[[Info], Status | None]:
         return Status.MAX_ITER if full else None
 
     return ask
-
-
-def _trace(reduced: Reduced, given: float | None, least: float) -> tuple[float, str, bool]:
-    """The bound on the trace, where it comes from, and whether the rows fix the trace to it."""
-    found = reduced.trace
-    if found is not None and (given is None or found.total / found.lowest <= given):
-        exact = found.exact and not reduced.sdp.losses  # their bound is that of the domain
-        return found.total if exact else (1 + 1e-9) * found.total / found.lowest, "rows", exact
-    if given is not None:
-        return float(given), "user", False
-    return GROWTH * max(least, 1e-6), "guess", False
-
-
-def _least_squares(reduced: Reduced) -> tuple[float, Array]:
-    """About the least ‖W‖_F (at most Tr W) that the equalities and squared losses allow.
-
-    The second is what the equalities are missed by, scaled so that A* of it is 0.
-    """
-    families, y = [f for f in reduced.families if f.equality], np.zeros(reduced.sdp.size)
-    norm = 0.0
-    if families:
-        A, right = stacked(families), np.concatenate([f.right for f in families])
-        x = lsqr(A, right, atol=1e-14, btol=1e-14, iter_lim=200)[0]
-        ids, factor = (np.concatenate([getattr(f, n) for f in families]) for n in ("ids", "factor"))
-        y[ids] = factor * (right - A @ x)
-        norm = float(np.linalg.norm(x))
-    for one in reduced.sdp.losses:
-        if isinstance(one.function, Squared) and one.A.nnz:
-            stack = SparseStack(reduced.moved(one.A), reduced.sdp.layout.side)
-            right = np.broadcast_to(one.function.target, stack.size)
-            loss = Family(stack, np.arange(stack.size), np.ones(stack.size), right, True)
-            x = lsqr(stacked([loss]), right, atol=1e-8, btol=1e-8, iter_lim=200)[0]
-            norm = max(norm, float(np.linalg.norm(x)))
-    return norm or 1.0, y
 
 
 def refuted(

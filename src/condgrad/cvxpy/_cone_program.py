@@ -1,0 +1,267 @@
+"""CVXPY's cone program: read in our order, scaled, and its equations solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import cvxpy.settings as settings
+import numpy as np
+from cvxpy.constraints import PSD
+from scipy import linalg, sparse
+
+from condgrad._types import Array
+from condgrad.cvxpy._rows import Space
+
+EPS = float(np.finfo(np.float64).eps)
+NOISE = 8 * EPS
+"""Part of the largest entry of a column, or of the right-hand sides, that counts as rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConeProgram:
+    r"""min c'x subject to G x = h, b − A x ∈ K, scaled by powers of two.
+
+    K is made of non-negative numbers first, then of semidefinite matrices, row by row. Every row of
+    G, every non-negative row of A and every matrix of A has entries up to about 1, and so has c;
+    the median of the right-hand sides is about 1, so that a part of 1 does not depend on the user's
+    units. The powers of two make it the same program, number by number.
+    """
+
+    c: Array
+    G: Any
+    h: Array
+    A: Any
+    b: Array
+    space: Space
+    lift: Any
+    """Rows of A are this matrix times those of CVXPY's after the equations, scaled."""
+    row_unit: Array
+    """Rows of A are scaled by these."""
+    equations: Array
+    """Which of CVXPY's equations are in G, …"""
+    equation_unit: Array
+    """… where they are these multiples, 0 for the others."""
+    x_unit: float
+    """CVXPY's x is this multiple of ours."""
+    cost_unit: float
+    """CVXPY's c is this multiple of ours."""
+
+    @property
+    def value_unit(self) -> float:
+        """CVXPY's c'x is this multiple of ours."""
+        return self.cost_unit * self.x_unit
+
+    @cached_property
+    def distinct(self) -> Array:
+        """Which entries of x have a column in A, G and c unlike those before it."""
+        columns = sparse.csc_array(sparse.vstack([self.A, self.G, self.c[None, :]]))
+        columns.sort_indices()
+        seen, first = set(), np.zeros(self.c.size, bool)
+        for j, (start, end) in enumerate(pairwise(columns.indptr)):
+            key = (columns.indices[start:end].tobytes(), columns.data[start:end].tobytes())
+            first[j] = key not in seen
+            seen.add(key)
+        return first
+
+    def slack(self, x: Array) -> list[Array]:
+        """b − A x, block by block."""
+        return self.space.split(self.b - self.A @ x)
+
+    def multipliers(self, nu: Array, y: Array) -> Array:
+        """Those of the equations and of the rows, as CVXPY has them."""
+        rows, whole = self.lift.T @ (self.row_unit * y), self.equation_unit.copy()
+        whole[self.equations] *= nu
+        return self.cost_unit * np.concatenate([whole, rows])
+
+
+def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
+    """The program of CVXPY's data, None where a row without variables cannot hold."""
+    check_cones(dims)
+    stacked, right = sparse.csr_array(data[settings.A]), np.asarray(data[settings.B], float)
+    stacked.eliminate_zeros()
+    G, h, A, b = stacked[: dims.zero], right[: dims.zero], stacked[dims.zero :], right[dims.zero :]
+    if not np.isfinite(b[dims.nonneg :]).all():
+        raise cp.error.SolverError("a cone has infinite entries: replace them by numbers")
+    if not np.isfinite(h).all() or np.isneginf(b).any():
+        return None
+    least = NOISE * float(np.abs(right[np.isfinite(right)]).max(initial=0.0))
+    first, last = dims.zero, dims.zero + dims.nonneg
+    faint, empty = _faint(stacked, last), np.diff(stacked[:last].indptr) == 0
+    holds = np.concatenate([np.abs(h) <= least, b[: dims.nonneg] >= -least])
+    if (empty & ~holds).any():
+        return None
+    said = ~(faint & holds)
+    equations, said = np.flatnonzero(said[:first]), said[first:] & np.isfinite(b[: dims.nonneg])
+    G, h = G[equations], h[equations]
+    shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
+    lift, blocks = cone_blocks(said, dims.soc, shapes)
+    space = Space(blocks, [])
+    A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
+    A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
+    row_unit, own = _row_units(A, space), 1 / _binary(_largest(G))
+    equation_unit = np.zeros(dims.zero)
+    equation_unit[equations] = own
+    rights = np.abs(np.concatenate([row_unit * b, own * h]))
+    x_unit = _binary(np.median(rights[rights > 0]) if rights.any() else 0.0)
+    c = np.asarray(data[settings.C], float)
+    cost_unit = _binary(np.abs(c).max(initial=0.0))
+    return ConeProgram(
+        c=c / cost_unit,
+        G=sparse.csr_array(sparse.diags_array(own) @ G),
+        h=own * h / x_unit,
+        A=sparse.csr_array(sparse.diags_array(row_unit) @ A),
+        b=row_unit * b / x_unit,
+        space=space,
+        lift=lift,
+        row_unit=row_unit,
+        equations=equations,
+        equation_unit=equation_unit,
+        x_unit=float(x_unit),
+        cost_unit=float(cost_unit),
+    )
+
+
+def check_cones(dims: Any) -> None:
+    """Refuse cones that CVXPY did not foresee when it asked whether we take the problem."""
+    for name, word in {"exp": "exponential", "p3d": "power", "pnd": "power"}.items():
+        if getattr(dims, name, None):
+            raise cp.error.SolverError(
+                f"the problem compiles to {word} cones, which CONDGRAD cannot take: use another "
+                "solver, or write the problem with linear and matrix inequalities"
+            )
+
+
+def cone_blocks(
+    said: Array, soc: Sequence[int], shapes: Sequence[tuple[int, ...]]
+) -> tuple[Any, list[int]]:
+    r"""From CVXPY's rows to ours: a sparse matrix, and the blocks of what it makes.
+
+    Of the non-negative rows those with `said` stay. A second-order cone ‖x‖ ≤ t is two numbers, a
+    matrix of side 2 or an arrow,
+
+    .. math:: t ± x ≥ 0, \qquad \begin{pmatrix} t + x_1 & x_2 \\ x_2 & t - x_1 \end{pmatrix} ⪰ 0,
+              \qquad \begin{pmatrix} t & x^\top \\ x & tI \end{pmatrix} ⪰ 0.
+
+    CVXPY lays out an array of matrices, of shape (…, n, n), with its first index the fastest.
+    """
+    matrices: list[Any] = []
+    sides: list[int] = []
+    start, size = said.size, said.size + sum(soc) + sum(int(np.prod(s)) for s in shapes)
+    unit = sparse.eye_array(size, format="csr")
+    lines = [unit[np.flatnonzero(said)]]
+    for d in soc:
+        t, x = unit[[start]], unit[start + 1 : start + d]
+        if d <= 2:
+            lines += [t + x, t - x] if d == 2 else [t]
+        else:
+            sides.append(2 if d == 3 else d)
+            matrices.append(_second_order(t, x))
+        start += d
+    for shape in shapes:
+        count = int(np.prod(shape))
+        rows = np.arange(start, start + count).reshape(shape, order="F").ravel()
+        matrices.append(unit[rows])
+        sides += [shape[-1]] * (count // shape[-1] ** 2)
+        start += count
+    lift = sparse.csr_array(sparse.vstack([*lines, *matrices], format="csr"))
+    numbers = sum(line.shape[0] for line in lines)
+    return lift, [s for s in (-numbers, *sides) if s]
+
+
+def _second_order(t: Any, x: Any) -> Any:
+    """The numbers of the matrix of one cone, row by row."""
+    if x.shape[0] == 2:
+        return sparse.vstack([t + x[[0]], x[[1]], x[[1]], t - x[[0]]])
+    d = x.shape[0] + 1
+    lines = [sparse.csr_array((1, t.shape[1]))] * (d * d)
+    for i in range(d):
+        lines[i * d + i] = t
+        if i:
+            lines[i] = lines[i * d] = x[[i - 1]]
+    return sparse.vstack(lines)
+
+
+def _binary(size: Any) -> Any:
+    """A power of two near each size, 1 for 0."""
+    size = np.asarray(size, float)
+    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
+
+
+def _largest(A: Any) -> Array:
+    """The largest magnitude in each row."""
+    if not A.shape[0] or not A.nnz:
+        return np.zeros(A.shape[0])
+    return np.asarray(abs(A).max(axis=1).toarray(), float).reshape(-1)
+
+
+def _faint(A: Any, rows: int) -> Array:
+    """Which of the first rows have no entry that is not rounding next to others in its column."""
+    columns = _largest(sparse.csr_array(A.T))
+    unit = sparse.diags_array(1 / np.where(columns > 0, columns, 1.0))
+    return _largest(sparse.csr_array(A[:rows] @ unit)) <= NOISE
+
+
+def _row_units(A: Any, space: Space) -> Array:
+    """One unit for each non-negative row, one for each matrix."""
+    largest = _largest(A)
+    for side, (first, last) in zip(space.blocks, pairwise(space.starts), strict=True):
+        if side > 0:
+            largest[first:last] = largest[first:last].max()
+    return np.asarray(1 / _binary(largest))
+
+
+def without_noise(vector: Array) -> Array:
+    """A vector without the numbers that are rounding next to the largest."""
+    return np.where(np.abs(vector) > 1e-13 * np.abs(vector).max(initial=0.0), vector, 0.0)
+
+
+class Kernel(NamedTuple):
+    """x = start + N w solves G x = h for every w, up to rounding."""
+
+    start: Array
+    N: Any
+    missed: Array
+    """h − G start, which is not rounding where the equations contradict each other."""
+    entry: Array
+    move: Array
+    """N_ij may be off by entry_i move_j, …"""
+    reach: float
+    """… and start_i by entry_i reach."""
+
+
+def kernel(G: Array, h: Array) -> Kernel:
+    """All solutions of G x = h, by a QR decomposition with pivots.
+
+    It says which entries of x follow from the others. What rounding does to R is about ε times the
+    norms of the columns of G, which the inverse of its triangle spreads: entries of N below that
+    are 0.
+    """
+    m, n = G.shape
+    if m == 0 or n == 0:
+        eye = sparse.eye_array(n, format="csr")
+        return Kernel(np.zeros(n), eye, h, np.zeros(n), np.zeros(n), 0.0)
+    columns = _binary(np.abs(G).max(axis=0))
+    Q, R, order = linalg.qr(G / columns, mode="economic", pivoting=True)
+    rounding = 64 * max(m, n) * EPS
+    pivots = np.abs(np.diag(R))
+    rank = int(np.sum(pivots > rounding * pivots[0]))
+    triangle, rest = R[:rank, :rank], R[:rank, rank:]
+    right = linalg.solve_triangular(triangle, np.column_stack([rest, Q.T[:rank] @ h]))
+    slopes, point = -right[:, :-1], right[:, -1]
+    inverse = rounding * np.abs(linalg.solve_triangular(triangle, np.eye(rank))).sum(axis=1)
+    norm = float(np.linalg.norm(triangle))
+    move = np.linalg.norm(rest, axis=0) + norm * np.abs(slopes).max(axis=0, initial=0.0)
+    slopes = np.where(np.abs(slopes) > inverse[:, None] * move, slopes, 0.0)
+    N = sparse.vstack([sparse.csr_array(slopes), sparse.eye_array(n - rank)], format="csr")
+    own, free = sparse.diags_array(1 / columns), columns[order[rank:]]
+    start, entry = np.zeros(n), np.zeros(n)
+    start[order[:rank]], entry[order[:rank]] = point, inverse
+    start, entry = start / columns, entry / columns
+    N = sparse.csr_array(own @ N[np.argsort(order)] @ sparse.diags_array(free))
+    reach = float(np.linalg.norm(h)) + norm * float(np.abs(point).max(initial=0.0))
+    return Kernel(start, N, h - G @ start, entry, free * move, reach)

@@ -1,0 +1,257 @@
+"""What multipliers prove about a cone program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, sparse
+
+from condgrad._types import Array
+from condgrad.cvxpy._cone_program import EPS, ConeProgram, without_noise
+
+FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
+"""What is added to multipliers, relative to the largest, so that they can be corrected …"""
+CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
+"""… or what is left out of them, because the equations may want it to be 0."""
+STEPS = 12
+"""Corrections of one start."""
+SMALL = 4_000_000
+"""The most numbers that a correction may take."""
+HOPELESS = 0.05
+"""A correction of which no more than this part can be taken is given up."""
+CLEAR = 1e-9
+"""Part of its terms that a sum which must not be 0 has to be."""
+
+
+class Multipliers(NamedTuple):
+    """y in the dual cone, by its factors, and ν."""
+
+    factors: list[Array]
+    """A vector of non-negative numbers itself, of a matrix some L with y = L Lᵀ."""
+    nu: Array
+
+    def flat(self) -> Array:
+        """y, all blocks."""
+        blocks = [F if F.ndim == 1 else F @ F.T for F in self.factors]
+        return np.concatenate([np.zeros(0), *(np.ravel(b) for b in blocks)])
+
+    def sizes(self) -> Array:
+        """The sum of the magnitudes of which each number of y is the sum."""
+        return Multipliers([np.abs(F) for F in self.factors], self.nu).flat()
+
+
+class Dual(NamedTuple):
+    """Multipliers, corrected, and what they say."""
+
+    bound: float
+    """Proven; −∞ where nothing is."""
+    value: float
+    """−b'y − h'ν, less a margin, where cost + A'y + G'ν is rounding, else −∞."""
+    point: Multipliers
+
+
+def too_large(program: ConeProgram) -> bool:
+    """Whether a program is left without proofs."""
+    return bool((program.b.size + program.h.size) * program.c.size > SMALL)
+
+
+def dual_of(
+    program: ConeProgram,
+    cost: Array,
+    blocks: Sequence[Array],
+    enough: float = np.inf,
+    deadline: float = np.inf,
+) -> Dual:
+    """The best that corrections of some multipliers prove of min cost'x.
+
+    The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so.
+    """
+    best = Dual(-np.inf, -np.inf, _start(program, blocks))
+    if too_large(program):
+        return best
+    starts = [_start(program, blocks, floor=floor) for floor in FLOORS]
+    starts += [_start(program, blocks, cut=cut) for cut in CUTS]
+    if not cost.any():
+        starts.insert(0, _start(program, [np.zeros_like(b) for b in blocks]))
+    for start in starts:
+        point = corrected(program, cost, start)
+        r, off = residual(program, cost, point)
+        terms = np.concatenate([program.b * point.flat(), program.h * point.nu])
+        value = -float(terms.sum()) - CLEAR * float(np.abs(terms).sum())
+        found = Dual(
+            proved(program, cost, point), value if (np.abs(r) <= off).all() else -np.inf, point
+        )
+        better = max(best, found, key=lambda d: max(d.bound, d.value))
+        best = better._replace(bound=max(best.bound, found.bound))
+        if best.bound >= enough or time.perf_counter() > deadline:
+            break
+    return best
+
+
+def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.inf) -> bool:
+    """Whether multipliers, corrected, say that no x is feasible: with cost 0 a bound above 0."""
+    if too_large(program):
+        return False
+    point = _start(program, blocks)
+    rest = program.A.T @ point.flat()
+    if program.h.size:
+        point = point._replace(nu=np.linalg.lstsq(program.G.T.toarray(), -rest)[0])
+        rest = rest + program.G.T @ point.nu
+    size = float(np.linalg.norm(abs(program.A).T @ point.flat()) + np.linalg.norm(point.nu))
+    falls = float(program.b @ point.flat() + program.h @ point.nu) < 0
+    if not falls or float(np.linalg.norm(rest)) > 0.1 * size:
+        return False  # too far for a correction
+    tiny = float(np.finfo(np.float64).tiny)
+    dual = dual_of(program, np.zeros_like(program.c), blocks, tiny, deadline)
+    return max(dual.bound, dual.value) > 0
+
+
+def _start(
+    program: ConeProgram, blocks: Sequence[Array], floor: float = 0.0, cut: float = 0.0
+) -> Multipliers:
+    """Factors of blocks near the dual cone, ν = 0.
+
+    Numbers and eigenvalues up to a part `cut` of the largest are left out, a part `floor` is added
+    to the others.
+    """
+    largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0) or 1.0
+    factors = []
+    for block in blocks:
+        if block.ndim == 1:
+            own = np.where(block > cut * largest, block, 0.0)
+            factors.append(np.maximum(own, 0.0) + floor * largest)
+            continue
+        values, vectors = np.linalg.eigh((block + block.T) / 2)
+        kept = (values > cut * largest) | (floor > 0)
+        L = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0) + floor * largest)
+        factors.append(np.where(np.abs(L) > 64 * EPS * np.sqrt(largest), L, 0.0))
+    return Multipliers(factors, np.zeros(program.h.size))
+
+
+def residual(program: ConeProgram, cost: Array, point: Multipliers) -> tuple[Array, Array]:
+    """cost + A'y + G'ν, and what it is off by rounding at most."""
+    A, G = program.A, program.G
+    r = cost + A.T @ point.flat() + G.T @ point.nu
+    size = np.abs(cost) + abs(A).T @ point.sizes() + abs(G).T @ np.abs(point.nu)
+    return r, _rounding(program) * size
+
+
+def _rounding(program: ConeProgram) -> float:
+    """Relative error of a sum of products over all rows, y = L Lᵀ computed before."""
+    return 2 * (8 + program.b.size + program.h.size) * EPS
+
+
+def images(program: ConeProgram, factors: Sequence[Array]) -> tuple[Array, float]:
+    """The matrix of (δ, Δ) ↦ G'δ + A*(L Δ Lᵀ), and the size of the terms of its entries."""
+    parts, size = [program.G.T.toarray()], 0.0
+    for F, (first, last) in zip(factors, pairwise(program.space.starts), strict=True):
+        A = program.A[first:last]
+        if F.ndim == 1:
+            parts.append((sparse.diags_array(F) @ A).T.toarray())
+            continue
+        n, q = F.shape
+        T = A.toarray().reshape(n, n, A.shape[1])
+        L = np.tensordot(np.tensordot(F.T, T, 1), F, ([1], [0]))
+        parts.append(L.transpose(1, 0, 2).reshape(A.shape[1], q * q))
+        size += float(np.linalg.norm(T)) * float(np.linalg.norm(F)) ** 2
+    B = np.hstack(parts)
+    return B, size + float(np.linalg.norm(B))
+
+
+def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipliers:
+    r"""Multipliers with cost + A'y + G'ν = 0 up to rounding, still in the cone, if all goes well.
+
+    y = L Lᵀ becomes L(I + Δ)Lᵀ with the least ‖Δ‖, of which as much is taken as keeps I + Δ ≻ 0.
+    """
+    m = program.h.size
+    if m:
+        rest = cost + program.A.T @ point.flat()
+        point = point._replace(nu=np.linalg.lstsq(program.G.T.toarray(), -rest)[0])
+    for _ in range(STEPS):
+        point = point._replace(nu=without_noise(point.nu))
+        r, off = residual(program, cost, point)
+        if (np.abs(r) <= off).all():
+            break
+        B, _ = images(program, point.factors)
+        unit = _units(B)
+        found = _shortest(unit[:, None] * B, -unit * r)
+        far = float(np.linalg.norm(found[m:]))
+        share = min(1.0, 0.9 / far) if far else 1.0
+        if share < HOPELESS:
+            break
+        point = _moved(point, share * found)
+    return point
+
+
+def _shortest(B: Array, right: Array) -> Array:
+    """The shortest solution of B Δ = right, equations that follow from others left out."""
+    Q, R, order = linalg.qr(B.T, mode="economic", pivoting=True)
+    pivots = np.abs(np.diag(R))
+    rank = int(np.sum(pivots > 1e-13 * pivots.max(initial=0.0)))
+    own = linalg.solve_triangular(R[:rank, :rank], right[order[:rank]], trans="T")
+    return np.asarray(Q[:, :rank] @ own)
+
+
+def _units(B: Array) -> Array:
+    """Powers of two that bring the rows of a matrix to about the same size."""
+    size = np.abs(B).max(axis=1, initial=0.0)
+    return np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
+
+
+def _moved(point: Multipliers, found: Array) -> Multipliers:
+    """L(I + Δ)Lᵀ for every block, and ν + δ."""
+    start = point.nu.size
+    factors, nu = [], point.nu + found[:start]
+    for F in point.factors:
+        q = F.shape[-1]
+        own = found[start : start + q**F.ndim]
+        start += own.size
+        if F.ndim == 1:
+            factors.append(F * (1 + own))
+        else:
+            D = own.reshape(q, q)
+            values, vectors = np.linalg.eigh(np.eye(q) + (D + D.T) / 2)
+            factors.append((F @ vectors) * np.sqrt(np.maximum(values, 0.0)))
+    return Multipliers(factors, nu)
+
+
+def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
+    r"""A number that cost'x is not below for any x with G x = h, b − A x ∈ K; −∞ where none is.
+
+    With r = cost + A'y + G'ν = 0 and y in the dual cone it is −b'y − h'ν. Here r is only small. But
+    (δ, Δ) ↦ G'δ + A*(L Δ Lᵀ) takes the value −r at some (δ, Δ) of length ‖r‖/σ at most, where σ > 0
+    is its least singular value. If that is below 1, then L(I + Δ)Lᵀ and ν + δ are multipliers with
+    r = 0, and their bound differs by ‖r‖/σ times (‖h‖ + ‖LᵀbL‖) at most. Where an entry of r is 0
+    for want of terms, only columns that leave it so are used; an entry of x whose column is a copy
+    of another's has the same r. To r is added what rounding may hide of it, from σ is taken what
+    rounding may have added.
+    """
+    r, off = residual(program, cost, point)
+    b, h, sizes = program.b, program.h, point.sizes()
+    value = -float(b @ point.flat()) - float(h @ point.nu)
+    value -= _rounding(program) * float(np.abs(b) @ sizes + np.abs(h) @ np.abs(point.nu))
+    worst = np.abs(r) + off
+    open_ = worst > 0
+    if not open_.any():
+        return value
+    B, size = images(program, point.factors)
+    B = B[np.ix_(open_ & program.distinct, ~B[~open_].any(axis=0))]
+    if B.shape[1] < B.shape[0]:
+        return -np.inf
+    worst, unit = worst[open_ & program.distinct], _units(B)
+    R = linalg.qr((unit[:, None] * B).T, mode="r")[0][: len(B)]
+    lowest = float(np.linalg.svd(R, compute_uv=False)[-1])
+    lowest -= 16 * max(B.shape) * EPS * size * float(unit.max())
+    step = 1.0001 * float(np.linalg.norm(unit * worst))
+    if not lowest > 2 * step:
+        return -np.inf
+    reach = float(np.linalg.norm(h))
+    for F, block in zip(point.factors, program.space.split(b), strict=True):
+        image = F * block if F.ndim == 1 else F.T @ block @ F
+        terms = float(np.linalg.norm(F)) ** F.ndim * float(np.linalg.norm(block))
+        reach += float(np.linalg.norm(image)) + _rounding(program) * terms
+    return value - 1.0001 * reach * step / lowest
