@@ -360,8 +360,6 @@ class Set(domains.Domain):
     def lmo(self, v, *, effort=None, hint=None, rng=None):
         s = np.zeros(D)
         s[{"max": np.argmax, "first": lambda v: 0}.get(self.slip, np.argmin)(v)] = 1.0
-        if self.slip == "array":
-            return s
         return Full(2 * s if self.slip == "outside" else s)
 
     def contains(self, W, tol=1e-8):
@@ -384,7 +382,6 @@ class Set(domains.Domain):
         ("center", r"^center\(\) of Set lies outside"),
         ("diameter", r"^diameter of Set is 0.5, but two of its points are 1.4\d* apart: it must"),
         ("minimum", r"^minimum of Set is .* for some v, but ⟨v, s⟩ is .* at lmo\(v\) number 1"),
-        ("array", r"^lmo of Set returned a ndarray: return an atom, such as condgrad.points.Full"),
     ],
 )
 def test_a_slip_in_a_domain(slip, match):
@@ -394,16 +391,6 @@ def test_a_slip_in_a_domain(slip, match):
     with pytest.raises(ProblemError, match=match):
         solve(Problem(Set(slip), [term]), gap=1e-3)
     check_parts(Problem(Set(slip), [term]), proofs=False)
-
-
-def test_an_oracle_without_options():
-    class Plain(Set):
-        def lmo(self, v):
-            return super().lmo(v)
-
-    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
-    with pytest.raises(ProblemError, match=r"^lmo of Plain takes no effort, hint and rng .*write"):
-        solve(Problem(Plain(), [term]), gap=1e-3)
 
 
 def test_an_oracle_of_a_user():

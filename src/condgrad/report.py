@@ -54,6 +54,7 @@ def summary(run: Run) -> list[tuple[str, str]]:
     rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
     for name, violation in r.families.items():
         text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
+        text += f", of the worst row {violation.row:.2g}"
         rows.append((f"  {name}", text))
     for name, value in r.metrics.items():
         rows.append((name.replace("_", " "), f"{value:.5g}"))
