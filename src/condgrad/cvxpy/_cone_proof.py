@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from condgrad._types import Array
+from condgrad.cvxpy._cone_exact import exact_bound
 from condgrad.cvxpy._cone_program import EPS, ConeProgram, without_noise
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
@@ -89,6 +90,8 @@ def dual_of(
         best = better._replace(bound=max(best.bound, found.bound))
         if best.bound >= enough or time.perf_counter() > deadline:
             break
+    if np.isneginf(best.bound) and np.isfinite(best.value):
+        best = best._replace(bound=exact_bound(program, cost, best.point))
     return best
 
 
