@@ -10,9 +10,10 @@ from scipy import sparse
 
 pytest.importorskip("cvxpy")
 
+from condgrad.cvxpy._cone_exact import exact_bound
 from condgrad.cvxpy._cone_point import complementary, contradict, descends, meets, repaired
 from condgrad.cvxpy._cone_program import ConeProgram, cone_blocks, kernel
-from condgrad.cvxpy._cone_proof import dual_of, refuted
+from condgrad.cvxpy._cone_proof import Multipliers, dual_of, refuted
 from condgrad.cvxpy._rows import Space
 
 CHUNK = 20
@@ -102,6 +103,24 @@ def test_exact_residuals(first):
             terms = (Fraction(float(A[i, j])) * Fraction(float(y[i])) for i in range(k))
             exact = Fraction(float(c[j])) + sum(terms)
             assert abs(exact - Fraction(float(r[j]))) <= Fraction(float(off[j]))
+
+
+@pytest.mark.parametrize("first", range(0, 200, CHUNK))
+def test_rational_corrections(first):
+    """Integer programs with unseen directions: the bound is the optimum −b'y − h'ν itself."""
+    for seed in range(first, first + CHUNK):
+        rng = np.random.default_rng(seed)
+        n, k, m = int(rng.integers(2, 6)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
+        A, G = (rng.integers(-3, 4, (rows, n)).astype(float) for rows in (k, m))
+        y, nu = rng.integers(0, 4, k) / 3, rng.integers(-3, 4, m) / 7  # not exact in binary
+        c = -np.round(21 * (A.T @ y + G.T @ nu))
+        b, h = rng.integers(-3, 4, k).astype(float), rng.integers(-3, 4, m).astype(float)
+        p = program(c, A, b, (-k,), G, h)
+        rough = Multipliers([np.where(y > 0, 21 * y + 1e-13 * rng.normal(size=k), 0.0)], 21 * nu)
+        exact = -round(21 * float(b @ y)) - round(21 * float(h @ nu))
+        assert exact_bound(p, p.c, rough) == pytest.approx(exact, abs=1e-9)
+        if n > k + m:  # then hardly any cost is a combination of the rows
+            assert exact_bound(p, p.c + rng.normal(size=n), rough) == -np.inf
 
 
 def test_directions_and_contradictions():

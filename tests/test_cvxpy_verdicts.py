@@ -33,6 +33,7 @@ def check(problem, truth, value):
         allowed.add("infeasible_or_unbounded")
     assert problem.status in allowed
     if problem.status == "optimal":
+        assert certificate.gap <= 1e-3
         assert problem.value == pytest.approx(value, abs=5e-3 * size)
         assert max((np.max(c.violation()) for c in problem.constraints), default=0.0) <= 5e-3 * size
     if certificate is not None:

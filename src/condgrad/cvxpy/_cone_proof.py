@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from condgrad._types import Array
+from condgrad.cvxpy._cone_exact import exact_bound
 from condgrad.cvxpy._cone_program import EPS, ConeProgram, without_noise
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
@@ -73,23 +74,34 @@ def dual_of(
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
     if too_large(program):
         return best
-    starts = [_start(program, blocks, floor=floor) for floor in FLOORS]
-    starts += [_start(program, blocks, cut=cut) for cut in CUTS]
-    if not cost.any():
-        starts.insert(0, _start(program, [np.zeros_like(b) for b in blocks]))
-    for start in starts:
-        point = corrected(program, cost, start)
-        r, off = residual(program, cost, point)
-        terms = np.concatenate([program.b * point.flat(), program.h * point.nu])
-        value = -float(terms.sum()) - CLEAR * float(np.abs(terms).sum())
-        found = Dual(
-            proved(program, cost, point), value if (np.abs(r) <= off).all() else -np.inf, point
-        )
-        better = max(best, found, key=lambda d: max(d.bound, d.value))
-        best = better._replace(bound=max(best.bound, found.bound))
-        if best.bound >= enough or time.perf_counter() > deadline:
-            break
+    groups = [
+        [_start(program, [np.zeros_like(b) for b in blocks])] if not cost.any() else [],
+        [_start(program, blocks, floor=floor) for floor in FLOORS],
+        [_start(program, blocks, cut=cut) for cut in CUTS],
+    ]
+    for starts in groups:
+        last = -np.inf
+        for start in starts:
+            found = _said(program, cost, corrected(program, cost, start))
+            better = max(best, found, key=lambda d: max(d.bound, d.value))
+            best = better._replace(bound=max(best.bound, found.bound))
+            if best.bound >= enough or time.perf_counter() > deadline:
+                return best
+            if found.bound < last:  # the further ones are worse
+                break
+            last = found.bound
+    if np.isneginf(best.bound) and np.isfinite(best.value):
+        best = best._replace(bound=exact_bound(program, cost, best.point))
     return best
+
+
+def _said(program: ConeProgram, cost: Array, point: Multipliers) -> Dual:
+    """What multipliers say as they are."""
+    r, off = residual(program, cost, point)
+    terms = np.concatenate([program.b * point.flat(), program.h * point.nu])
+    value = -float(terms.sum()) - CLEAR * float(np.abs(terms).sum())
+    bound = proved(program, cost, point)
+    return Dual(bound, value if (np.abs(r) <= off).all() else -np.inf, point)
 
 
 def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.inf) -> bool:

@@ -124,9 +124,9 @@ class Run:
     """One solve, with what is left of its limits.
 
     Every statement is checked in the cone program itself: ``optimal`` stands on a point that meets
-    the cones and multipliers that meet the equations, ``infeasible`` on multipliers with cost 0 and
-    a bound above 0, ``unbounded`` on a point and a direction. What the runs on the dual say of
-    themselves decides nothing, but for programs that are too large for proofs.
+    the cones and a proven bound, ``infeasible`` on multipliers with cost 0 and a bound above 0,
+    ``unbounded`` on a point and a direction. What the runs on the dual say of themselves decides
+    nothing, but ``optimal_inaccurate`` for programs that are too large for proofs.
     """
 
     def __init__(self, program: ConeProgram, options: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ class Run:
             blocks = blocks_of(solution.W)
             x = repaired(program, reduced.kernel, reduced.point(solution.y))
             found = self._judged(x, blocks)
-            if found.status == settings.OPTIMAL:
+            if found.status != settings.USER_LIMIT:
                 status, _ = self._feasible(found.x, iterations)  # what it misses may be a sign
                 gone = status == settings.INFEASIBLE
                 return self._outcome(status, x) if gone else found
@@ -186,7 +186,11 @@ class Run:
                 return replace(best, solution=self.last)
 
     def _judged(self, x: Array, blocks: list[Array]) -> Outcome:
-        """Optimal, where multipliers come as near to a point as asked for, else at a limit."""
+        """Optimal, where a proven bound comes as near to a point as asked for.
+
+        Inaccurate, where it is proved up to rounding only, or not looked at because the program is
+        too large; else at a limit.
+        """
         program = self.program
         value = float(program.c @ x)
         enough = value - 0.5 * self.gap * abs(value)
@@ -199,10 +203,12 @@ class Run:
         if too_large(program) and self.last is not None:
             ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
             fine = x if ended and meets(program, x, self.feasibility) else None
-        x = x if fine is None else fine
+        status = settings.USER_LIMIT
+        if fine is not None:
+            x, proved = fine, self._near(fine, dual.bound, terms)
+            status = settings.OPTIMAL if proved else settings.OPTIMAL_INACCURATE
         value = float(program.c @ x)
         gap = relative_gap(value, dual.bound, self._unit(x, terms if dual.bound < value else 0.0))
-        status = settings.USER_LIMIT if fine is None else settings.OPTIMAL
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
 
     def _near(self, x: Array, low: float, terms: float) -> bool:

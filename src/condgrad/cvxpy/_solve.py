@@ -47,9 +47,9 @@ def solve(problem: Any, **options: Any) -> float:
     -------
     float
         ``problem.value``: infinite where the status is ``infeasible`` or ``unbounded``, with
-        ``_inaccurate`` where that stands on a guessed trace bound. The status ``optimal`` means
-        that the gap and the feasibility asked for are reached, ``user_limit`` that a limit came
-        first.
+        ``_inaccurate`` where that is proved under a condition only, such as ``trace_bound``. The
+        status ``optimal`` means that the gap to a proven bound and the feasibility asked for are
+        reached, ``user_limit`` that a limit came first, or that nothing could be decided.
 
     Raises
     ------
