@@ -401,7 +401,6 @@ def test_clock_gives_every_second_to_one_part(monkeypatch):
 
 
 def test_text_of_a_result():
-    problem, _ = max_cut()
-    result = solve(problem, gap=1e-2)
+    result = solve(max_cut()[0], gap=1e-2)
     assert f"lower bound {down(result.lower_bound, 6)}" in str(result)
     assert str(Status.CONVERGED) in str(result)

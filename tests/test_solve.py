@@ -7,7 +7,7 @@ import pytest
 
 import condgrad
 from condgrad import Problem, ProblemError, Status, StopWhen, Term, Trace, domains, functions, maps
-from condgrad.estimators import SAG, Full
+from condgrad.estimators import SAG
 from condgrad.solve import solve
 
 RNG = np.random.default_rng(0)
@@ -59,16 +59,6 @@ def test_limits(limits, status, iterations):
     assert result.epochs == pytest.approx(0.2 * iterations)
     assert result.trace["k"][0] == 0
     assert result.trace["k"][-1] == iterations
-
-
-def test_time_limit_is_a_silent_status(capsys, recwarn, clock):
-    result = solve(problem(), V2, max_seconds=0.1)
-    assert result.status is Status.MAX_SECONDS
-    assert 0.1 <= result.seconds < 0.11
-    assert clock.now < 0.2
-    assert result.iterations > 10
-    assert capsys.readouterr() == ("", "")
-    assert not recwarn.list
 
 
 def test_without_composite_rows_epochs_count_the_loss():
@@ -317,28 +307,6 @@ def test_metrics_and_weights():
     assert result.metrics == {"norm": np.linalg.norm(result.W), "first": result.W[0]}
     assert len(result.trace["norm"]) == len(result.trace)
     assert result.infeasibility == pytest.approx(3 * problem().infeasibility(result.W))
-
-
-def test_clock_stands_in_metrics_and_callbacks(clock):
-    def slow(_):
-        clock.now += 5.0
-        return 0.0
-
-    result = solve(problem(), V2, max_iter=10, record=1000, metrics={"m": slow}, callbacks=[slow])
-    assert clock.now > 100
-    assert result.seconds < 1
-    assert result.trace["seconds"][-1] == pytest.approx(result.seconds)
-
-
-def test_clock_runs_in_the_method(monkeypatch, clock):
-    real = Full.update
-
-    def update(*arguments):
-        clock.now += 5.0
-        real(*arguments)
-
-    monkeypatch.setattr(Full, "update", update)
-    assert 100 <= solve(problem(), condgrad.hcgm(1.0), max_iter=10).seconds < 101
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".npz"])

@@ -6,11 +6,10 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from condgrad import __version__, _keyboard
 from condgrad.cli_options import (
@@ -19,6 +18,7 @@ from condgrad.cli_options import (
     Epochs,
     Feasibility,
     Gap,
+    Interrupted,
     Iterations,
     Jobs,
     JsonFile,
@@ -27,6 +27,7 @@ from condgrad.cli_options import (
     Precision,
     Preset,
     PresetName,
+    Program,
     Quiet,
     ReportFile,
     SaveFile,
@@ -43,25 +44,7 @@ from condgrad.cli_options import (
 )
 from condgrad.cli_plot import plot_run
 from condgrad.cli_sdp import solve_sdp
-from condgrad.errors import InputError, ProblemError, from_keyboard
-
-
-class Interrupted(Exception):
-    """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
-
-
-class Program(TyperGroup):
-    """The commands; Ctrl-C ends each in the same way."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, ImportError, SystemError) as error:
-            if not from_keyboard(error):
-                raise
-            raise Interrupted from None
-
+from condgrad.errors import InputError, ProblemError
 
 app = typer.Typer(
     cls=Program,

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from condgrad import __version__
 from condgrad._keyboard import CODE
@@ -77,6 +78,23 @@ Jobs = Annotated[
 ]
 ShowProfile = Annotated[bool, typer.Option("--profile", help="Print where the time went.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+class Interrupted(Exception):
+    """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
+
+
+class Program(TyperGroup):
+    """The commands; Ctrl-C ends each in the same way."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, ImportError, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            raise Interrupted from None
 
 
 def parse_batch(text: str | None) -> int | float | None:

@@ -179,9 +179,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.global_mean_ = float(values.mean()) if self.center else 0.0
         self.user_biases_, self.item_biases_ = np.zeros(shape[0]), np.zeros(shape[1])
         if self.biases:
-            self.user_biases_, self.item_biases_ = fit_biases(
-                observed, self.global_mean_, self.bias_damping
-            )
+            found = fit_biases(observed, self.global_mean_, self.bias_damping)
+            self.user_biases_, self.item_biases_ = found
         residual = values - self.global_mean_ - self.user_biases_[i] - self.item_biases_[j]
         self._user_mean = values.size / shape[0]
         D = self._weights(np.bincount(i, minlength=shape[0]), self._user_mean)
@@ -393,8 +392,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         known = np.nonzero((i >= 0) & (j >= 0))[0]
         for first in range(0, known.size, CHUNK):
             at = known[first : first + CHUNK]
-            products = self.user_factors_[i[at]] * self.item_factors_[j[at]]
-            out[at] += products.sum(axis=1)
+            out[at] += np.sum(self.user_factors_[i[at]] * self.item_factors_[j[at]], axis=1)
         return self._clip(out)
 
     def _clip(self, ratings: Array) -> Array:
