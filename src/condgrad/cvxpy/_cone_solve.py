@@ -270,13 +270,14 @@ class Run:
     def _run(self, sdp: SDP, iterations: int, factor: float, **options: Any) -> Solution:
         """One run, within what is left."""
         iterations = max(1, min(iterations, self.iterations))
-        self.iterations -= iterations
         left = None
         if np.isfinite(self.deadline):
             left = max(1e-3, self.deadline - time.perf_counter())
         tolerances = {"gap": factor * self.gap, "feasibility": factor * self.feasibility}
         limits = {"max_iter": iterations, "max_seconds": left}
         self.last = sdp.solve(**{**self.options, **options, **tolerances, **limits})
+        spent = 0 if self.last.result is None else self.last.result.iterations
+        self.iterations -= max(1, min(spent, iterations))
         if not np.isfinite(self.last.y).all():
             raise cp.error.SolverError(f"condgrad: {self.last.status}")
         return self.last
