@@ -72,8 +72,7 @@ class Eliminated:
         start, N = self.kernel.start, self.kernel.N
         entry, move, reach = self.kernel[3:]
         A, b, c = program.A, program.b, program.c
-        seen = abs(A) @ entry
-        """What an error of N is to each row of A."""
+        seen = abs(A) @ entry  # what an error of N is to each row of A
         size = EXACT * (np.abs(b) + abs(A) @ np.abs(start))
         self.slack = _beyond(b - A @ start, reach * seen + size)
         size = EXACT * (abs(N).T @ np.abs(c))
