@@ -17,9 +17,10 @@ import sys
 SAME = (
     *("test_datasets.py", "test_datasets_content.py", "test_experiments.py"),
     *("test_experiments_tables.py", "test_html_report.py", "test_io_any.py", "test_io_graphs.py"),
-    *("test_io_tables.py", "test_plot.py", "test_sdpa.py", "test_sdpa_fuzz.py"),
+    *("test_interrupt_program.py", "test_io_tables.py", "test_plot.py", "test_round.py"),
+    *("test_saved_runs.py", "test_sdpa.py", "test_sdpa_fuzz.py"),
 )
-"""Tests of readers, records and pictures."""
+"""Tests of readers, texts, records and pictures."""
 
 
 def switches() -> dict[str, str]:

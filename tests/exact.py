@@ -255,8 +255,15 @@ def function(rng: np.random.Generator, kind: str, z: np.ndarray, size: float) ->
         case "Cap":  # one number for all rows
             top = float(np.max(z) + room[0])
             return _interval(functions.AtMost(top), -infinite, np.full(m, top))
-        case "Equal":  # on a line the images fix s: only for a dual point
+        # The others are only asked for dual values: on a line they leave a point or nothing.
+        case "Equal":
             return _interval(functions.Equal(z), z, z)
+        case "SecondOrder":
+            return Pair(functions.SecondOrder(), lambda x: None, lambda y: Decimal(0))
+        case "Simplex":
+            side = decimal(size * scale)
+            made = functions.Simplex(size * scale)
+            return Pair(made, lambda x: None, lambda y: side * max(y))
     raise ValueError(kind)
 
 
@@ -264,6 +271,7 @@ FUNCTIONS = (
     *("Linear", "Squared", "Huber", "Logistic", "Hinge", "Absolute", "L2Norm", "L2Ball"),
     *("AtMost", "AtLeast", "Interval", "Cap"),
 )
+DUAL = (*FUNCTIONS, "Equal", "SecondOrder", "Simplex")
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from condgrad._floats import length
 from condgrad.domains import Domain, Oracle, Product, Simplex, Spectrahedron, eigen
 from condgrad.domains._base import KINDS, Minimum
 from condgrad.domains.eigen import FAILURE, lowest_bound
@@ -45,6 +46,16 @@ def test_minimum_is_a_bound_and_tight(domain):
         assert least <= found.value + slack
         assert isinstance(found, Minimum)
         assert found.failure == 0.0
+
+
+@EVERY
+def test_no_point_is_longer_than_the_reach(domain):
+    rng = np.random.default_rng(1)
+    points = [domain.lmo(rng.standard_normal(domain.shape)).dense() for _ in range(30)]
+    points += [domain.center(), mixture(domain, rng)]
+    longest = max(np.linalg.norm(W) for W in points)
+    assert longest <= domain.reach * (1 + 1e-12)
+    assert domain.reach <= length(domain.center()) + domain.diameter * (1 + 1e-12)
 
 
 @EVERY
