@@ -27,7 +27,10 @@ class Status(Enum):
     MAX_SECONDS = "the limit on time was reached"
     MAX_LMO = "the limit on oracle calls was reached"
     INFEASIBLE = "no point satisfies the constraints, which is proved"
-    UNBOUNDED = "the value improves for ever along a direction in which all rows hold"
+    UNBOUNDED = (
+        "the value improves for ever along a direction in which all rows hold up to rounding, from "
+        "a point that meets them to the tolerance"
+    )
     UNDECIDED = "nothing bounds the trace, and no bound that holds for all W was found"
     INACCURATE = "the run converged by its own measure, but not in the units of the program"
     CONTRADICTION = (

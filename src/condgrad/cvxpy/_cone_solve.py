@@ -32,7 +32,7 @@ from condgrad.sdp import SDP, Solution
 FIRST = 500
 """Iterations of the first run; each may take `LONGER` times those of the one before."""
 LONGER = 4
-ITERATIONS = 100_000
+ITERATIONS = 20_000
 """Of all runs together, where the user says nothing."""
 EXACT = 64 * EPS
 """Relative error of a short sum of products."""
@@ -276,7 +276,7 @@ class Run:
         limits = {"max_iter": iterations, "max_seconds": left}
         self.last = sdp.solve(**{**self.options, **options, **tolerances, **limits})
         spent = 0 if self.last.result is None else self.last.result.iterations
-        self.iterations -= max(1, min(spent, iterations))
+        self.iterations -= max(1, iterations // 10, min(spent, iterations))
         if not np.isfinite(self.last.y).all():
             raise cp.error.SolverError(f"condgrad: {self.last.status}")
         return self.last

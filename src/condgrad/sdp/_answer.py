@@ -10,14 +10,14 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.problem import Violation
 from condgrad.result import Result, Status
-from condgrad.sdp._dual import Dual, Point, slack, slopes_at
-from condgrad.sdp._families import holds
+from condgrad.sdp._dual import Dual, Point, slack, slopes_at, worth
+from condgrad.sdp._families import holds, images
 from condgrad.sdp._model import SDP
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._solution import DimacsErrors, Solution
 
 UNIT = 1e-6
-"""A relative gap is taken of at least this part of ‖C‖ ‖W‖."""
+"""A relative gap is taken of at least this part of what the value is summed from."""
 
 
 def value_at(reduced: Reduced, W: Array) -> float:
@@ -43,7 +43,11 @@ def answer(
     violation = Violation(l2, float(np.abs(miss).max(initial=0)), l2 / size, l2 / size)
     families = dict.fromkeys(result.families, violation)
     conditional = source == "user" and dual.within > dual.bound
-    range_ = max(float(np.linalg.norm(W)), least) * float(np.linalg.norm(reduced.cost))
+    terms = float(np.abs(reduced.cost) @ np.abs(W))
+    range_ = max(terms, least * float(np.linalg.norm(reduced.cost)))
+    if source == "guess":  # what the run says holds for W up to the guess
+        end = Status.UNDECIDED if result.status is Status.INFEASIBLE else result.status
+        result = replace(result, status=end, lower_bound=dual.bound)
     return Solution(
         W=shaped(sdp, W),
         value=sign * value,
@@ -73,7 +77,8 @@ def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
     if feasible:
         value = value_at(reduced, flat)
         found = _above_zero(reduced, point)
-        dual = Dual(found, slack(reduced, found).Z, value, value, slack(reduced, found).lowest)
+        low, there = worth(reduced, point), slack(reduced, found)  # f(0) ≥ −Σ ω h*(u)
+        dual = Dual(found, there.Z, low, low, there.lowest)
         errors = _errors(reduced, reduced.square(flat), flat, value, dual)
     else:
         value, dual = np.inf, Dual(point, reduced.square(flat), np.inf, np.inf, 0.0)
@@ -112,10 +117,7 @@ def shaped(sdp: SDP, flat: Array) -> Any:
 
 def missed(sdp: SDP, flat: Array) -> tuple[Array, Array]:
     """b − A W of every row, and the part of it that violates the row."""
-    images = sdp.A @ flat
-    for l, (block, U, s) in sdp.low_rank.items():
-        images[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
-    slack_, kinds = sdp.b - images, sdp.kinds
+    slack_, kinds = sdp.b - images(sdp, flat), sdp.kinds
     low, high = np.minimum(slack_, 0), np.maximum(slack_, 0)
     return slack_, np.where(kinds == 0, slack_, np.where(kinds < 0, low, high))
 

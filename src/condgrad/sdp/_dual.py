@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._floats import EPS
+from condgrad._floats import EPS, TINY
 from condgrad._types import Array
 from condgrad.domains.eigen import lowest_bound
 from condgrad.sdp._reduce import Reduced
@@ -93,7 +93,8 @@ def slack(reduced: Reduced, point: Point, cost: bool = True) -> Slack:
         flat[at] -= point.y[l] * ((U * s) @ U.T).reshape(-1)
         size[at] += abs(point.y[l]) * ((np.abs(U) * np.abs(s)) @ np.abs(U.T)).reshape(-1)
     Z, error = reduced.square(flat), float(np.linalg.norm(reduced.square(size)))
-    return Slack(Z, reduced.lowest(Z) - 4 * reduced.depth * EPS * error)
+    underflow = reduced.depth * Z.shape[0] * TINY
+    return Slack(Z, reduced.lowest(Z) - 4 * reduced.depth * EPS * error - underflow)
 
 
 def worth(reduced: Reduced, point: Point) -> float:
@@ -104,6 +105,7 @@ def worth(reduced: Reduced, point: Point) -> float:
         total -= one.weight * one.function.conjugate(u)
         size += one.weight * one.function.conjugate_size(u)
         count += u.size
+    size += count * TINY
     return total - (count + 64) * EPS * size if np.isfinite(total) else -np.inf
 
 

@@ -48,7 +48,15 @@ def stacked(families: Sequence[Family]) -> LinearOperator:
     return LinearOperator(shape, matvec=rows, rmatvec=adjoint, dtype=np.float64)
 
 
-def holds(sdp: SDP, images: Array) -> Array:
+def images(sdp: SDP, flat: Array) -> Array:
+    """⟨A_l, W⟩ of every row, W in flat form."""
+    z: Array = sdp.A @ flat
+    for l, (block, U, s) in sdp.low_rank.items():
+        z[l] += np.einsum("ij,ij->j", U, sdp.layout.split(flat)[block] @ U) @ s
+    return z
+
+
+def holds(sdp: SDP, z: Array) -> Array:
     """Which rows images meet, without tolerance."""
     b, kinds = sdp.b, sdp.kinds
-    return np.where(kinds == 0, images == b, np.where(kinds < 0, images <= b, images >= b))
+    return np.where(kinds == 0, z == b, np.where(kinds < 0, z <= b, z >= b))

@@ -169,6 +169,9 @@ class SDP:
             raise ProblemError("a loss is convex and cannot be maximised: use sense='min'")
         if not isinstance(function, Smooth):
             raise ProblemError(f"function is a {type(function).__name__}: pass a smooth one")
+        size = numbers("weight", weight)
+        if size.ndim or not size > 0:
+            raise ProblemError(f"weight is {weight!r}: it must be a positive number")
         self.losses.append(Loss(self._flat("A", A), function, weight))
         return self
 

@@ -25,7 +25,7 @@ from condgrad.maps import Inner, SparseStack
 from condgrad.problem import Problem, Term
 from condgrad.result import Result, Status
 from condgrad.sdp._dual import Point, Repair, slack, worth
-from condgrad.sdp._families import stacked
+from condgrad.sdp._families import images, stacked
 from condgrad.sdp._model import Loss
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._trace import TraceRows
@@ -37,7 +37,7 @@ SHARE = 0.25
 """The part of the least cost along a direction that the bound must reach."""
 CLEARLY = 1e-6
 """How negative the cost of a direction must be, relative to ‖C‖ ‖D‖."""
-FIRM = 1e-8
+FIRM = 1e-12
 """What its rows may be off by, relative to that: then multipliers of norm below 1/FIRM, for rows of
 length 1 and ‖C‖ = 1, prove no bound at all."""
 
@@ -210,17 +210,24 @@ def _faces(reduced: Reduced, D: Array) -> Iterator[list[Array]]:
     Of the eigenvectors of larger eigenvalues, of such with short numbers near them (directions of
     programs of integers often have those), of the indices that D uses, of everything.
     """
-    parts = _parts(reduced)
+    parts, Q = _parts(reduced), reduced.pins
     pairs = [np.linalg.eigh(D[p, p]) for p in parts]
     top = max(float(values[-1]) for values, _ in pairs)
+    faces = []
     for least in (0.1, 1e-2, 1e-4):
         large = [U[:, values > least * top] for values, U in pairs]
-        yield large
-        yield [_short(U) for U in large]
+        faces += [large, [_short(U) for U in large]]
     for least in (1e-2, 1e-4):
         used = np.diagonal(D) > least * top
-        yield [np.eye(p.stop - p.start)[:, used[p]] for p in parts]
-    yield [U for _, U in pairs]
+        faces.append([np.eye(p.stop - p.start)[:, used[p]] for p in parts])
+    for face in [*faces, [U for _, U in pairs]]:
+        yield [_off(U, Q) for U in face] if Q.shape[1] else face
+
+
+def _off(U: Array, Q: Array) -> Array:
+    """An orthonormal basis of what U spans off the pinned vectors Q."""
+    vectors, sizes, _ = np.linalg.svd(U - Q @ (Q.T @ U), full_matrices=False)
+    return np.asarray(vectors[:, sizes > 1e-6])
 
 
 def _short(U: Array) -> Array:
@@ -287,11 +294,10 @@ def _checked(reduced: Reduced, D: Array) -> Array | None:
     size = float(np.trace(D))
     if not size > 0 or np.linalg.eigvalsh(D)[0] < -1e-13 * size:
         return None
-    flat = reduced.flat(D / size)
-    C = float(np.linalg.norm(reduced.cost))
-    gain = -float(reduced.cost @ flat) / (C * float(np.linalg.norm(flat)))
-    miss = 0.0
-    for f in reduced.families:
-        z = f.map.rows(D / size)
-        miss = max(miss, float((np.abs(z) if f.equality else z).max(initial=0.0)))
-    return flat if gain > CLEARLY and miss <= FIRM * gain else None
+    flat, kinds = reduced.flat(D / size), reduced.sdp.kinds
+    length = float(np.linalg.norm(flat))
+    gain = -float(reduced.cost @ flat) / (float(np.linalg.norm(reduced.cost)) * length)
+    z = images(reduced.sdp, flat)
+    miss = np.where(kinds == 0, np.abs(z), -kinds * z)
+    firm = miss <= FIRM * gain * length * reduced.plain_norms
+    return flat if gain > CLEARLY and firm.all() else None

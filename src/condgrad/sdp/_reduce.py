@@ -24,6 +24,9 @@ CLEAR = 1e-2
 """A row pins vectors where its eigenvalues other than 0 are at least this part of the largest."""
 ZERO = 1e-12
 """… and the others at most this part."""
+TILT = 1e-10
+"""How far computed pinned vectors may be from those of the exact rows: a few ε/`CLEAR`² for each
+row, and 20 rows at most."""
 PINNING = 20
 """The most rows that pin vectors."""
 
@@ -221,7 +224,7 @@ class Reduced:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
         if self.pins.shape[1]:
             V = (V + V.T) / 2
-            return lowest_bound(deflated(V, self.pins))[0] - 1e-12 * float(np.linalg.norm(V))
+            return lowest_bound(deflated(V, self.pins))[0] - TILT * float(np.linalg.norm(V))
         values, start = [], 0
         singles = self.blocks.count(1)
         for b in self.blocks[: len(self.blocks) - singles]:

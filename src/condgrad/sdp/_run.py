@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
+from condgrad.sdp._watch import SLIGHTLY, full, highest, impossible
 from condgrad.solve import solve
 
 ATTEMPTS = 10
@@ -31,18 +32,16 @@ UNPROVED = 5
 """… after so many without any bound for all W there are no more, once they pass all data."""
 BINDS = 0.5
 """Share of the trace bound from which it counts as binding."""
-PATIENCE = 1000
-"""Iterations after which a run ends whose guessed trace bound is reached."""
 HOPELESS = 1e-2
 """Relative infeasibility at the end of a run from which the rows themselves are in doubt."""
 BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """Ends of a run after which there is no other."""
 TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
+SMALLEST = 1e-200
+"""Numbers other than 0 must not be smaller, and not larger than its inverse."""
 ROW = 10.0
 """A single row may be missed by this many times `feasibility` of its own scale."""
-SLIGHTLY = 1 + 1e-6
-"""Factor on τ, for the rounding of a τ that comes from the rows."""
 
 
 def run(
@@ -132,6 +131,8 @@ class Search:
         trace, source, exact = trace_of(reduced, self.given, self.least)
         if reduced.refuted or trace <= 0:
             return only_zero(reduced, trace, source)
+        if not (reduced.families or self.sdp.losses or reduced.cost.any()):
+            return only_zero(reduced, 0.0, source)  # whatever W is
         if self._impossible(residual):
             reduced.refuted = True
             return only_zero(reduced, trace, source)
@@ -210,9 +211,9 @@ class Search:
         reduced, options, left = self.reduced, self.options, self.left()
         seconds = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
         own: dict[str, Any] = {"start": W, "max_seconds": seconds, "duals": True}
-        own["callbacks"] = [*options.get("callbacks", ()), _impossible(_highest(reduced, trace))]
+        own["callbacks"] = [*options.get("callbacks", ()), impossible(highest(reduced, trace))]
         if source == "guess" and not last:
-            own["callbacks"].append(_full(trace))
+            own["callbacks"].append(full(trace))
         own["feasibility"] = tighter * reduced.tolerance(options["feasibility"])
         own["gap"] = tighter * options["gap"]
         result = solve(reduced.problem(trace, exact), self.method, **{**options, **own})
@@ -265,9 +266,10 @@ class Search:
         guessed = solution.trace_from == "guess"
         if solution.status in BROKEN:
             return solution
-        beyond = reduced.sign * solution.conditional_bound > _highest(reduced, trace)
+        beyond = reduced.sign * solution.conditional_bound > highest(reduced, trace)
         doubtful = trial.result.worst > HOPELESS and not trial.binds
-        if not (beyond or doubtful or solution.status is Status.INFEASIBLE):
+        ended = trial.result.status is Status.INFEASIBLE
+        if not (beyond or doubtful or ended):
             return solution
         conditional = solution.trace_from == "user"
         if beyond and not guessed:
@@ -281,7 +283,7 @@ class Search:
         if proved and guessed:
             proved = self._impossible(reduced.multipliers(result.duals))
         status = Status.INFEASIBLE if proved else solution.status
-        if not proved and solution.status is Status.INFEASIBLE:
+        if not proved and ended:
             status = Status.UNDECIDED
         return replace(solution, status=status, conditional=conditional or solution.conditional)
 
@@ -306,7 +308,8 @@ class Search:
         """The value falls along a direction: the program is unbounded if some W is feasible."""
         reduced = self.reduced
         plain = self.sdp.without_cost()
-        found = run(plain, self.given, self.left(), self.method, self.options)
+        closer = {**self.options, "feasibility": 0.01 * self.options["feasibility"]}
+        found = run(plain, self.given, self.left(), self.method, closer)
         W = np.concatenate([np.ravel(part) for part in _list(found.W)])
         value = reduced.sign * float(reduced.cost @ W)
         status = found.status
@@ -345,6 +348,13 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
         raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
     if sdp.size == 0 and not sdp.losses and trace_bound is None:
         raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
+    data = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
+    sizes = np.abs(np.concatenate(data))
+    if sizes.max(initial=0.0) > 1 / SMALLEST or (sizes[sizes > 0] < SMALLEST).any():
+        raise ProblemError(
+            f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}: choose other "
+            "units"
+        )
     if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
@@ -353,33 +363,6 @@ def _miss(solution: Solution) -> float:
     """Infeasibility, where it is large."""
     assert solution.result is not None
     return max(HOPELESS, solution.result.worst)
-
-
-def _highest(reduced: Reduced, trace: float) -> float:
-    """At least the largest ⟨C, W⟩ over W ⪰ 0, Tr W ≤ trace; ∞ with losses."""
-    if reduced.sdp.losses:
-        return float("inf")
-    highest = max(0.0, -reduced.lowest(-reduced.square(reduced.cost)))
-    return SLIGHTLY * SLIGHTLY * trace * highest
-
-
-def _impossible(highest: float) -> Callable[[Info], Status | None]:
-    """Ends a run whose bound is beyond every value over the domain."""
-
-    def ask(info: Info) -> Status | None:
-        return Status.INFEASIBLE if info.trace.last["lower_bound"] > highest else None
-
-    return ask
-
-
-def _full(trace: float) -> Callable[[Info], Status | None]:
-    """Ends a run whose trace bound is reached: it is too small."""
-
-    def ask(info: Info) -> Status | None:
-        full = info.k >= PATIENCE and float(np.trace(info.W)) > 0.99 * trace
-        return Status.MAX_ITER if full else None
-
-    return ask
 
 
 def refuted(

@@ -72,11 +72,12 @@ class Solution:
     """The largest violation of a row relative to its own scale: the larger of |b_l| and
     Σ |A_l,ij| √(W_ii W_jj), or ‖A_l‖ ‖W‖ where b_l = 0."""
     unit: float = 0.0
-    """A millionth of ‖C‖ ‖W‖, so that an optimum of 0 can be met."""
+    """A millionth of Σ |C_ij W_ij|, or of ‖C‖ times about the least ‖W‖ that the rows allow: an
+    optimum of 0 can be met."""
     ray: Any = None
     """D ⪰ 0, shaped as `W`, where the status is UNBOUNDED: W + tD is as feasible as W for every
-    t ≥ 0, and its value improves for ever. The rows of D are off by less than 10⁻⁸ of what it
-    gains, so that every dual point, if there is one, has multipliers above 10⁸."""
+    t ≥ 0 up to rounding, and its value improves for ever. The rows of D are off by less than 10⁻¹²
+    of what it gains, so that every dual point, if there is one, has multipliers above 10¹²."""
 
     @property
     def gap(self) -> float:

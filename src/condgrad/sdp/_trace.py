@@ -76,7 +76,7 @@ def _identity(
 
 def _surely(reduced: Reduced, M: Array, c: Array) -> float:
     """At most the smallest eigenvalue of M = Σ c_l A_l, the rounding of the sum included."""
-    return reduced.lowest(M) - 128 * EPS * float(np.abs(c).sum())
+    return reduced.lowest(M) - 8 * reduced.depth * EPS * float(np.abs(c).sum())
 
 
 def _lifted(
