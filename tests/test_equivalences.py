@@ -16,7 +16,8 @@ from condgrad.schedules import Constant, Schedule
 STEPS = 50
 RNG = np.random.default_rng(0)
 X, B = RNG.standard_normal((30, 6)), RNG.standard_normal(30)
-A, C = RNG.standard_normal((9, 6)), 0.3 * RNG.standard_normal(9)
+A = RNG.standard_normal((9, 6))
+C = A @ (2 * RNG.dirichlet(np.ones(6)))  # the middle of the intervals: the problem is feasible
 COST = RNG.standard_normal((8, 8))
 
 
