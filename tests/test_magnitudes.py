@@ -37,7 +37,7 @@ def optimum(cost: float, size: float) -> Fraction:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_answer_is_right_in_any_unit(dtype):
-    solved, refused, far = 0, 0, 60 if dtype == np.float64 else 7
+    solved, refused, far = 0, 0, 80 if dtype == np.float64 else 7
     plain = solve(capped(dtype=dtype), gap=0.05, max_iter=5000)
     for seed in range(110):
         rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def test_the_answer_is_right_in_any_unit(dtype):
         assert abs(Fraction(result.objective) / exact - 1) <= Fraction(1, 10)
         assert 1 / LENGTH <= result.iterations / plain.iterations <= LENGTH
         solved += 1
-    assert solved >= 80
+    assert solved >= 70
     assert refused >= 5
 
 
@@ -86,15 +86,16 @@ def test_small_coefficients_are_no_zero(rows):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"size": 1e101}, "the size of the domain"),
-        ({"size": 1e-101}, "the size of the domain"),
-        ({"cost": 1e101}, "the longest row of term 'cost'"),
-        ({"cost": 1e-60, "size": 1e-60}, "the largest image of term 'cost'"),
-        ({"cost": 1e60, "split": True, "size": 1e60}, "the size of the objective"),
-        ({"rows": 1e101}, "the longest row of term 'caps'"),
-        ({"rows": 1e-101}, "the longest row of term 'caps'"),
-        ({"weight": 1e101}, "the multipliers of term 'caps'"),
-        ({"weight": 1e-101}, "the multipliers of term 'caps'"),
+        ({"size": 1e141}, "the size of the domain"),
+        ({"size": 1e-141}, "the size of the domain"),
+        ({"cost": 1e141}, "the longest row of term 'cost'"),
+        ({"cost": 1e-80, "size": 1e-80}, "the largest image of term 'cost'"),
+        ({"cost": 1e141, "split": True}, "the gradient of the objective"),
+        ({"rows": 1e141}, "the longest row of term 'caps'"),
+        ({"rows": 1e-141}, "the longest row of term 'caps'"),
+        ({"weight": 1e141}, "the multipliers of term 'caps'"),
+        ({"weight": 1e-141}, "the multipliers of term 'caps'"),
+        ({"weight": 1e100, "rows": 1e120, "cost": 1e100}, "the squared images of term 'caps'"),
         ({"size": 1e16, "dtype": np.float32}, "the size of the domain"),
         ({"weight": 1e16, "dtype": np.float32}, "the multipliers of term 'caps'"),
     ],
@@ -128,11 +129,16 @@ def test_nothing_to_minimise(domain, zeros):
     assert result.lower_bound == 0 == result.objective
 
 
-@pytest.mark.parametrize("scale", [1e-90, 1e-40, 1e40, 1e90])
-def test_oracles_at_odd_magnitudes(scale):
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(s, np.float64) for s in (1e-139, 1e-90, 1e-40, 1e40, 1e90, 1e137)]
+    + [(s, np.float32) for s in (1e-14, 1e-8, 1e8, 1e12)],
+)
+def test_oracles_at_odd_magnitudes(scale, dtype):
     """Sides above those that LAPACK answers for."""
     rng = np.random.default_rng(0)
-    V = rng.standard_normal((60, 60))
+    V = rng.standard_normal((60, 60)).astype(dtype)
+    scale = dtype(scale)
     for domain, W in (
         (domains.Spectrahedron(60, equality=True), V + V.T),
         (domains.NuclearBall((60, 60), 1.0), V),
@@ -140,7 +146,7 @@ def test_oracles_at_odd_magnitudes(scale):
     ):
         plain = float(np.vdot(W, domain.lmo(W).dense()))
         atom = domain.lmo(scale * W).dense()
-        assert float(np.vdot(W, atom)) == pytest.approx(plain, rel=1e-6)
-        assert domain.minimum(scale * W).value / scale == pytest.approx(plain, rel=1e-6)
+        assert float(np.vdot(W, atom)) == pytest.approx(plain, rel=1e-5)
+        assert domain.minimum(scale * W).value / float(scale) == pytest.approx(plain, rel=1e-5)
         hurried = domain.lmo(scale * W, effort=2.0, rng=rng).dense()
         assert float(np.vdot(W, hurried)) <= 0.5 * plain

@@ -17,12 +17,11 @@ from condgrad.domains._base import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Function, Proximable
 from condgrad.functions.smooth import Linear
+from condgrad.magnitudes import check_magnitudes
 from condgrad.maps._base import LinearMap, Miss
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
-RANGE = {"float64": 1e100, "float32": 1e15}
-"""What a run squares, sums and divides must lie between 1/RANGE and RANGE (`Problem`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +184,11 @@ class Problem:
     -----
     A run squares and divides, so that units far from 1 would overflow or vanish. Let D be the
     largest ‖W‖, a_t the largest row norm of a term and F about the largest |objective| on the
-    domain. Then D, a_t, the images a_t D, F, the gradient F/D and the multipliers F/(ω_t a_t D) of
-    constraints must lie between 1e-100 and 1e100 (1e-15 and 1e15 in float32) or be 0, and the data
-    of a constraint must not exceed that; otherwise the problem is refused. Bounds hold without it.
+    domain. What is squared, D, a_t, the images a_t D, the gradient F/D and the multipliers
+    F/(ω_t a_t D) of constraints, must lie between 1e-140 and 1e140 (1e-15 and 1e15 in float32) or
+    be 0, and the data of a constraint must not exceed that. What is not squared, F, F/D²,
+    ω_t (a_t D)², that divided by F, and F/ω_t, has twice as many digits of room. Otherwise the
+    problem is refused. Bounds hold without it.
 
     Examples
     --------
@@ -252,7 +253,7 @@ class Problem:
                 f"infeasibility_weights names {sorted(self.infeasibility_weights)}: it must name "
                 f"every constraint family, {sorted(constraints)}"
             )
-        self._check_magnitudes()
+        check_magnitudes(domain, self.terms, self.dtype.name)
 
     def astype(self, dtype: Any) -> Problem:
         """The same problem in another precision, float64 or float32."""
@@ -314,33 +315,6 @@ class Problem:
         """Objective, violations and total infeasibility in one pass."""
         families = self.violations(W)
         return Evaluation(self.objective(W), families, self._total(families))
-
-    def _check_magnitudes(self) -> None:
-        """Refuse units in which the run would overflow or lose everything to underflow."""
-        reach = float(self.domain.reach)
-        self._check("the size of the domain", reach)
-        total = 0.0
-        for t in self.terms:
-            self._check(f"the longest row of term {t.name!r}", float(t.map.row_norm))
-            image = t.map.row_norm * reach
-            self._check(f"the largest image of term {t.name!r}", image)
-            data = t.function.data_norm(t.map.size) if t.function.indicator else 0.0
-            self._check(f"the data of term {t.name!r}", data, small=True)
-            total += t.weight * t.function.magnitude(image)
-        self._check("the size of the objective", total)
-        self._check("the gradient of the objective", total / reach if reach else 0.0)
-        for t in (t for t in self.terms if t.function.indicator):
-            image = t.weight * t.map.row_norm * reach
-            size = (total or 1.0) / image if image else 0.0
-            self._check(f"the multipliers of term {t.name!r}", size)
-
-    def _check(self, name: str, size: float, small: bool = False) -> None:
-        most = RANGE[self.dtype.name]
-        if size != 0 and not ((small or 1 / most <= size) and size <= most):
-            raise ProblemError(
-                f"{name} would be about {size:.0e}, and {self.dtype} computes between "
-                f"{1 / most:.0e} and {most:.0e} here: measure W, rows or weights in other units"
-            )
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""

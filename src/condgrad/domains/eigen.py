@@ -31,7 +31,7 @@ TIGHT = 1e-9
 LARGE = 3000
 """Up to this side a bound on an extreme eigenvalue comes from LAPACK, above from Lanczos."""
 FAR = 1e100
-"""A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first."""
+"""A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first (float64)."""
 FAILURE = 1e-10
 """Probability with which one bound from Lanczos may be wrong."""
 
@@ -238,12 +238,14 @@ def _lanczos(
     if fixed is not None:
         Q[:known] = fixed.T
     enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
+    far = FAR if V.dtype == np.float64 else 1e15
     for _ in range(20 if effort is None else CYCLES):
         x, value, residual, scale, spent = ops.lanczos(V, gram, start, Q, known, eps, enough)
-        if not (scale == 0 or 1 / FAR < scale < FAR) and np.isfinite(V).all():
+        if not 1 / far < scale < far and np.isfinite(V).all():
             unit = power_of_two(V)
-            pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed)
-            return pair and pair._replace(value=pair.value * (unit * unit if gram else unit))
+            if not 0.5 <= unit <= 2:
+                pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed)
+                return pair and pair._replace(value=pair.value * (unit * unit if gram else unit))
         products += spent
         if effort is None:
             done = residual <= max(TIGHT * abs(value), 50 * eps * scale)
