@@ -45,6 +45,9 @@ def answer(
     conditional = source == "user" and dual.within > dual.bound
     terms = float(np.abs(reduced.cost) @ np.abs(W))
     range_ = max(terms, least * float(np.linalg.norm(reduced.cost)))
+    if reduced.money != 1:
+        low = reduced.money * result.lower_bound
+        result = replace(result, objective=value, lower_bound=low)
     if source == "guess":  # what the run says holds for W up to the guess
         end = Status.UNDECIDED if result.status is Status.INFEASIBLE else result.status
         result = replace(result, status=end, lower_bound=dual.bound)

@@ -105,7 +105,7 @@ def worth(reduced: Reduced, point: Point) -> float:
         total -= one.weight * one.function.conjugate(u)
         size += one.weight * one.function.conjugate_size(u)
         count += u.size
-    size += count * TINY
+    size += count * TINY if size else 0.0
     return total - (count + 64) * EPS * size if np.isfinite(total) else -np.inf
 
 

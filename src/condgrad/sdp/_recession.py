@@ -160,13 +160,14 @@ def _terms(reduced: Reduced, flat: Array) -> list[Term]:
     """
     N, terms = reduced.sdp.layout.side, []
     if flat.any():
-        terms.append(Term(Inner(sp.csr_array(reduced.square(flat))), Linear(), name="cost"))
+        C = sp.csr_array(reduced.square(flat) / reduced.money)
+        terms.append(Term(Inner(C), Linear(), name="cost"))
     for i, one in enumerate(reduced.sdp.losses):
         half = _ends(one).half
         if one.A.nnz and half > 0:
             stack = SparseStack(reduced.moved(one.A), N)
             function = Equal(0.0) if half == np.inf else Absolute(0.0, half)
-            weight = 1.0 if half == np.inf else one.weight
+            weight = 1.0 if half == np.inf else one.weight / reduced.money
             terms.append(Term(stack, function, weight, name=f"loss {i + 1}"))
     if reduced.families:
         upper = np.zeros(sum(f.map.size for f in reduced.families))
@@ -181,9 +182,9 @@ def _interior(reduced: Reduced, result: Result) -> Repair | None:
     for i, one in enumerate(reduced.sdp.losses):
         middle, half = _ends(one)
         own = result.duals.get(f"loss {i + 1}", np.zeros(middle.size))
-        own = own / one.weight if half == np.inf else own
+        own = reduced.money / one.weight * own if half == np.inf else own
         u.append(one.function.into_dual(middle + own))
-    point = Point(reduced.multipliers(result.duals), tuple(u))
+    point = Point(reduced.money * reduced.multipliers(result.duals), tuple(u))
     found = slack(reduced, point)
     certain = found.lowest > 0 and np.isfinite(worth(reduced, point))
     return Repair(point, False, found.lowest) if certain else None

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from condgrad._floats import power_of_two
 from condgrad._types import Array
 from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
 from condgrad.domains._base import Domain
@@ -67,6 +68,8 @@ class Reduced:
         self.absolute = sp.csr_array(abs(sdp.A))
         self.depth = self._depth()
         """The most numbers that an entry of C + Σ ω A*u − A*y is summed from."""
+        self.money = self._money()
+        """The unit of costs in a run: a power of two, 1 but for extreme costs."""
         self.refuted = self._at_sight()
         """Whether a row cannot hold for any W ⪰ 0: one without entries, or a semidefinite one."""
         self.families = self._families()
@@ -142,6 +145,10 @@ class Reduced:
             traces[l] = float(np.sum(s * np.square(U).sum(axis=0)))
         against = unmet & (wanted * traces <= -(1 - 1e-9) * self.norms)  # |Tr A| ≥ ‖A‖ where A ⪰ 0
         return any(self.semidefinite(int(l)) for l in np.flatnonzero(against)[:PINNING])
+
+    def _money(self) -> float:
+        largest = float(np.abs(self.cost * self._unit).max(initial=0.0))
+        return power_of_two(np.array([largest])) if largest and not 1e-50 < largest < 1e50 else 1.0
 
     def _depth(self) -> int:
         sdp = self.sdp
@@ -244,12 +251,14 @@ class Reduced:
         if cost and self.cost.any():
             used = np.flatnonzero(self.cost)
             where = np.divmod(self._at[used], N)
-            C = sp.csr_array((self.cost[used] * self._unit[used], where), shape=(N, N))
+            costs = self.cost[used] * self._unit[used] / self.money
+            C = sp.csr_array((costs, where), shape=(N, N))
             dense = used.size > 0.2 * N * N
             terms.append(Term(Inner(C.toarray() if dense else C), Linear(), name="cost"))
         for i, one in enumerate(self.sdp.losses if cost else ()):
             stack = SparseStack(self.moved(one.A), N)
-            terms.append(Term(stack, one.function, one.weight, f"loss {i + 1}"))
+            weight = one.weight / self.money
+            terms.append(Term(stack, one.function, weight, f"loss {i + 1}"))
         if self.families:
             terms.append(self._rows())
         return Problem(domain, terms)

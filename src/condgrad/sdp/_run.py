@@ -38,7 +38,7 @@ BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_ME
 """Ends of a run after which there is no other."""
 TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
-SMALLEST = 1e-200
+SMALLEST = 1e-290
 """Numbers other than 0 must not be smaller, and not larger than its inverse."""
 ROW = 10.0
 """A single row may be missed by this many times `feasibility` of its own scale."""
@@ -211,7 +211,10 @@ class Search:
         reduced, options, left = self.reduced, self.options, self.left()
         seconds = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
         own: dict[str, Any] = {"start": W, "max_seconds": seconds, "duals": True}
-        own["callbacks"] = [*options.get("callbacks", ()), impossible(highest(reduced, trace))]
+        own["callbacks"] = [
+            *options.get("callbacks", ()),
+            impossible(highest(reduced, trace) / reduced.money),
+        ]
         if source == "guess" and not last:
             own["callbacks"].append(full(trace))
         own["feasibility"] = tighter * reduced.tolerance(options["feasibility"])
@@ -228,10 +231,10 @@ class Search:
         """The best of the dual points at hand."""
         reduced = self.reduced
         W = reduced.flat(result.W.astype(np.float64))
-        y = reduced.multipliers(result.duals)
+        y = reduced.money * reduced.multipliers(result.duals)
         dual = certified(reduced, Point(y, slopes_at(reduced, W)), self.repair, trace)
         if self.sdp.losses:  # the run had slopes of its own
-            dual = dual._replace(within=max(dual.within, result.lower_bound))
+            dual = dual._replace(within=max(dual.within, reduced.money * result.lower_bound))
         if dual.bound == -np.inf:
             found = _exact.proved(reduced, y)
             if found is not None:
@@ -308,7 +311,7 @@ class Search:
         """The value falls along a direction: the program is unbounded if some W is feasible."""
         reduced = self.reduced
         plain = self.sdp.without_cost()
-        closer = {**self.options, "feasibility": 0.01 * self.options["feasibility"]}
+        closer = {**self.options, "feasibility": 0.1 * self.options["feasibility"]}
         found = run(plain, self.given, self.left(), self.method, closer)
         W = np.concatenate([np.ravel(part) for part in _list(found.W)])
         value = reduced.sign * float(reduced.cost @ W)
