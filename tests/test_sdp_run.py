@@ -123,7 +123,8 @@ def test_only_zero_is_feasible(sense):
 def test_only_zero_with_a_loss():
     sdp = SDP(np.eye(2)).subject_to(np.eye(2), "<=", 0.0)
     s = sdp.loss(np.array([[1.0, 0, 0, 0]]), functions.Squared(3.0), 2.0).solve()
-    assert s.value == s.bound == 9.0
+    assert s.value == 9.0
+    assert 9.0 * (1 - 1e-12) <= s.bound <= 9.0
 
 
 def test_a_row_of_zero():
@@ -137,7 +138,7 @@ def test_a_row_of_zero():
 @pytest.mark.parametrize(
     ("A", "sense", "b"),
     [
-        (np.zeros((3, 3)), "==", 1e-300),
+        (np.zeros((3, 3)), "==", 1e-200),
         (np.zeros((3, 3)), "<=", -1.0),
         (sp.csr_array((3, 3)), ">=", 1.0),
         (LowRank(np.zeros(3)), "==", 1.0),

@@ -11,7 +11,7 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
-FAR = 1e140
+FAR = 1e120
 """Squares of numbers up to this, and of their inverses, are numbers, with room for sums."""
 
 

@@ -93,7 +93,8 @@ def slack(reduced: Reduced, point: Point, cost: bool = True) -> Slack:
         flat[at] -= point.y[l] * ((U * s) @ U.T).reshape(-1)
         size[at] += abs(point.y[l]) * ((np.abs(U) * np.abs(s)) @ np.abs(U.T)).reshape(-1)
     Z, error = reduced.square(flat), float(np.linalg.norm(reduced.square(size)))
-    underflow = reduced.depth * Z.shape[0] * TINY
+    products = (flat, point.y, *point.u)  # none can underflow where all of these are 0
+    underflow = reduced.depth * Z.shape[0] * TINY if any(p.any() for p in products) else 0.0
     return Slack(Z, reduced.lowest(Z) - 4 * reduced.depth * EPS * error - underflow)
 
 
