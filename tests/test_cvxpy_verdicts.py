@@ -225,16 +225,50 @@ def test_neither_infeasible_nor_unbounded_is_said_alone():
     assert problem.status == "unbounded"
 
 
-@pytest.mark.parametrize("noise", [1e-16, 1e-17, 1e-25])
-def test_rows_that_are_rounding(noise):
+@pytest.mark.parametrize("noise", [1e-16, 1e-17])
+def test_rows_that_may_be_rounding(noise):
     """As CVXPY leaves them of the imaginary parts of equations that have none."""
     x = cp.Variable(2)
-    rounding = [noise * (x[0] - 3 * x[1]) == 2 * noise, noise * (x[0] + x[1]) <= -noise]
-    problem = cp.Problem(cp.Minimize(2 * x[0] + x[1]), [cp.sum(x) == 1, x >= 0, x <= 5, *rounding])
+    plain = [cp.sum(x) == 1, x >= 0, x <= 5]
+    harmless = [noise * (x[0] - 3 * x[1]) == -3 * noise, noise * (x[0] + x[1]) <= 2 * noise]
+    problem = cp.Problem(cp.Minimize(2 * x[0] + x[1]), [*plain, *harmless])
     assert problem.solve(**LIMIT) == pytest.approx(1, abs=1e-2)
     assert problem.status == "optimal"
     assert problem.solver_stats.extra_stats.bound <= 1 + 1e-9
     assert all(np.shape(c.dual_value) == c.shape for c in problem.constraints)
+    for row in (noise * (x[0] - 3 * x[1]) == 2 * noise, noise * (x[0] + x[1]) <= -noise):
+        with pytest.raises(cp.SolverError, match="depends on whether that is rounding"):
+            cp.Problem(problem.objective, [*plain, row]).solve(**LIMIT)
+
+
+@pytest.mark.parametrize("unit", [2.0**-60, 1e-25, 1e-60, 1e60])
+def test_rows_in_other_units(unit):
+    """They say the same in any."""
+    x = cp.Variable(2)
+    rows = [unit * x[0] <= 2 * unit, x[1] <= 3, unit * (x[0] - x[1]) == -unit]
+    problem = cp.Problem(cp.Maximize(x[0] + x[1]), rows)
+    assert problem.solve(**LIMIT) == pytest.approx(5, rel=2e-3)
+    assert problem.status == "optimal"
+    for row, word in ((unit * x[0] >= 3 * unit, "infeasible"), (unit * x[0] >= unit, "unbounded")):
+        problem = cp.Problem(cp.Maximize(x[0] + x[1]), [*(rows if word[0] == "i" else []), row])
+        problem.solve(**LIMIT)
+        assert problem.status == word
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-14, 1e-13])
+def test_what_holds_up_to_rounding_is_called_inaccurate(off):
+    """Exactly (off = 0) there is no solution, or no end; else one lies at about 1/off."""
+    x = cp.Variable(2)
+    end = "_inaccurate" if off else ""
+    for objective, rows, word in (
+        (cp.Minimize(x[0]), [x[0] + x[1] == 1, x[0] + (1 + off) * x[1] == 2], "infeasible"),
+        (cp.Minimize(x[0]), [x[1] - x[0] <= -1, x[0] - (1 + off) * x[1] <= 0], "infeasible"),
+        (cp.Minimize(-x[0]), [x[0] <= x[1], x[1] <= (1 - off) * x[0] + 1], "unbounded"),
+    ):
+        problem = cp.Problem(objective, rows)
+        problem.solve(**LIMIT)
+        assert problem.status in (word + end, "user_limit", "infeasible_or_unbounded")
+        assert off or problem.status == word
 
 
 def test_nothing_but_constants():

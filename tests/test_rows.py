@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condgrad import Problem, Status, Term, domains, functions, maps, problem, solve
+from condgrad import (
+    Problem,
+    Status,
+    Term,
+    cgal,
+    domains,
+    functions,
+    h_sag_v2,
+    hcgm,
+    maps,
+    problem,
+    solve,
+)
 
 
 def dense_rows(A):
@@ -142,3 +154,15 @@ def test_another_tolerance_for_the_rows():
     assert loose.worst <= 1e-3
     assert loose.worst_row > 1e-2  # what the norm of the family hides
     assert f"of the worst row {loose.worst_row:.2g}" in str(loose)
+
+
+@pytest.mark.parametrize("method", [None, hcgm(1.0), cgal(1.0), h_sag_v2(beta0=1.0)])
+@pytest.mark.parametrize("b", [0.0, 1.0, -1.0])
+def test_rows_of_zero(method, b):
+    """0 ≤ b holds or not, whatever W is."""
+    rows = Term(maps.DataMatrix(np.zeros((2, 3))), functions.AtMost(np.full(2, b)))
+    cost = Term(maps.Inner(np.array([1.0, 2.0, 3.0])), functions.Linear())
+    result = solve(Problem(domains.Simplex(3), [rows, cost]), method, gap=1e-2)
+    assert result.status is (Status.INFEASIBLE if b < 0 else Status.CONVERGED)
+    if b >= 0:
+        assert result.lower_bound <= 1 <= result.objective <= 1.02

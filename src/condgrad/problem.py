@@ -340,9 +340,11 @@ def _miss(t: Term, W: Array) -> tuple[float, float, float, float]:
 
     found = threads.run([partial(work, part) for part in t.parts()])
     squares, images, worst, row, plain = zip(*chain(*found), strict=True)
-    total = float(sum(images))
-    reads = max(unit * t.map.row_norm, float(np.sqrt(total / t.map.size))) / t.map.row_norm
-    return sum(squares), total, max(worst), max(*row, max(plain) / reads if any(plain) else 0.0)
+    total, length = float(sum(images)), float(t.map.row_norm)
+    if any(plain) and length:  # rows of 0 read 0, and miss no more than their data
+        reads = max(unit, float(np.sqrt(total / t.map.size)) / length)
+        row = (*row, max(plain) / reads if reads else np.inf)
+    return sum(squares), total, max(worst), max(row)
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:

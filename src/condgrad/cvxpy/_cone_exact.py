@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -53,6 +54,74 @@ def exact_bound(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     total -= sum((Fraction(float(b)) * v for b, v in zip(program.b, flat, strict=True)), ZERO)
     bound = float(total)
     return bound if Fraction(bound) <= total else float(np.nextafter(bound, -np.inf))
+
+
+def inconsistent(G: Any, h: Array) -> bool:
+    """Whether no x solves G x = h, exactly."""
+    G = G.toarray()
+    if G.size * min(G.shape, default=0) > WORK:
+        return False
+    return _solved(G, [Fraction(float(v)) for v in h]) is None
+
+
+def falls(program: ConeProgram, d: Array) -> bool:
+    """Whether there is an exact d near the given one with G d = 0, −A d ∈ K and c'd < 0.
+
+    What is rounding in G d and A d is made 0; d in short fractions is tried as well.
+    """
+    images = program.A @ d
+    terms = abs(program.A) @ np.abs(d)
+    zero = np.flatnonzero(np.abs(images) <= 1e-11 * terms)
+    M = sparse.vstack([program.G, program.A[zero]]).toarray()
+    side = max((b for b in program.space.blocks if b > 0), default=0)
+    if M.size * min(M.shape, default=0) > WORK or max(program.A.nnz, side**3) > WORK:
+        return False
+    unit = float(np.abs(d).max())
+    short = [Fraction(float(v / unit)).limit_denominator(1000) for v in d]
+    near = all(abs(float(a) - v / unit) < 1e-9 for a, v in zip(short, d, strict=True))
+    starts = [*([short] if near else []), [Fraction(float(v)) for v in d]]
+    return any(_falls_from(program, M, start) for start in starts)
+
+
+def _falls_from(program: ConeProgram, M: Array, d: list[Fraction]) -> bool:
+    change = _solved(M, [-v for v in _product(sparse.csr_array(M), d)])
+    if change is None:
+        return False
+    d = [a + b for a, b in zip(d, change, strict=True)]
+    if not sum((Fraction(float(c)) * v for c, v in zip(program.c, d, strict=True)), ZERO) < 0:
+        return False
+    images, start = _product(program.A, d), program.space.starts
+    for side, (first, last) in zip(program.space.blocks, pairwise(start), strict=True):
+        own = [-v for v in images[first:last]]
+        if side < 0:
+            if any(v < 0 for v in own):
+                return False
+        elif not _semidefinite([own[i * side : (i + 1) * side] for i in range(side)]):
+            return False
+    return True
+
+
+def _product(A: Any, x: list[Fraction]) -> list[Fraction]:
+    out, entries = [ZERO] * A.shape[0], sparse.coo_array(A)
+    for i, j, a in zip(*entries.coords, entries.data, strict=True):
+        out[i] += Fraction(float(a)) * x[j]
+    return out
+
+
+def _semidefinite(rows: list[list[Fraction]]) -> bool:
+    """Whether a symmetric matrix is ⪰ 0, by Schur complements."""
+    while rows:
+        first, rest = rows[0], rows[1:]
+        if first[0] < 0 or (first[0] == 0 and any(first)):
+            return False
+        rows = [
+            [
+                a - row[0] * b / first[0] if row[0] else a
+                for a, b in zip(row[1:], first[1:], strict=True)
+            ]
+            for row in rest
+        ]
+    return True
 
 
 def _flat(point: Multipliers) -> list[Fraction]:

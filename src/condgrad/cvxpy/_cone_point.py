@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import cvxpy.settings as settings
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.cvxpy import _cone_exact as exact
 from condgrad.cvxpy._cone_program import ConeProgram, Kernel, without_noise
 from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 
@@ -110,24 +112,28 @@ def complementary(program: ConeProgram, kernel: Kernel, x: Array, y: Array, cut:
     return repaired(program, kernel, x + kernel.N @ found)
 
 
-def descends(program: ConeProgram, kernel: Kernel, w: Array) -> bool:
+def descends(program: ConeProgram, kernel: Kernel, w: Array) -> str | None:
     """Whether near N w there is d with G d = 0, −A d ∈ K and c'd < 0.
 
     Numbers of −A d near 0, and its eigenvalues near 0 with all their vectors, are made 0 by least
-    squares; then everything has to hold up to rounding, and c'd has to be clear of it.
+    squares; then everything has to hold up to rounding, and c'd has to be clear of it. The word is
+    ``unbounded_inaccurate`` where it does not hold exactly too.
     """
     if program.b.size * kernel.N.shape[1] > SMALL or not w.any():
-        return False
+        return None
     slopes = (program.A @ kernel.N).toarray()
-    w = w / np.abs(w).max()
+    w, found = w / np.abs(w).max(), None
     for part in ACTIVE:
         own = w
         for _ in range(3):
             rows = _vanishing(program, slopes, own, part)
             own = own - np.linalg.lstsq(rows, rows @ own, rcond=1e-10)[0]
-        if _falls(program, without_noise(kernel.N @ own)):
-            return True
-    return False
+        d = without_noise(kernel.N @ own)
+        if _falls(program, d):
+            if exact.falls(program, d):
+                return settings.UNBOUNDED
+            found = settings.UNBOUNDED_INACCURATE
+    return found
 
 
 def _vanishing(program: ConeProgram, slopes: Array, w: Array, part: float) -> Array:
@@ -165,9 +171,16 @@ def _falls(program: ConeProgram, d: Array) -> bool:
     return True
 
 
-def contradict(program: ConeProgram, nu: Array) -> bool:
-    """Whether G'ν = 0 and h'ν ≠ 0, up to rounding, say that no x solves the equations."""
+def contradict(program: ConeProgram, nu: Array) -> str | None:
+    """Whether G'ν = 0 and h'ν ≠ 0, up to rounding, say that no x solves the equations.
+
+    The word is ``infeasible_inaccurate`` where the equations with ν ≠ 0 have an exact solution.
+    """
     G, h, nu = program.G, program.h, without_noise(nu)
     zero = np.abs(G.T @ nu) <= TIGHT * (abs(G).T @ np.abs(nu))
     large = np.abs(h).max(initial=0.0) * np.abs(nu).max(initial=0.0)
-    return bool(zero.all() and abs(h @ nu) > CLEAR * large)
+    if not (zero.all() and abs(h @ nu) > CLEAR * large):
+        return None
+    used = np.flatnonzero(nu)
+    proved = exact.inconsistent(G[used], h[used])
+    return settings.INFEASIBLE if proved else settings.INFEASIBLE_INACCURATE

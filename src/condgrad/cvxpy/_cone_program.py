@@ -19,7 +19,24 @@ from condgrad.cvxpy._rows import Space
 
 EPS = float(np.finfo(np.float64).eps)
 NOISE = 8 * EPS
-"""Part of the largest entry of a column, or of the right-hand sides, that counts as rounding."""
+"""Part of the largest entry of a column, or of the right-hand sides, that may be rounding …"""
+UNITS = EPS / 64
+"""… and what no difference of entries comes down to but 0: such rows have other units."""
+
+
+class Faint(NamedTuple):
+    """Rows of CVXPY's whose numbers are rounding next to others in their columns."""
+
+    A: Any
+    b: Array
+    equation: Array
+    """Whether A x = b was said, or A x ≤ b."""
+
+    def met(self, x: Array, share: float) -> bool:
+        """Whether x meets them up to a share of their terms."""
+        over = self.A @ x - self.b
+        miss = np.where(self.equation, np.abs(over), over)
+        return bool((miss <= share * (np.abs(self.b) + abs(self.A) @ np.abs(x))).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +67,8 @@ class ConeProgram:
     """CVXPY's x is this multiple of ours."""
     cost_unit: float
     """CVXPY's c is this multiple of ours."""
+    faint: Faint | None = None
+    """Rows that were left out as rounding."""
 
     @property
     def value_unit(self) -> float:
@@ -96,6 +115,7 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
     if (empty & ~holds).any():
         return None
     said = ~(faint & holds)
+    left_out = np.flatnonzero(~said & ~empty)
     equations, said = np.flatnonzero(said[:first]), said[first:] & np.isfinite(b[: dims.nonneg])
     G, h = G[equations], h[equations]
     shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
@@ -123,6 +143,9 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
         equation_unit=equation_unit,
         x_unit=float(x_unit),
         cost_unit=float(cost_unit),
+        faint=Faint(stacked[left_out], right[left_out], left_out < first)
+        if left_out.size
+        else None,
     )
 
 
@@ -200,10 +223,11 @@ def _largest(A: Any) -> Array:
 
 
 def _faint(A: Any, rows: int) -> Array:
-    """Which of the first rows have no entry that is not rounding next to others in its column."""
+    """Which of the first rows may be rounding next to other entries in their columns."""
     columns = _largest(sparse.csr_array(A.T))
     unit = sparse.diags_array(1 / np.where(columns > 0, columns, 1.0))
-    return _largest(sparse.csr_array(A[:rows] @ unit)) <= NOISE
+    share = _largest(sparse.csr_array(A[:rows] @ unit))
+    return (share <= NOISE) & ((share >= UNITS) | (share == 0))
 
 
 def _row_units(A: Any, space: Space) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import cvxpy.settings as settings
 import numpy as np
 from scipy import linalg, sparse
 
@@ -90,8 +91,10 @@ def dual_of(
             if found.bound < last:  # the further ones are worse
                 break
             last = found.bound
-    if np.isneginf(best.bound) and np.isfinite(best.value):
-        best = best._replace(bound=exact_bound(program, cost, best.point))
+    unproved = best.bound <= 0 < best.value if not cost.any() else np.isneginf(best.bound)
+    if unproved and np.isfinite(best.value):
+        exact = exact_bound(program, cost, best.point)
+        best = best._replace(bound=max(best.bound, exact))
     return best
 
 
@@ -104,10 +107,13 @@ def _said(program: ConeProgram, cost: Array, point: Multipliers) -> Dual:
     return Dual(bound, value if (np.abs(r) <= off).all() else -np.inf, point)
 
 
-def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.inf) -> bool:
-    """Whether multipliers, corrected, say that no x is feasible: with cost 0 a bound above 0."""
+def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.inf) -> str | None:
+    """Whether multipliers, corrected, say that no x is feasible: with cost 0 a bound above 0.
+
+    The word is ``infeasible_inaccurate`` where that holds up to rounding only.
+    """
     if too_large(program):
-        return False
+        return None
     point = _start(program, blocks)
     rest = program.A.T @ point.flat()
     if program.h.size:
@@ -116,10 +122,12 @@ def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.
     size = float(np.linalg.norm(abs(program.A).T @ point.flat()) + np.linalg.norm(point.nu))
     falls = float(program.b @ point.flat() + program.h @ point.nu) < 0
     if not falls or float(np.linalg.norm(rest)) > 0.1 * size:
-        return False  # too far for a correction
+        return None  # too far for a correction
     tiny = float(np.finfo(np.float64).tiny)
     dual = dual_of(program, np.zeros_like(program.c), blocks, tiny, deadline)
-    return max(dual.bound, dual.value) > 0
+    if dual.bound > 0:
+        return settings.INFEASIBLE
+    return settings.INFEASIBLE_INACCURATE if dual.value > 0 else None
 
 
 def _start(

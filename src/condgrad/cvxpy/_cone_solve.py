@@ -44,6 +44,10 @@ STRICT = 1e-6
 """Part of the feasibility asked for that leaves no doubt about a point."""
 
 
+GONE = (settings.INFEASIBLE, settings.INFEASIBLE_INACCURATE)
+"""Words for a program without a feasible point."""
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What is known of a cone program, in its own scaled units."""
@@ -124,7 +128,8 @@ class Run:
 
     Every statement is checked in the cone program itself: ``optimal`` stands on a point that meets
     the cones and a proven bound, ``infeasible`` on multipliers with cost 0 and a bound above 0,
-    ``unbounded`` on a point and a direction. What the runs on the dual say of themselves decides
+    ``unbounded`` on a point and a direction; they are called inaccurate where that holds up to
+    rounding only. What the runs on the dual say of themselves decides
     nothing, but ``optimal_inaccurate`` for programs that are too large for proofs.
     """
 
@@ -143,11 +148,13 @@ class Run:
         """The answer."""
         program, reduced = self.program, self.reduced
         start = reduced.kernel.start
-        if contradict(program, reduced.kernel.missed):
-            return self._outcome(settings.INFEASIBLE, start)
+        gone = contradict(program, reduced.kernel.missed)
+        if gone:
+            return self._outcome(gone, start)
         unseen = np.where(reduced.seen, 0.0, -reduced.price)
-        if descends(program, reduced.kernel, unseen):
-            return self._falling(start)
+        falls = descends(program, reduced.kernel, unseen)
+        if falls:
+            return self._falling(start, falls)
         if unseen.any():  # a price that may be rounding, or not
             return self._outcome(settings.USER_LIMIT, start)
         if not reduced.seen.any():
@@ -166,19 +173,21 @@ class Run:
             found = self._judged(x, blocks)
             if found.status != settings.USER_LIMIT:
                 status, _ = self._feasible(found.x, iterations)  # what it misses may be a sign
-                gone = status == settings.INFEASIBLE
-                return self._outcome(status, x) if gone else found
+                return self._outcome(status, x) if status in GONE else found
             best = _better(program, best, found)
-            if refuted(program, blocks, self.deadline):
-                return self._outcome(settings.INFEASIBLE, x)
-            if descends(program, reduced.kernel, reduced.whole(solution.y)):
-                return self._falling(x)
+            gone = refuted(program, blocks, self.deadline)
+            if gone:
+                return self._outcome(gone, x)
+            falls = descends(program, reduced.kernel, reduced.whole(solution.y))
+            if falls:
+                return self._falling(x, falls)
             if iterations > FIRST or solution.status is not Status.MAX_ITER:
                 status, x = self._feasible(x, iterations)
-                if status == settings.INFEASIBLE:
+                if status in GONE:
                     return self._outcome(status, x)
-                if not np.isfinite(found.bound) and self._descends(iterations):
-                    return self._falling(x)
+                falls = None if np.isfinite(found.bound) else self._descends(iterations)
+                if falls:
+                    return self._falling(x, falls)
             factor *= 1.0 if solution.status is Status.MAX_ITER else TIGHTER
             iterations *= LONGER
             if self._over() or factor < TIGHTEST:
@@ -229,14 +238,17 @@ class Run:
         blocks = self.program.slack(x)
         if meets(self.program, x, STRICT * self.feasibility):
             return self._judged(x, [np.zeros_like(b) for b in blocks])
-        proved = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
-        return self._outcome(settings.INFEASIBLE if proved else settings.USER_LIMIT, x)
+        gone = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
+        return self._outcome(gone or settings.USER_LIMIT, x)
 
-    def _falling(self, x: Array) -> Outcome:
-        """The answer where there is a direction along which c'x falls."""
+    def _falling(self, x: Array, falls: str) -> Outcome:
+        """The answer where there is a direction along which c'x falls, in the words for that."""
         status, x = self._feasible(x, FIRST)
-        words = {settings.OPTIMAL: settings.UNBOUNDED, settings.INFEASIBLE: settings.INFEASIBLE}
-        return self._outcome(words.get(status, settings.INFEASIBLE_OR_UNBOUNDED), x)
+        if status == settings.OPTIMAL:
+            status = falls
+        elif status not in GONE:
+            status = settings.INFEASIBLE_OR_UNBOUNDED
+        return self._outcome(status, x)
 
     def _feasible(self, x: Array, iterations: int) -> tuple[str, Array]:
         """``optimal`` and a point of the cones, ``infeasible`` where there is none, or neither.
@@ -247,21 +259,23 @@ class Run:
         factor = TIGHTER
         while not meets(program, x, STRICT * self.feasibility):
             near = meets(program, x, self.feasibility)
-            if refuted(program, [_outside(b) for b in program.slack(x)], self.deadline):
-                return settings.INFEASIBLE, x
+            gone = refuted(program, [_outside(b) for b in program.slack(x)], self.deadline)
+            if gone:
+                return gone, x
             done = self._over() or factor < (TIGHTER if near else TIGHTEST)
             if done or not reduced.seen.any():
                 return settings.OPTIMAL if near else settings.USER_LIMIT, x
             sdp = reduced.dual(np.zeros(int(reduced.seen.sum())))
             solution = self._run(sdp, iterations, factor, trace_bound=1.0)
-            if refuted(program, blocks_of(solution.W), self.deadline):
-                return settings.INFEASIBLE, x
+            gone = refuted(program, blocks_of(solution.W), self.deadline)
+            if gone:
+                return gone, x
             other = repaired(program, reduced.kernel, reduced.point(solution.y))
             x = x if near and not meets(program, other, self.feasibility) else other
             factor *= TIGHTER
         return settings.OPTIMAL, x
 
-    def _descends(self, iterations: int) -> bool:
+    def _descends(self, iterations: int) -> str | None:
         """Look for a direction along which c'x falls within the cones."""
         solution = self._run(self.reduced.steepest(), iterations, TIGHTER, trace_bound=None)
         return descends(self.program, self.reduced.kernel, self.reduced.whole(solution.y))

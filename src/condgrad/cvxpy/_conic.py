@@ -16,7 +16,7 @@ from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_valu
 
 from condgrad._types import Array
 from condgrad.cvxpy._cone_program import ConeProgram, read
-from condgrad.cvxpy._cone_solve import Outcome, Run
+from condgrad.cvxpy._cone_solve import GONE, Outcome, Run
 from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, Certificate, lowered
 
@@ -107,7 +107,9 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         program = read(data, data[ConicSolver.DIMS])
         if program is None:
             return Answer(None, side)
-        outcome = Run(program, options).solve()
+        run = Run(program, options)
+        outcome = run.solve()
+        _check_faint(program, outcome, run.feasibility)
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")
         return Answer((program, outcome), side)
@@ -133,6 +135,19 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         constraints = inverse_data[self.EQ_CONSTR] + inverse_data[self.NEQ_CONSTR]
         duals = get_dual_values(y, dual_value, constraints)
         return CvxpySolution(outcome.status, value, x, duals, attr)
+
+
+def _check_faint(program: ConeProgram, outcome: Outcome, feasibility: float) -> None:
+    """Refuse an answer that depends on whether some rows are rounding."""
+    if program.faint is None or outcome.status in GONE:
+        return
+    met = program.faint.met(program.x_unit * outcome.x, feasibility)
+    if not met or outcome.status not in settings.SOLUTION_PRESENT:
+        raise cp.error.SolverError(
+            "some constraints have coefficients of at most 2e-15 of others of the same variables, "
+            "and the answer depends on whether that is rounding: multiply them by a number, or "
+            "remove them"
+        )
 
 
 def dual_value(y: Array, offset: int, constraint: Any) -> tuple[Any, int]:
