@@ -9,7 +9,6 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad.checks import check_parts, ours
-from condgrad.points import Full
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
 
@@ -345,66 +344,33 @@ def test_a_slope_of_another_function():
         check_parts(Problem(domains.Simplex(D), [term]))
 
 
-# Domains.
+class Sum(functions._base.Proximable):
+    """‖z‖₁ with a slip in its prox; slopes may leave dom h*, where the conjugate is infinite."""
+
+    separable, lipschitz = True, 1.0
+
+    def __init__(self, slip):
+        self.slip = slip
+
+    def value(self, z, at=slice(None)):
+        return float(np.abs(z).sum())
+
+    def prox(self, z, beta, at=slice(None)):
+        if self.slip == "zero":
+            return np.zeros_like(z)
+        much = 5 * beta if self.slip == "much" else beta
+        return np.sign(z) * np.maximum(np.abs(z) - much, 0.0)
+
+    def conjugate(self, y, at=slice(None)):
+        return 0.0 if np.abs(y).max() <= 1 + 1e-9 else np.inf
 
 
-class Set(domains.Domain):
-    """The simplex with a slip."""
-
-    proof = "exact"
-
-    def __init__(self, slip=None):
-        self.shape, self.slip = (D,), slip
-        self.diameter = 0.5 if slip == "diameter" else np.sqrt(2)
-
-    def lmo(self, v, *, effort=None, hint=None, rng=None):
-        s = np.zeros(D)
-        s[{"max": np.argmax, "first": lambda v: 0}.get(self.slip, np.argmin)(v)] = 1.0
-        return Full(2 * s if self.slip == "outside" else s)
-
-    def contains(self, W, tol=1e-8):
-        return bool(W.min() >= -tol and abs(W.sum() - 1) <= tol)
-
-    def center(self):
-        return np.full(D, (2.0 if self.slip == "center" else 1.0) / D)
-
-    def minimum(self, v):
-        low = super().minimum(v)
-        return low._replace(value=low.value + 0.5) if self.slip == "minimum" else low
-
-
-@pytest.mark.parametrize(
-    ("slip", "match"),
-    [
-        ("max", r"^lmo of Set does not minimise: ⟨v, s⟩ is .* at its answer and .* at "),
-        ("first", "^lmo of Set does not minimise"),
-        ("outside", r"^lmo\(v\) number 1 of Set lies outside of it by its own `contains`"),
-        ("center", r"^center\(\) of Set lies outside"),
-        ("diameter", r"^diameter of Set is 0.5, but two of its points are 1.4\d* apart: it must"),
-        ("minimum", r"^minimum of Set is .* for some v, but ⟨v, s⟩ is .* at lmo\(v\) number 1"),
-    ],
-)
-def test_a_slip_in_a_domain(slip, match):
-    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
-    check_parts(Problem(Set(), [term]))
-    assert solve(Problem(Set(), [term]), gap=1e-3).lower_bound == pytest.approx(0.0, abs=1e-9)
-    with pytest.raises(ProblemError, match=match):
-        solve(Problem(Set(slip), [term]), gap=1e-3)
-    check_parts(Problem(Set(slip), [term]), proofs=False)
-
-
-def test_an_oracle_of_a_user():
-    term = Term(maps.Inner(np.arange(D) * 1.0), functions.Linear(), name="cost")
-
-    def right(v):
-        return 1.0 * (np.arange(D) == np.argmin(v))
-
-    check_parts(Problem(domains.Oracle(right, D, 1.5), [term]))
-    with pytest.raises(ProblemError, match=r"^diameter of Oracle is 1, but two of its points"):
-        check_parts(Problem(domains.Oracle(right, D, 1.0), [term]))
-    wrong = domains.Oracle(lambda v: right(-v), D, 1.5)
-    with pytest.raises(ProblemError, match=r"^lmo of Oracle does not minimise"):
-        check_parts(Problem(wrong, [term]))
+@pytest.mark.parametrize("slip", ["zero", "much"])
+def test_a_prox_that_is_no_minimiser(slip):
+    A = maps.DataMatrix(np.random.default_rng(0).standard_normal((40, D)))
+    check_parts(Problem(domains.Simplex(D), [Term(A, Sum(None), name="own")]))
+    with pytest.raises(ProblemError, match=r"own.* has a prox that does not minimise: h\(u\) \+"):
+        check_parts(Problem(domains.Simplex(D), [Term(A, Sum(slip), name="own")]))
 
 
 def test_every_method_checks():

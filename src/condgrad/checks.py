@@ -196,6 +196,8 @@ def _check_conjugate(
     images = [near, *(near + n for n in noise)]
     tangents = [_tangent(name, h, z, unit, at) for z in images]
     values = [(0.0, 0.0) if h.indicator else _value(h, t, at) for t in tangents]
+    if isinstance(h, Proximable):
+        _check_prox(name, h, images, tangents, values, unit, at)
     random = h.into_dual(rng.standard_normal(near.shape), at)
     for j, y in enumerate([*(t.y for t in tangents), random]):
         conjugate, spread = float(h.conjugate(y, at)), float(h.conjugate_size(y, at))
@@ -216,6 +218,33 @@ def _check_conjugate(
                     f"h(z) + h*(y) must be ⟨z, y⟩, but they are {value + conjugate:.6g} and "
                     f"{product:.6g}; check value, {slope} and conjugate against each other"
                 )
+
+
+def _check_prox(
+    name: str,
+    h: Proximable,
+    images: list[Array],
+    tangents: list[Tangent],
+    values: list[tuple[float, float]],
+    beta: float,
+    at: Rows,
+) -> None:
+    """Hold u = prox(z), which minimises h(u) + ‖u − z‖²/(2β), against other points."""
+    points, heights = [t.z for t in tangents], [value for value, _ in values]
+    if not h.indicator:
+        middles = [(t.z + z) / 2 for t, z in zip(tangents, images, strict=True)]
+        points, heights = points + middles, heights + [float(h.value(u, at)) for u in middles]
+    for i, z in enumerate(images):
+        far = [float(np.vdot(u - z, u - z)) / (2 * beta) for u in points]
+        costs = [height + part for height, part in zip(heights, far, strict=True)]
+        least = int(np.argmin(costs))
+        size = sum(abs(heights[j]) + far[j] for j in (i, least))
+        if costs[i] - costs[least] > SLACK * size + values[i][1]:
+            raise ProblemError(
+                f"{name} has a prox that does not minimise: h(u) + ‖u − z‖²/(2β) is "
+                f"{costs[i]:.6g} at u = prox(z) and {costs[least]:.6g} at another point; "
+                "prox(z, β) is the point where it is least"
+            )
 
 
 def _value(h: Function, t: Tangent, at: Rows) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -37,6 +37,9 @@ from condgrad.cli_options import (
 )
 from condgrad.errors import ProblemError
 from condgrad.registry import METHODS, Method
+
+if TYPE_CHECKING:
+    from condgrad.sdp import Solution
 
 
 def solve_sdp(
@@ -99,8 +102,9 @@ def solve_sdp(
 
     def answer(console: Console) -> None:
         console.print(str(solution))
-        errors = ", ".join(f"{x:.1e}" for x in solution.errors)
-        console.print(f"DIMACS errors: {errors}")
+        if np.isfinite(solution.value):
+            errors = ", ".join(f"{x:.1e}" for x in solution.errors)
+            console.print(f"DIMACS errors: {errors}")
 
     if solution.result is None:
         status = {"status": solution.status.name.lower(), "message": str(solution.status)}
@@ -120,8 +124,12 @@ def solve_sdp(
         gap=solution.gap,
         bound_kind=f"{solution.result.bound_kind}{solution.proviso}",
         seconds=solution.seconds,
+        profile=_profile(solution),
     )
-    run = Run("sdp", "auto", slug, used, None, result, settings=settings, sense="max")
+    proviso = solution.proviso.removeprefix(", ")
+    run = Run(
+        "sdp", "auto", slug, used, None, result, settings=settings, sense="max", proviso=proviso
+    )
     finish(*(run, json_file, plot, save, quiet, more, answer, profile, report_file), limits=limits)
 
 
@@ -136,6 +144,13 @@ def _method(name: str, beta0: float | None) -> tuple[str, Method, float | str | 
         raise ProblemError("CGAL cannot find its β0: give --beta0, or use --method sag-cgal")
     used = "auto" if beta0 is None else beta0
     return slug, METHODS[slug](beta0=used), used
+
+
+def _profile(solution: Solution) -> dict[str, float]:
+    """Seconds by part: of the last run, and what came before it."""
+    assert solution.result is not None
+    parts = solution.result.profile
+    return {"before": max(0.0, solution.seconds - sum(parts.values())), **parts}
 
 
 def _square(W: Any) -> Array:

@@ -16,6 +16,8 @@ from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
 from condgrad.result import Status
 
+LIMITS = (Status.MAX_ITER, Status.MAX_EPOCHS, Status.MAX_SECONDS, Status.MAX_LMO)
+
 
 def run_live(
     application: Application,
@@ -44,7 +46,7 @@ def run_live(
 def summary(run: Run) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
     r = run.result
-    rows = [("status", str(r.status)), ("objective", f"{run.sign * r.objective:.8g}")]
+    rows = [("status", run.message), ("objective", f"{run.sign * r.objective:.8g}")]
     meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
     if np.isfinite(r.lower_bound):
         chance = f", wrong with probability {up(run.bound_failure, 1)}" if run.bound_failure else ""
@@ -79,7 +81,7 @@ def print_run(run: Run, console: Console) -> None:
     console.print(table)
     first = float(r.trace["infeasibility"][0])
     far = r.worst > 1e-2
-    if far and r.status is not Status.CONVERGED and r.infeasibility > 0.1 * first:
+    if far and r.status in LIMITS and r.infeasibility > 0.1 * first:
         number = isinstance(run.beta0, (int, float))
         lower = f"lower --beta0 (now {run.beta0:g}), " if number else ""
         other = ", or use preset auto." if run.preset != "auto" else "."

@@ -87,6 +87,14 @@ class Run:
     whole: bool = False
     floor_failure: float = 0.0
     floor_kind: str = "given"
+    proviso: str = ""
+    """Under what condition a bound, or that there is no solution, is proved."""
+
+    @property
+    def message(self) -> str:
+        """Why the run ended."""
+        conditional = self.proviso and self.result.status is Status.INFEASIBLE
+        return f"{self.result.status}{f', {self.proviso}' if conditional else ''}"
 
     @property
     def bound_kind(self) -> str:
@@ -136,7 +144,7 @@ class Run:
             "batch": self.batch,
             "seed": r.seed,
             "status": r.status.name.lower(),
-            "message": str(r.status),
+            "message": self.message,
             "iterations": r.iterations,
             "best_iteration": r.best_iteration,
             "epochs": r.epochs,

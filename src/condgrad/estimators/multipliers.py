@@ -158,7 +158,7 @@ class SagAugmented(Estimator):
         numbers = 1 if isinstance(term.map, RowStorage) else 2
         dtype = self._dtype(term, problem)
         table = numbers * term.map.size * dtype.itemsize
-        remedy = "use h_sag_v2, whose table is sparse where it must be"
+        remedy = "from Python use h_sag_v2(table='sparse'), which keeps what was ever missed"
         if dtype == np.float64 and numbers == 2:
             remedy = "keep the table in single precision (table_dtype='float32')"
         elif numbers == 1:

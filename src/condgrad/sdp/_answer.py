@@ -40,7 +40,9 @@ def answer(
     errors = _errors(reduced, result.W, W, value, dual)
     miss = missed(sdp, W)[1]
     l2, size = float(np.linalg.norm(miss)), 1 + float(np.linalg.norm(sdp.b))
-    violation = Violation(l2, float(np.abs(miss).max(initial=0)), l2 / size, l2 / size)
+    worst = _worst_row(reduced, W, miss)
+    largest = float(np.abs(miss).max(initial=0))
+    violation = Violation(l2, largest, l2 / size, l2 / size, worst)
     families = dict.fromkeys(result.families, violation)
     conditional = source == "user" and dual.within > dual.bound
     terms = float(np.abs(reduced.cost) @ np.abs(W))
@@ -66,7 +68,7 @@ def answer(
         conditional=conditional,
         seconds=0.0,
         result=replace(result, families=families, infeasibility=l2),
-        worst_row=_worst_row(reduced, W, miss),
+        worst_row=worst,
         unit=UNIT * (range_ or abs(value_at(reduced, np.zeros(W.size)))),
     )
 

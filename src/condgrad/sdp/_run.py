@@ -322,10 +322,16 @@ class Search:
             status = Status.UNDECIDED
         infinite = -reduced.sign * np.inf
         verdict = {Status.INFEASIBLE: -infinite}.get(status, infinite)
+        result = found.result
+        if result is not None:  # a run without cost
+            end = {"status": status, "lower_bound": reduced.sign * verdict, "bound_kind": "none"}
+            result = replace(result, objective=reduced.sign * value, gap=np.inf, **end)
         return replace(
             found,
             status=status,
             value=value if status is not Status.INFEASIBLE else found.value,
+            errors=found.errors._replace(gap=np.inf, complementarity=float("nan")),
+            result=result,
             bound=verdict,
             conditional_bound=verdict,
             sense=self.sdp.sense,
