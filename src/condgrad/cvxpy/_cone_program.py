@@ -25,18 +25,15 @@ UNITS = EPS / 64
 
 
 class Faint(NamedTuple):
-    """Rows of CVXPY's whose numbers are rounding next to others in their columns."""
+    """Equations G x = h of CVXPY's that may be rounding next to others in their columns."""
 
-    A: Any
-    b: Array
-    equation: Array
-    """Whether A x = b was said, or A x ≤ b."""
+    G: Any
+    h: Array
 
     def met(self, x: Array, share: float) -> bool:
         """Whether x meets them up to a share of their terms."""
-        over = self.A @ x - self.b
-        miss = np.where(self.equation, np.abs(over), over)
-        return bool((miss <= share * (np.abs(self.b) + abs(self.A) @ np.abs(x))).all())
+        miss = np.abs(self.G @ x - self.h)
+        return bool((miss <= share * (np.abs(self.h) + abs(self.G) @ np.abs(x))).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +65,7 @@ class ConeProgram:
     cost_unit: float
     """CVXPY's c is this multiple of ours."""
     faint: Faint | None = None
-    """Rows that were left out as rounding."""
+    """Equations that were left out as rounding."""
 
     @property
     def value_unit(self) -> float:
@@ -110,7 +107,7 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
         return None
     least = NOISE * float(np.abs(right[np.isfinite(right)]).max(initial=0.0))
     first, last = dims.zero, dims.zero + dims.nonneg
-    faint, empty = _faint(stacked, last), np.diff(stacked[:last].indptr) == 0
+    faint, empty = _faint(stacked, first, last), np.diff(stacked[:last].indptr) == 0
     holds = np.concatenate([np.abs(h) <= least, b[: dims.nonneg] >= -least])
     if (empty & ~holds).any():
         return None
@@ -143,9 +140,7 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
         equation_unit=equation_unit,
         x_unit=float(x_unit),
         cost_unit=float(cost_unit),
-        faint=Faint(stacked[left_out], right[left_out], left_out < first)
-        if left_out.size
-        else None,
+        faint=Faint(stacked[left_out], right[left_out]) if left_out.size else None,
     )
 
 
@@ -222,12 +217,16 @@ def _largest(A: Any) -> Array:
     return np.asarray(abs(A).max(axis=1).toarray(), float).reshape(-1)
 
 
-def _faint(A: Any, rows: int) -> Array:
-    """Which of the first rows may be rounding next to other entries in their columns."""
+def _faint(A: Any, equations: int, rows: int) -> Array:
+    """Which of the first rows are empty, or equations that may be rounding next to their columns.
+
+    CVXPY leaves such of the imaginary parts of equations that have none.
+    """
     columns = _largest(sparse.csr_array(A.T))
     unit = sparse.diags_array(1 / np.where(columns > 0, columns, 1.0))
     share = _largest(sparse.csr_array(A[:rows] @ unit))
-    return (share <= NOISE) & ((share >= UNITS) | (share == 0))
+    small = (share <= NOISE) & (share >= UNITS) & (np.arange(rows) < equations)
+    return small | (share == 0)
 
 
 def _row_units(A: Any, space: Space) -> Array:

@@ -138,13 +138,13 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
 
 
 def _check_faint(program: ConeProgram, outcome: Outcome, feasibility: float) -> None:
-    """Refuse an answer that depends on whether some rows are rounding."""
+    """Refuse an answer that depends on whether some equations are rounding."""
     if program.faint is None or outcome.status in GONE:
         return
     met = program.faint.met(program.x_unit * outcome.x, feasibility)
     if not met or outcome.status not in settings.SOLUTION_PRESENT:
         raise cp.error.SolverError(
-            "some constraints have coefficients of at most 2e-15 of others of the same variables, "
+            "some equations have coefficients of at most 2e-15 of others of the same variables, "
             "and the answer depends on whether that is rounding: multiply them by a number, or "
             "remove them"
         )

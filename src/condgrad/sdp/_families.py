@@ -56,6 +56,15 @@ def images(sdp: SDP, flat: Array) -> Array:
     return z
 
 
+def terms(sdp: SDP, flat: Array) -> Array:
+    """Σ |A_l,ij W_ij| of every row, what its image is summed from."""
+    sizes: Array = abs(sdp.A) @ np.abs(flat)
+    for l, (block, U, s) in sdp.low_rank.items():
+        W, own = np.abs(sdp.layout.split(flat)[block]), np.abs(U)
+        sizes[l] += np.einsum("ij,ij->j", own, W @ own) @ np.abs(s)
+    return sizes
+
+
 def holds(sdp: SDP, z: Array) -> Array:
     """Which rows images meet, without tolerance."""
     b, kinds = sdp.b, sdp.kinds

@@ -25,7 +25,7 @@ from condgrad.maps import Inner, SparseStack
 from condgrad.problem import Problem, Term
 from condgrad.result import Result, Status
 from condgrad.sdp._dual import Point, Repair, slack, worth
-from condgrad.sdp._families import images, stacked
+from condgrad.sdp._families import images, stacked, terms
 from condgrad.sdp._model import Loss
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._trace import TraceRows
@@ -38,10 +38,10 @@ SHARE = 0.25
 CLEARLY = 1e-6
 """How negative the cost of a direction must be, relative to ‖C‖ ‖D‖."""
 FIRM = 1e-12
-"""What its rows may be off by, relative to that: then multipliers of norm below 1/FIRM, for rows of
-length 1 and ‖C‖ = 1, prove no bound at all."""
-
-
+"""What its rows may be off by, relative to that and to the terms Σ|A_l,ij D_ij| of each: then
+multipliers of norm below 1/FIRM, for rows of length 1 and ‖C‖ = 1, prove no bound at all."""
+NOISE = 1e-14
+"""Entries of a direction with trace 1 that are 0."""
 SMALL = 10**6
 """Up to so many numbers rows are written out to correct a direction."""
 
@@ -62,10 +62,10 @@ def ray(
 
     Where there are none the second is a direction in which the rows hold, if one was found.
     """
-    terms = [t for t in _terms(reduced, np.zeros(reduced.sdp.layout.size)) if t.name == "rows"]
-    if not terms:
+    rows = [t for t in _terms(reduced, np.zeros(reduced.sdp.layout.size)) if t.name == "rows"]
+    if not rows:
         return None, None
-    problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
+    problem = Problem(reduced.problem(1.0, equality=True).domain, rows)
     result = _solved(problem, seconds, options, {"gap": 1e-3, "feasibility": 1e-9})
     inner = result.W if result.status is Status.CONVERGED else None
     return from_multipliers(reduced, -reduced.multipliers(result.duals)), inner
@@ -108,10 +108,10 @@ def recession(
     `inner` is a direction in which the rows hold, whatever its cost.
     """
     flat = _cost(reduced)
-    terms = _terms(reduced, flat)
-    if not terms:
+    parts = _terms(reduced, flat)
+    if not parts:
         return Recession()
-    problem = Problem(reduced.problem(1.0, equality=True).domain, terms)
+    problem = Problem(reduced.problem(1.0, equality=True).domain, parts)
     tolerances = {"gap": 0.05, "feasibility": 1e-5}
     result = _solved(problem, seconds, options, tolerances)
     found = _interior(reduced, result)
@@ -158,22 +158,23 @@ def _terms(reduced: Reduced, flat: Array) -> list[Term]:
     A loss counts by its recession function, the support function of dom h*: |⟨A_l, D⟩| where slopes
     have two ends, ⟨A_l, D⟩ = 0 where they have none.
     """
-    N, terms = reduced.sdp.layout.side, []
+    N = reduced.sdp.layout.side
+    parts: list[Term] = []
     if flat.any():
         C = sp.csr_array(reduced.square(flat) / reduced.money)
-        terms.append(Term(Inner(C), Linear(), name="cost"))
+        parts.append(Term(Inner(C), Linear(), name="cost"))
     for i, one in enumerate(reduced.sdp.losses):
         half = _ends(one).half
         if one.A.nnz and half > 0:
             stack = SparseStack(reduced.moved(one.A), N)
             function = Equal(0.0) if half == np.inf else Absolute(0.0, half)
             weight = 1.0 if half == np.inf else one.weight / reduced.money
-            terms.append(Term(stack, function, weight, name=f"loss {i + 1}"))
+            parts.append(Term(stack, function, weight, name=f"loss {i + 1}"))
     if reduced.families:
         upper = np.zeros(sum(f.map.size for f in reduced.families))
         ends = [np.full(f.map.size, 0.0 if f.equality else -np.inf) for f in reduced.families]
-        terms.append(Term(reduced.stack(), Interval(np.concatenate(ends), upper), name="rows"))
-    return terms
+        parts.append(Term(reduced.stack(), Interval(np.concatenate(ends), upper), name="rows"))
+    return parts
 
 
 def _interior(reduced: Reduced, result: Result) -> Repair | None:
@@ -290,15 +291,24 @@ def _parts(reduced: Reduced) -> list[slice]:
 
 
 def _checked(reduced: Reduced, D: Array) -> Array | None:
-    """D in flat form where D ⪰ 0, its rows hold firmly and its cost is clearly negative."""
+    """D in flat form where D ⪰ 0, its rows hold firmly and its cost is clearly negative.
+
+    What D misses of ⪰ 0 is added to its diagonal, where it has any entries.
+    """
     D = (D + D.T) / 2
     size = float(np.trace(D))
-    if not size > 0 or np.linalg.eigvalsh(D)[0] < -1e-13 * size:
+    if not size > 0:
         return None
-    flat, kinds = reduced.flat(D / size), reduced.sdp.kinds
+    D = np.where(np.abs(D) > NOISE * size, D / size, 0.0)
+    shift = np.zeros(len(D))
+    for p in _parts(reduced):
+        used = np.flatnonzero(D[p].any(axis=1)) + p.start
+        if used.size:
+            shift[used] = max(0.0, -float(np.linalg.eigvalsh(D[np.ix_(used, used)])[0]))
+    flat, kinds = reduced.flat(D), reduced.sdp.kinds
     length = float(np.linalg.norm(flat))
     gain = -float(reduced.cost @ flat) / (float(np.linalg.norm(reduced.cost)) * length)
-    z = images(reduced.sdp, flat)
-    miss = np.where(kinds == 0, np.abs(z), -kinds * z)
-    firm = miss <= FIRM * gain * length * reduced.plain_norms
-    return flat if gain > CLEARLY and firm.all() else None
+    z, more = images(reduced.sdp, flat), terms(reduced.sdp, reduced.flat(np.diag(shift)))
+    miss = np.where(kinds == 0, np.abs(z), -kinds * z) + more
+    firm = (miss <= FIRM * gain * terms(reduced.sdp, flat)) | (miss <= 0)
+    return flat if gain > CLEARLY and firm.all() and shift.max() < 1e-13 else None

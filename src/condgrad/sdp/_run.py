@@ -357,13 +357,15 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
         raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
     if sdp.size == 0 and not sdp.losses and trace_bound is None:
         raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
-    data = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
-    sizes = np.abs(np.concatenate(data))
-    if sizes.max(initial=0.0) > 1 / SMALLEST or (sizes[sizes > 0] < SMALLEST).any():
-        raise ProblemError(
-            f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}: choose other "
-            "units"
-        )
+    numbers = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
+    roots = [(np.abs(U) * np.sqrt(np.abs(s))).reshape(-1) for _, U, s in sdp.low_rank.values()]
+    for data, least in ((numbers, SMALLEST), (roots, np.sqrt(SMALLEST))):
+        sizes = np.abs(np.concatenate([np.zeros(0), *data]))
+        if sizes.max(initial=0.0) > 1 / least or (sizes[sizes > 0] < least).any():
+            raise ProblemError(
+                f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}, or factors "
+                "of rows whose squares are: choose other units"
+            )
     if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
