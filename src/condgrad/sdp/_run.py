@@ -324,8 +324,14 @@ class Search:
         verdict = {Status.INFEASIBLE: -infinite}.get(status, infinite)
         result = found.result
         if result is not None:  # a run without cost
-            end = {"status": status, "lower_bound": reduced.sign * verdict, "bound_kind": "none"}
-            result = replace(result, objective=reduced.sign * value, gap=np.inf, **end)
+            result = replace(
+                result,
+                status=status,
+                objective=reduced.sign * value,
+                lower_bound=reduced.sign * verdict,
+                gap=np.inf,
+                bound_kind="none",
+            )
         return replace(
             found,
             status=status,
