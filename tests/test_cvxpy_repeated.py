@@ -109,3 +109,12 @@ def test_linear_programs_with_rows_said_again(first):
         assert np.abs(c + A.T @ y).max() <= 1e-6
         assert (y >= -1e-9).all()
         assert y @ (b - A @ x.value) <= 5e-3 * (1 + abs(problem.value))
+
+
+@pytest.mark.parametrize("rows", [[], [0, 1]])
+def test_a_matrix_that_its_equations_leave_no_choice(rows):
+    X = cp.Variable((2, 2), PSD=True)
+    said = [cp.sum(X, axis=1) == 1, cp.trace(X) <= 2, X >= 0, X[1, 0] == 0]
+    problem = cp.Problem(cp.Maximize(X[0, 0] + 2 * X[1, 1]), said + [said[i] for i in rows])
+    problem.solve(**LIMIT)
+    check(problem, 3.0)
