@@ -191,3 +191,17 @@ def test_no_row_is_wrongly_called_semidefinite():
             assert values.any()
             assert (values >= -1e-9).all() or (values <= 1e-9).all()
     assert called > 30
+
+
+def test_no_row_that_holds_somewhere_is_refuted_at_sight():
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        k, n = (int(v) for v in rng.integers(1, 5, 2))
+        U = rng.integers(-2, 3, (n, n))
+        x, X = rng.integers(0, 2, k), U @ U.T
+        a = rng.choice([-1, 0, 1], p=[0.8, 0.1, 0.1], size=k)
+        A = rng.integers(-1, 2, (n, n)) * (rng.random((n, n)) < 0.3)
+        A += A.T
+        sdp = SDP([np.ones(k), np.eye(n)])
+        sdp.subject_to([a * 1.0, A * 1.0], "==", float(a @ x + np.vdot(A, X)))
+        assert not Reduced(sdp).refuted
