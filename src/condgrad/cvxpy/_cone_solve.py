@@ -236,10 +236,11 @@ class Run:
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""
         blocks = self.program.slack(x)
-        if meets(self.program, x, STRICT * self.feasibility):
-            return self._judged(x, [np.zeros_like(b) for b in blocks])
-        gone = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
-        return self._outcome(gone or settings.USER_LIMIT, x)
+        if not meets(self.program, x, STRICT * self.feasibility):
+            gone = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
+            if gone or not meets(self.program, x, self.feasibility):
+                return self._outcome(gone or settings.USER_LIMIT, x)
+        return self._judged(x, [np.zeros_like(b) for b in blocks])
 
     def _falling(self, x: Array, falls: str) -> Outcome:
         """The answer where there is a direction along which c'x falls, in the words for that."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
+from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
 from condgrad.cvxpy._write import write
 from condgrad.errors import ProblemError
@@ -72,7 +74,10 @@ def solve(problem: Any, **options: Any) -> float:
     verbose = options.pop("verbose", False)
     options = checked(options)
     begin = time.perf_counter()
-    form = recognise(problem, split=options.get("trace_bound") is not None)
+    try:
+        form = recognise(problem, split=options.get("trace_bound") is not None)
+    except NotTaken as refusal:
+        raise ProblemError(f"{refusal}, or use {elsewhere(problem)}") from None
     setup = time.perf_counter() - begin
     solution = None
     if not contradiction(form):
@@ -82,6 +87,20 @@ def solve(problem: Any, **options: Any) -> float:
     if verbose:
         print(f"condgrad: {problem.status}; {solution or 'a row without variables is violated'}")
     return float(problem.value)
+
+
+def elsewhere(problem: Any) -> str:
+    """Who takes a problem that is refused here."""
+    from condgrad.cvxpy._conic import CONDGRAD
+
+    try:
+        from cvxpy.problems.problem_form import ProblemForm
+
+        taken = problem.is_dcp() and CONDGRAD.can_solve(ProblemForm(problem))
+    except (ImportError, cp.error.SolverError):
+        taken = False
+    door = "problem.solve(solver=condgrad.cvxpy.CONDGRAD), which is for small problems"
+    return door if taken else "another solver"
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:
