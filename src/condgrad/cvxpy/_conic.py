@@ -94,6 +94,12 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             f"compiles to {names}: use another solver"
         )
 
+    def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """CVXPY's data, with the constant of the objective."""
+        data, inverse = super().apply(problem)
+        data[settings.OFFSET] = inverse[settings.OFFSET]
+        return data, inverse
+
     def solve_via_data(
         self,
         data: dict[str, Any],
@@ -111,7 +117,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         program = read(data, data[ConicSolver.DIMS])
         if program is None:
             return Answer(None, side)
-        run = Run(program, options)
+        run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
         outcome = run.solve()
         _check_faint(program, outcome, run.feasibility)
         if verbose:

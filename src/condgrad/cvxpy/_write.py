@@ -13,6 +13,7 @@ from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
 
 from condgrad._types import Array
+from condgrad.certificate import relative_gap
 from condgrad.cvxpy._recognise import Form
 from condgrad.sdp import Solution
 
@@ -34,9 +35,8 @@ class Certificate:
     see `proviso`. −∞ (∞ where the problem maximises) where nothing is proved, ∞ (−∞) where the
     problem is infeasible."""
     gap: float
-    """|value − bound| relative to the larger, or to a small part of the terms of both, the
-    objective's constant left out, of a geometric program that of the logarithms; ∞ without a bound
-    or a point."""
+    """|value − bound| relative to the larger, or to a small part of the terms of both, of a
+    geometric program that of the logarithms; ∞ without a bound or a point."""
     solution: Solution | None
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
     is a run on the scaled dual of the cone program, and None where no run was needed."""
@@ -49,7 +49,9 @@ class Certificate:
         return f"<Certificate: value {self.value}, bound {self.bound}{proviso}; gap {self.gap}>"
 
 
-def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.0) -> None:
+def write(
+    problem: Any, form: Form, solution: Solution | None, setup: float = 0.0, gap: float = np.inf
+) -> None:
     """Put values, dual values, status and statistics into the CVXPY objects.
 
     Parameters
@@ -62,8 +64,13 @@ def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.
         Of the program; None: there is no feasible point.
     setup : float
         Seconds it took to recognise the problem.
+    gap : float
+        What was asked for.
     """
     status = settings.INFEASIBLE if solution is None else status_of(solution)
+    own = np.inf if solution is None else gap_of(form, solution)
+    if status == settings.OPTIMAL and own > gap:
+        status = settings.OPTIMAL_INACCURATE
     attr: dict[str, Any] = {settings.SETUP_TIME: setup}
     if solution is not None:
         attr[settings.SOLVE_TIME] = solution.seconds
@@ -76,11 +83,19 @@ def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.
     problem.unpack(found)
     found.opt_val = problem.value
     value, proviso = float(problem.value), "" if solution is None else solution.proviso
-    bound, gap = value, float("inf")
+    bound = value
     if solution is not None and status in settings.SOLUTION_PRESENT:
-        bound, gap = form.sign * lowered(solution.bound, form.constant), solution.gap
-    attr[settings.EXTRA_STATS] = Certificate(value, bound, gap, solution, proviso)
+        bound = form.sign * lowered(solution.bound, form.constant)
+    else:
+        own = float("inf")
+    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso)
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
+
+
+def gap_of(form: Form, solution: Solution) -> float:
+    """The gap with the constant of the objective."""
+    ends = solution.value + form.constant, solution.bound + form.constant
+    return relative_gap(*ends, solution.unit)
 
 
 def lowered(bound: float, constant: float) -> float:
