@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from condgrad.scaling import FACTOR
 
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps, solve
@@ -13,7 +14,6 @@ from condgrad.domains import eigen
 from condgrad.limits import Clock, Goal, Limits
 from condgrad.problem import Evaluation, Violation
 from condgrad.result import Trace
-from condgrad.scaling import FACTOR
 from test_methods import N, least_squares, max_cut
 
 EVERY = [s for s in METHODS if s != "sag-fw"]
