@@ -165,3 +165,43 @@ def test_a_diagonal_that_cannot_be_negative_is_seen_at_once(b):
         assert s.result is None
         s = SDP(np.eye(3)).subject_to(-A, ">=", -b).solve()
         assert s.status is Status.INFEASIBLE
+
+
+def test_a_row_with_numbers_off_a_diagonal_of_zeros_is_not_semidefinite():
+    A = np.zeros((3, 3))
+    A[1, 2] = A[2, 1] = -1.0
+    sdp = SDP([np.ones(2), np.eye(3)]).subject_to([-np.ones(2), A], "==", 3.0)
+    solution = sdp.solve(max_iter=2000)
+    assert solution.status is Status.CONVERGED
+    assert solution.bound <= 3.0 <= 1.01 * solution.value
+
+
+def test_no_row_is_wrongly_called_semidefinite():
+    called = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 5))
+        A = rng.integers(-1, 2, (n, n)) * (rng.random((n, n)) < rng.uniform(0.1, 0.9))
+        A = rng.choice([np.outer(A[0], A[0]), A + A.T, np.diag(np.diagonal(A))]).astype(float)
+        x = rng.integers(-1, 2, 2).astype(float)
+        sdp = SDP([np.zeros(2), np.eye(n)]).subject_to([x, A], "==", 1.0)
+        values = np.concatenate([x, np.linalg.eigvalsh(A)])
+        if Reduced(sdp).semidefinite(0):
+            called += 1
+            assert values.any()
+            assert (values >= -1e-9).all() or (values <= 1e-9).all()
+    assert called > 30
+
+
+def test_no_row_that_holds_somewhere_is_refuted_at_sight():
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        k, n = (int(v) for v in rng.integers(1, 5, 2))
+        U = rng.integers(-2, 3, (n, n))
+        x, X = rng.integers(0, 2, k), U @ U.T
+        a = rng.choice([-1, 0, 1], p=[0.8, 0.1, 0.1], size=k)
+        A = rng.integers(-1, 2, (n, n)) * (rng.random((n, n)) < 0.3)
+        A += A.T
+        sdp = SDP([np.ones(k), np.eye(n)])
+        sdp.subject_to([a * 1.0, A * 1.0], "==", float(a @ x + np.vdot(A, X)))
+        assert not Reduced(sdp).refuted

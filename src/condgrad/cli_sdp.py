@@ -94,7 +94,7 @@ def solve_sdp(
         "input": str(file),
         "value": solution.value,
         "bound": solution.bound,
-        "proviso": solution.proviso.removeprefix(", "),
+        "proviso": solution.proviso,
         "conditional_bound": solution.conditional_bound,
         "worst_row": solution.worst_row,
         "dimacs": solution.errors._asdict(),
@@ -116,13 +116,14 @@ def solve_sdp(
             if save or plot or report_file:
                 Console().print("No run was needed: there is nothing to save or draw.")
         return
+    proviso = f", {solution.proviso}" if solution.proviso else ""
     result = replace(
         solution.result,
         W=_square(solution.W),
         status=solution.status,
         lower_bound=-solution.bound,  # an SDPA file is a maximisation, a result a minimisation
         gap=solution.gap,
-        bound_kind=f"{solution.result.bound_kind}{solution.proviso}",
+        bound_kind=f"{solution.result.bound_kind}{proviso}",
         seconds=solution.seconds,
         profile=_profile(solution),
     )

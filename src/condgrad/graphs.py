@@ -59,6 +59,9 @@ class GraphCut:
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices."""
 
+    def __repr__(self) -> str:
+        return f"<GraphCut: {self}>"
+
     def __str__(self) -> str:
         name = "Maximum cut" if self.sense == "max" else "Sparsest cut"
         beyond = "above" if self.sense == "max" else "below"

@@ -31,6 +31,10 @@ SELECTIONS = (index, special_index, transpose, cp.reshape, diag_mat, upper_tri, 
 """Atoms whose entries are entries of their argument."""
 
 
+class NotTaken(ProblemError):
+    """A sentence without its end, which `condgrad.cvxpy.solve` adds: who else takes the problem."""
+
+
 class Affine(NamedTuple):
     """vec E = A x + b, columns of a matrix one below the other, x all variables."""
 
@@ -133,9 +137,9 @@ class Coefficients:
             return Affine(sparse.csr_array((1, self.total)), np.zeros(1))
         if name == "power" and expr.p.value is not None and float(expr.p.value) == 1:
             return self(expr.args[0])
-        raise ProblemError(
+        raise NotTaken(
             f"expression {expr} is a {name} that happens to be affine, which condgrad cannot read: "
-            "write what it stands for, or use another solver"
+            "write what it stands for"
         )
 
 
@@ -177,8 +181,8 @@ def dense(expr: Any) -> Array:
     return value.astype(np.float64)
 
 
-def _complex(expr: Any) -> ProblemError:
-    return ProblemError(
+def _complex(expr: Any) -> NotTaken:
+    return NotTaken(
         f"expression {expr} has complex values, which condgrad cannot take: write it with real "
         "numbers"
     )

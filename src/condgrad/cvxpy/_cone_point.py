@@ -15,7 +15,8 @@ from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 REPAIRS = 20
 """Steps of Newton's method."""
 LEAST = 1e-9
-"""Part of 1 or the largest entry of x that counts as the size of any row."""
+"""Part of the largest entry of x, or of the least right-hand side, that counts as the size of any
+row."""
 FAR = 1e5
 """Entries of x, relative to the right-hand sides, from which a matrix may seem semidefinite though
 no x makes it so: (x 1; 1 0) misses 1/x only."""
@@ -44,7 +45,7 @@ def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
     largest = float(np.abs(x).max(initial=0.0))
     if largest > FAR and any(side > 0 for side in program.space.blocks):
         return False
-    least = LEAST * max(1.0, largest)
+    least = LEAST * max(program.smallest, largest)
     return bool((miss <= feasibility * np.maximum(size, least)).all())
 
 

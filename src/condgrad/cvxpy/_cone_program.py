@@ -73,6 +73,12 @@ class ConeProgram:
         return self.cost_unit * self.x_unit
 
     @cached_property
+    def smallest(self) -> float:
+        """The least right-hand side other than 0, at most 1: what may matter of x."""
+        sizes = np.abs(np.concatenate([self.b, self.h]))
+        return float(sizes[sizes > 0].min(initial=1.0))
+
+    @cached_property
     def distinct(self) -> Array:
         """Which entries of x have a column in A, G and c unlike those before it."""
         columns = sparse.csc_array(sparse.vstack([self.A, self.G, self.c[None, :]]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import cvxpy as cp
@@ -40,6 +39,11 @@ TIGHTER = 0.1
 """Factor on the tolerances of a run that ended by itself, but not well enough …"""
 TIGHTEST = 1e-5
 """… and the least there is."""
+UNIT = 1e-9
+"""A gap is measured in at least this part of what value and bound are sums of, so that an optimum
+of 0 can be reached; …"""
+LOOSE = 1e-6
+"""… where it takes this instead the answer is inaccurate."""
 STRICT = 1e-6
 """Part of the feasibility asked for that leaves no doubt about a point."""
 
@@ -133,8 +137,12 @@ class Run:
     nothing, but ``optimal_inaccurate`` for programs that are too large for proofs.
     """
 
-    def __init__(self, program: ConeProgram, options: dict[str, Any]) -> None:
+    def __init__(
+        self, program: ConeProgram, options: dict[str, Any], constant: float = 0.0
+    ) -> None:
         self.options = dict(options)
+        self.constant = constant / program.value_unit
+        """What the user's objective has beside c'x."""
         self.gap = float(self.options.pop("gap", 1e-3))
         self.feasibility = float(self.options.pop("feasibility", 1e-3))
         seconds = self.options.pop("max_seconds", None)
@@ -164,14 +172,16 @@ class Run:
     def _search(self) -> Outcome:
         """Longer and tighter runs on the dual, until something is settled."""
         program, reduced = self.program, self.reduced
-        iterations, factor, best = FIRST, 1.0, None
+        iterations, factor, best, nearly = FIRST, 1.0, None, None
         sdp = reduced.dual(-reduced.price[reduced.seen])
         while True:
             solution = self._run(sdp, iterations, factor)
             blocks = blocks_of(solution.W)
             x = repaired(program, reduced.kernel, reduced.point(solution.y))
             found = self._judged(x, blocks)
-            if found.status != settings.USER_LIMIT:
+            if found.status == settings.OPTIMAL_INACCURATE and not too_large(program):
+                nearly = found
+            elif found.status != settings.USER_LIMIT:
                 status, _ = self._feasible(found.x, iterations)  # what it misses may be a sign
                 return self._outcome(status, x) if status in GONE else found
             best = _better(program, best, found)
@@ -191,55 +201,63 @@ class Run:
             factor *= 1.0 if solution.status is Status.MAX_ITER else TIGHTER
             iterations *= LONGER
             if self._over() or factor < TIGHTEST:
-                return replace(best, solution=self.last)
+                return nearly or replace(best, solution=self.last)
 
     def _judged(self, x: Array, blocks: list[Array]) -> Outcome:
         """Optimal, where a proven bound comes as near to a point as asked for.
 
-        Inaccurate, where it is proved up to rounding only, or not looked at because the program is
-        too large; else at a limit.
+        Inaccurate, where it is proved up to rounding only or in a larger unit, or not looked at
+        because the program is too large; else at a limit.
         """
         program = self.program
         value = float(program.c @ x)
-        enough = value - 0.5 * self.gap * abs(value)
+        enough = value - 0.5 * self.gap * abs(value + self.constant)
         dual = dual_of(program, program.c, blocks, enough, self.deadline)
         y, low = dual.point.flat(), max(dual.bound, dual.value)
         terms = float(np.abs(program.b) @ np.abs(y) + np.abs(program.h) @ np.abs(dual.point.nu))
-        others = (complementary(program, self.reduced.kernel, x, y, cut) for cut in CUTS)
-        points = [x] if not np.isfinite(low) else chain([x], others)
-        fine = next((point for point in points if self._near(point, low, terms)), None)
+        points = [x]
+        if np.isfinite(low) and self._gap(x, low, terms) > self.gap:
+            points += [complementary(program, self.reduced.kernel, x, y, cut) for cut in CUTS]
+        status = settings.USER_LIMIT
+        for bound, part, word in (
+            (dual.bound, UNIT, settings.OPTIMAL),
+            (low, UNIT, settings.OPTIMAL_INACCURATE),
+            (low, LOOSE, settings.OPTIMAL_INACCURATE),
+        ):
+            fine = [p for p in points if self._near(p, bound, terms, part)]
+            if fine:
+                x, status = fine[0], word
+                break
         if too_large(program) and self.last is not None:
             ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
-            fine = x if ended and meets(program, x, self.feasibility) else None
-        status = settings.USER_LIMIT
-        if fine is not None:
-            x, proved = fine, self._near(fine, dual.bound, terms)
-            status = settings.OPTIMAL if proved else settings.OPTIMAL_INACCURATE
-        value = float(program.c @ x)
-        gap = relative_gap(value, dual.bound, self._unit(x, terms if dual.bound < value else 0.0))
+            ended = ended and meets(program, x, self.feasibility)
+            status = settings.OPTIMAL_INACCURATE if ended else settings.USER_LIMIT
+        gap = self._gap(x, dual.bound, terms)
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
 
-    def _near(self, x: Array, low: float, terms: float) -> bool:
+    def _near(self, x: Array, low: float, terms: float, part: float) -> bool:
         """Whether a point meets the cones and is as near to a bound as asked for."""
-        value = float(self.program.c @ x)
-        gap = relative_gap(value, low, self._unit(x, terms if low < value else 0.0))
+        gap = self._gap(x, low, terms, part)
         return gap <= self.gap and meets(self.program, x, self.feasibility)
 
-    def _unit(self, x: Array, terms: float) -> float:
-        """What a gap is measured in at least: a thousandth of what value and bound are sums of.
+    def _gap(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
+        """The gap of a point to a bound, in a unit that is at least a part of their terms.
 
         A bound above the value does not count its own terms: without a feasible point they grow.
         """
-        size = float(np.abs(self.program.c) @ np.abs(x))
-        return max(1e-3 * max(size, terms), LEAST)
+        program, value = self.program, float(self.program.c @ x)
+        size = max(float(np.abs(program.c) @ np.abs(x)), terms if low < value else 0.0)
+        unit = max(part * size, LEAST * program.smallest)
+        return relative_gap(value + self.constant, low + self.constant, unit)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""
         blocks = self.program.slack(x)
-        if meets(self.program, x, STRICT * self.feasibility):
-            return self._judged(x, [np.zeros_like(b) for b in blocks])
-        gone = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
-        return self._outcome(gone or settings.USER_LIMIT, x)
+        if not meets(self.program, x, STRICT * self.feasibility):
+            gone = refuted(self.program, [_outside(b) for b in blocks], self.deadline)
+            if gone or not meets(self.program, x, self.feasibility):
+                return self._outcome(gone or settings.USER_LIMIT, x)
+        return self._judged(x, [np.zeros_like(b) for b in blocks])
 
     def _falling(self, x: Array, falls: str) -> Outcome:
         """The answer where there is a direction along which c'x falls, in the words for that."""

@@ -19,6 +19,10 @@ from condgrad.cvxpy._cone_program import ConeProgram, read
 from condgrad.cvxpy._cone_solve import GONE, Outcome, Run
 from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, Certificate, lowered
+from condgrad.sdp import Solution
+
+UP_TO_ROUNDING = "if what is 0 up to rounding is 0"
+"""The proviso of verdicts that are called inaccurate."""
 
 
 class Side(NamedTuple):
@@ -90,6 +94,12 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             f"compiles to {names}: use another solver"
         )
 
+    def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """CVXPY's data, with the constant of the objective."""
+        data, inverse = super().apply(problem)
+        data[settings.OFFSET] = inverse[settings.OFFSET]
+        return data, inverse
+
     def solve_via_data(
         self,
         data: dict[str, Any],
@@ -107,7 +117,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         program = read(data, data[ConicSolver.DIMS])
         if program is None:
             return Answer(None, side)
-        run = Run(program, options)
+        run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
         outcome = run.solve()
         _check_faint(program, outcome, run.feasibility)
         if verbose:
@@ -116,14 +126,17 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
 
     def invert(self, answer: Answer, inverse_data: dict[str, Any]) -> CvxpySolution:
         """Hand x and y to the variables and constraints."""
+        attr: dict[str, Any]
         if answer.found is None:
-            return failure_solution(settings.INFEASIBLE)
+            attr = {settings.EXTRA_STATS: without_point(settings.INFEASIBLE, answer.side, None)}
+            return failure_solution(settings.INFEASIBLE, attr)
         program, outcome = answer.found
-        attr: dict[str, Any] = {}
+        attr = {}
         if outcome.solution is not None:
             attr[settings.SOLVE_TIME] = outcome.solution.seconds
         if outcome.status not in settings.SOLUTION_PRESENT:
-            return failure_solution(outcome.status, attr)
+            known = without_point(outcome.status, answer.side, outcome.solution)
+            return failure_solution(outcome.status, {**attr, settings.EXTRA_STATS: known})
         offset = float(inverse_data[settings.OFFSET])
         value = program.value_unit * float(program.c @ outcome.x) + offset
         bound = lowered(program.value_unit * outcome.bound, offset)
@@ -135,6 +148,16 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         constraints = inverse_data[self.EQ_CONSTR] + inverse_data[self.NEQ_CONSTR]
         duals = get_dual_values(y, dual_value, constraints)
         return CvxpySolution(outcome.status, value, x, duals, attr)
+
+
+def without_point(status: str, side: Side, solution: Solution | None) -> Certificate:
+    """What is proved where the problem is infeasible or unbounded."""
+    found = failure_solution(status).opt_val
+    value = float("nan") if found is None else float(found)
+    proved = status in (settings.INFEASIBLE, settings.UNBOUNDED)
+    bound = value if proved else -np.inf
+    proviso = UP_TO_ROUNDING if status in settings.INACCURATE else ""
+    return Certificate(side.of(value), side.of(bound), np.inf, solution, proviso)
 
 
 def _check_faint(program: ConeProgram, outcome: Outcome, feasibility: float) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from cvxpy.atoms.affine.affine_atom import AffAtom
 
 from condgrad._types import ALL, Array, Rows, pick
-from condgrad.cvxpy._affine import dense
-from condgrad.errors import ProblemError
+from condgrad.cvxpy._affine import NotTaken, dense
 from condgrad.functions import Huber, Logistic, Squared
 from condgrad.functions._base import Smooth
 
@@ -87,9 +86,9 @@ def loss_of(atom: Any) -> Loss:
         return _affine(atom, arg, 2.0, lambda c: Huber(-c, delta), False)
     if name == "logistic":
         return _affine(atom, arg, 1.0, ShiftedLogistic, False)
-    raise ProblemError(
+    raise NotTaken(
         f"the objective contains {name}, which condgrad cannot take: use affine parts, "
-        "sum_squares, square, huber and logistic of affine expressions, or another solver"
+        "sum_squares, square, huber and logistic of affine expressions"
     )
 
 
@@ -97,9 +96,9 @@ def _affine(
     atom: Any, arg: Any, weight: float, function: Callable[[Array], Smooth], quadratic: bool
 ) -> Loss:
     if not arg.is_affine():
-        raise ProblemError(
+        raise NotTaken(
             f"the objective contains {_name(atom)} of an expression that is not affine: introduce "
-            "a variable for it, or use another solver"
+            "a variable for it"
         )
     return Loss(arg, weight, function, quadratic)
 

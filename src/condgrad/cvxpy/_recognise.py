@@ -12,7 +12,7 @@ from cvxpy.reductions.eval_params import EvalParams
 from scipy import sparse
 
 from condgrad._types import Array
-from condgrad.cvxpy._affine import Affine, Coefficients
+from condgrad.cvxpy._affine import Affine, Coefficients, NotTaken
 from condgrad.cvxpy._objective import head, loss_of
 from condgrad.cvxpy._rows import Family, Named, Space
 from condgrad.cvxpy._variables import Part, check_variable, part_of
@@ -114,18 +114,18 @@ def _relation(constraint: Any, read: Coefficients) -> Relation:
     kinds = {"Equality": "==", "Zero": "==", "Inequality": "<=", "NonPos": "<=", "NonNeg": "<="}
     kind = kinds.get(name, ">>" if name == "PSD" else None)
     if kind is None:
-        raise ProblemError(
+        raise NotTaken(
             f"constraint {constraint} is a {name}, which condgrad cannot take: use ==, <=, >= and "
-            ">> of affine expressions, or another solver"
+            ">> of affine expressions"
         )
     expr = constraint.args[0] if name in ("PSD", "Zero", "NonPos", "NonNeg") else constraint.expr
     if not expr.is_affine() or expr.is_complex():
-        raise ProblemError(
+        raise NotTaken(
             f"constraint {constraint} is not affine in real numbers, which condgrad cannot take: "
-            "rewrite it with affine expressions (a matrix inequality, say), or use another solver"
+            "rewrite it with affine expressions (a matrix inequality, say)"
         )
     if kind == ">>" and expr.ndim != 2:
-        raise ProblemError(
+        raise NotTaken(
             f"constraint {constraint} has shape {expr.shape}: use one constraint for each matrix"
         )
     affine = read(-expr if name == "NonNeg" else expr)

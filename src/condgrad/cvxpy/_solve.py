@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
+from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
-from condgrad.cvxpy._write import write
+from condgrad.cvxpy._write import gap_of, write
 from condgrad.errors import ProblemError
-from condgrad.sdp import SDP
+from condgrad.result import Status
+from condgrad.sdp import SDP, Solution
 
 OPTIONS = ("gap", "feasibility", "max_seconds", "max_iter", "trace_bound", "method", "seed")
 """What `solve` hands to `condgrad.sdp.SDP.solve`."""
+GAP = 1e-3
+"""The gap where the user names none."""
+TRIES = 4
+"""Runs with a closer gap, where a constant in the objective makes it small."""
 
 
 def solve(problem: Any, **options: Any) -> float:
@@ -40,8 +47,7 @@ def solve(problem: Any, **options: Any) -> float:
         ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound.
     **options
         ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method`` and
-        ``seed`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at the end. The
-        gap leaves out what the objective has of constants.
+        ``seed`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at the end.
 
     Returns
     -------
@@ -72,16 +78,48 @@ def solve(problem: Any, **options: Any) -> float:
     verbose = options.pop("verbose", False)
     options = checked(options)
     begin = time.perf_counter()
-    form = recognise(problem, split=options.get("trace_bound") is not None)
+    try:
+        form = recognise(problem, split=options.get("trace_bound") is not None)
+    except NotTaken as refusal:
+        raise ProblemError(f"{refusal}, or use {elsewhere(problem)}") from None
     setup = time.perf_counter() - begin
     solution = None
     if not contradiction(form):
         check_bounded(form, options)
-        solution = program(form).solve(**options)
-    write(problem, form, solution, setup)
+        solution = solved(form, options)
+    write(problem, form, solution, setup, float(options.get("gap", GAP)))
     if verbose:
         print(f"condgrad: {problem.status}; {solution or 'a row without variables is violated'}")
     return float(problem.value)
+
+
+def solved(form: Form, options: dict[str, Any]) -> Solution:
+    """The solution of a recognised problem, to the gap that its objective has with its constant."""
+    sdp, limit = program(form), options.get("max_seconds")
+    gap = asked = options.get("gap", GAP)
+    began = time.perf_counter()
+    for _ in range(TRIES):
+        left = None if limit is None else max(1e-3, limit - (time.perf_counter() - began))
+        solution = sdp.solve(**{**options, "gap": asked, "max_seconds": left})
+        own = gap_of(form, solution)
+        if solution.status is not Status.CONVERGED or not gap < own < np.inf:
+            break
+        asked *= 0.5 * gap / own
+    return solution
+
+
+def elsewhere(problem: Any) -> str:
+    """Who takes a problem that is refused here."""
+    from condgrad.cvxpy._conic import CONDGRAD
+
+    try:
+        from cvxpy.problems.problem_form import ProblemForm
+
+        taken = problem.is_dcp() and CONDGRAD.can_solve(ProblemForm(problem))
+    except (ImportError, cp.error.SolverError):
+        taken = False
+    door = "problem.solve(solver=condgrad.cvxpy.CONDGRAD), which is for small problems"
+    return door if taken else "another solver"
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from condgrad._types import Array
-from condgrad.cvxpy._affine import Affine, dense
+from condgrad.cvxpy._affine import Affine, NotTaken, dense
 from condgrad.errors import ProblemError
 
 REFUSED = ("complex", "imag", "hermitian", "boolean", "integer", "diag", "sparsity")
@@ -45,11 +45,10 @@ def check_variable(variable: Any) -> None:
         value = variable.attributes.get(name)
         if value is not None and value is not False:
             remedy = REMEDY.get(name, "write it with real variables")
-            raise ProblemError(
-                f"variable {variable.name()} is {name}, which condgrad cannot take: {remedy}"
-            )
+            text = f"variable {variable.name()} is {name}, which condgrad cannot take: {remedy}"
+            raise ProblemError(text) if "mixed-integer" in remedy else NotTaken(text)
     if variable.ndim > 2 and variable.is_symmetric():
-        raise ProblemError(
+        raise NotTaken(
             f"variable {variable.name()} has shape {variable.shape}: use one matrix variable for "
             "each semidefinite block"
         )

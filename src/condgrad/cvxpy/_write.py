@@ -13,6 +13,7 @@ from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
 
 from condgrad._types import Array
+from condgrad.certificate import relative_gap
 from condgrad.cvxpy._recognise import Form
 from condgrad.sdp import Solution
 
@@ -24,21 +25,33 @@ class Certificate:
     """What is proved of a solution; ``problem.solver_stats.extra_stats`` after a solve."""
 
     value: float
-    """The objective at the point returned, as in ``problem.value``."""
+    """The objective at the point returned; NaN where the problem is infeasible or unbounded, and it
+    is not known which. For ``solver=CONDGRAD`` it is the objective of the cone program, in which
+    variables of CVXPY's stand for norms, squares and the like, while ``problem.value`` has those
+    anew: the two differ by what the point leaves open in its cones, or misses of them. `gap` is
+    that of this value."""
     bound: float
     """Proven: no feasible point has a smaller objective (a larger one where the problem maximises),
-    see `proviso`. −∞ (∞ where the problem maximises) where nothing is proved."""
+    see `proviso`. −∞ (∞ where the problem maximises) where nothing is proved, ∞ (−∞) where the
+    problem is infeasible."""
     gap: float
-    """|value − bound| relative to the larger, the objective's constant left out; ∞ without a
-    bound."""
+    """|value − bound| relative to the larger, or to a small part of the terms of both, of a
+    geometric program that of the logarithms; ∞ without a bound or a point."""
     solution: Solution | None
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
     is a run on the scaled dual of the cone program, and None where no run was needed."""
     proviso: str = ""
-    """Under what condition the bound holds, in words; empty where it always does."""
+    """Under what condition the bound holds, or that the problem is infeasible or unbounded, in
+    words; empty where it always does."""
+
+    def __repr__(self) -> str:
+        proviso = f", {self.proviso}" if self.proviso else ""
+        return f"<Certificate: value {self.value}, bound {self.bound}{proviso}; gap {self.gap}>"
 
 
-def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.0) -> None:
+def write(
+    problem: Any, form: Form, solution: Solution | None, setup: float = 0.0, gap: float = np.inf
+) -> None:
     """Put values, dual values, status and statistics into the CVXPY objects.
 
     Parameters
@@ -51,23 +64,38 @@ def write(problem: Any, form: Form, solution: Solution | None, setup: float = 0.
         Of the program; None: there is no feasible point.
     setup : float
         Seconds it took to recognise the problem.
+    gap : float
+        What was asked for.
     """
     status = settings.INFEASIBLE if solution is None else status_of(solution)
+    own = np.inf if solution is None else gap_of(form, solution)
+    if status == settings.OPTIMAL and own > gap:
+        status = settings.OPTIMAL_INACCURATE
     attr: dict[str, Any] = {settings.SETUP_TIME: setup}
+    if solution is not None:
+        attr[settings.SOLVE_TIME] = solution.seconds
     if solution is None or status in settings.INF_OR_UNB:
         found = failure_solution(status, attr)
         found.opt_val *= form.sign
     else:
-        attr[settings.SOLVE_TIME] = solution.seconds
         found = CvxpySolution(status, None, _values(problem, form, solution), {}, attr)
         found.dual_vars = _duals(form, solution)
     problem.unpack(found)
+    found.opt_val = problem.value
+    value, proviso = float(problem.value), "" if solution is None else solution.proviso
+    bound = value
     if solution is not None and status in settings.SOLUTION_PRESENT:
         bound = form.sign * lowered(solution.bound, form.constant)
-        certificate = (float(problem.value), bound, solution.gap, solution, solution.proviso)
-        attr[settings.EXTRA_STATS] = Certificate(*certificate)
-        found.opt_val = problem.value
+    else:
+        own = float("inf")
+    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso)
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
+
+
+def gap_of(form: Form, solution: Solution) -> float:
+    """The gap with the constant of the objective."""
+    ends = solution.value + form.constant, solution.bound + form.constant
+    return relative_gap(*ends, solution.unit)
 
 
 def lowered(bound: float, constant: float) -> float:

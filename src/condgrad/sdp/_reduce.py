@@ -328,6 +328,8 @@ def _sign(A: Array) -> int | None:
     sign = int(np.sign(diagonal[i]))
     if A.ndim == 1 or not (A - np.diag(diagonal)).any():
         return sign if (sign * diagonal >= 0).all() else None
+    if not sign:
+        return None  # numbers off a diagonal of zeros
     with np.errstate(over="ignore"):
         short = np.array_equal(A, A.astype(np.float32))  # then products in float64 are exact
     return sign if short and np.array_equal(A * A[i, i], np.outer(A[i], A[i])) else None

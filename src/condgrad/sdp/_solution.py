@@ -99,7 +99,8 @@ class Solution:
     def __str__(self) -> str:
         side = "upper" if self.sense == "max" else "lower"
         text = bound_text(self.bound, 8, self.sense)
-        proved = f"proven {side} bound {text}{self.proviso}; gap {up(self.gap, 2)}"
+        proviso = f", {self.proviso}" if self.proviso else ""
+        proved = f"proven {side} bound {text}{proviso}; gap {up(self.gap, 2)}"
         if not np.isfinite(self.bound):
             proved = "no bound proved"
             if np.isfinite(self.conditional_bound):
@@ -107,16 +108,19 @@ class Solution:
                 within = f"Tr W ≤ {down(self.trace_bound, 4)}"
                 proved += f" ({side} bound {text} if {within}, a guess)"
         if self.status is Status.INFEASIBLE:
-            return f"{self.status}{self.proviso} ({self.seconds:.2f} s)"
+            return f"{self.status}{proviso} ({self.seconds:.2f} s)"
         return (
             f"value {self.value:.8g}, {proved}, "
             f"infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
         )
 
+    def __repr__(self) -> str:
+        return f"<Solution: {self}>"
+
     @property
     def proviso(self) -> str:
         """Under what condition bound and infeasibility are proved; empty where there is none."""
-        return f", if Tr W ≤ {down(self.trace_bound, 4)}" if self.conditional else ""
+        return f"if Tr W ≤ {down(self.trace_bound, 4)}" if self.conditional else ""
 
 
 def _factor(W: Array, tol: float) -> Array:
