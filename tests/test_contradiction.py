@@ -13,7 +13,8 @@ from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, s
 from condgrad.contradiction import Suspicion
 from condgrad.functions.block import project_simplex
 from random_problems import DOMAINS, random_problem
-from test_checks import D, Own, Set, Shifted
+from test_checks import D, Own, Shifted
+from test_checks_domains import Set
 from test_infeasible import KINDS, feasible
 from test_methods import least_squares, max_cut
 
