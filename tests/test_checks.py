@@ -83,7 +83,7 @@ def test_the_run_stays_the_same(monkeypatch):
     for t in problem.terms:
         disown(t.map)
     one = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
-    monkeypatch.setattr(sys.modules["condgrad.solve"], "check_parts", lambda *_: None)
+    monkeypatch.setattr(sys.modules["condgrad.run"], "check_parts", lambda *_: None)
     two = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
     np.testing.assert_array_equal(one.W, two.W)
 

@@ -21,7 +21,7 @@ from test_methods import least_squares, max_cut
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    monkeypatch.setattr(sys.modules["condgrad.solve"], "check_parts", lambda *_: None)
+    monkeypatch.setattr(sys.modules["condgrad.run"], "check_parts", lambda *_: None)
 
 
 def contradicted(result):

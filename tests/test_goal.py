@@ -9,11 +9,11 @@ import condgrad
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps, solve
 from condgrad._round import down
 from condgrad.certificate import Bound
+from condgrad.control import BALANCE
 from condgrad.domains import eigen
 from condgrad.limits import Clock, Goal, Limits
 from condgrad.problem import Evaluation, Violation
 from condgrad.result import Trace
-from condgrad.scaling import FACTOR
 from test_methods import N, least_squares, max_cut
 
 EVERY = [s for s in METHODS if s != "sag-fw"]
@@ -286,7 +286,9 @@ def test_same_seed_same_run_with_automatic_beta(n, slug):
     assert not sampled or not same
     assert "triangles.beta" in one.trace
     assert np.all(one.trace["triangles.beta"] > 0)
-    changed = np.diff(np.log(one.trace["diag.beta"] / one.trace["beta"])[1:]) / np.log(FACTOR)
+    changed = np.diff(np.log(one.trace["diag.beta"] / one.trace["beta"])[1:]) / np.log(
+        BALANCE.factor
+    )
     halvings = -np.log2(np.abs(changed[np.abs(changed) > 1e-9]))  # of the first move's exponent
     np.testing.assert_allclose(halvings, np.round(halvings), atol=1e-6)
     assert np.all(halvings > -1e-6)

@@ -67,7 +67,7 @@ def program(tmp_path):
 
 @needs_signals
 @pytest.mark.parametrize("module", [False, True])
-@pytest.mark.parametrize("at", ["numpy", "scipy.sparse", "condgrad.solve", "typer"])
+@pytest.mark.parametrize("at", ["numpy", "scipy.sparse", "condgrad.run", "typer"])
 def test_while_the_program_loads(program, at, module):
     done = program(at, "solve", "sparsest-cut", "petersen", module=module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", _keyboard.LINE)

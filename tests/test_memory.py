@@ -15,7 +15,7 @@ from condgrad import memory, methods, tables
 from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.errors import ProblemError
 from condgrad.result import Status
-from condgrad.solve import needs
+from condgrad.run import needs
 
 
 def problem(n=60):
@@ -80,13 +80,13 @@ def test_an_iteration_allocates_nothing_of_the_size_of_w(make, method):
     p, peaks = make(), []
 
     def watch(info):
-        if info.k == 20:
+        if info.k == 35:  # control measures after 34 and 43
             tracemalloc.start()
-        if info.k == 40:
+        if info.k == 42:
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
 
-    options = {"max_iter": 41, "record": 1, "certify": False, "n_jobs": 1}
+    options = {"max_iter": 42, "record": 1, "certify": False, "n_jobs": 1}
     cg.solve(p, method, callbacks=[watch], **options)
     assert peaks[0] < 0.7 * 8 * np.prod(p.domain.shape)
 

@@ -17,7 +17,7 @@ from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.estimators import Full
 from condgrad.points.dense import Dense
-from condgrad.solve import direction
+from condgrad.run import direction
 from condgrad.steps import AtomStep, BlockStep, step_of
 from random_problems import interior_point
 
@@ -167,7 +167,7 @@ def steps(monkeypatch):
         found.append(step_of(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(sys.modules["condgrad.solve"], "step_of", spy)
+    monkeypatch.setattr(sys.modules["condgrad.run"], "step_of", spy)
     return lambda: [type(step) for step in found]
 
 
@@ -270,7 +270,7 @@ def test_the_curvature_is_measured(batch):
     W = Dense(nearest(domain, symmetric(rng, n)))
     for e, t, s, beta in zip(estimators, problem.terms, states, betas, strict=True):
         e.update(s, t, W, replace(step.params(method.schedule(1)), beta=beta), rng)
-    D = step._D = symmetric(rng, n)
+    D = step.state.D = symmetric(rng, n)
     expected = 0.0
     for t, s, beta in list(zip(problem.terms, states, betas, strict=True))[1:]:
         A = np.array([t.map.adjoint(e).reshape(-1) for e in np.eye(t.map.size)])
@@ -367,7 +367,10 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
         p = step.params(method.schedule(k))
         assert p.eta == 1.0
         own = [replace(p, beta=beta) for beta in betas]
-        before, y = W.array.copy(), [None if s.y is None else s.y.copy() for s in states]
+        before, y = (
+            W.array.copy(),
+            [s.multipliers if s.multipliers is None else s.y.copy() for s in states],
+        )
         for e, t, s, mine in zip(estimators, problem.terms, states, own, strict=True):
             e.update(s, t, W, mine, rng)
         expected = problem.terms[0].gradient(before, 1.0)

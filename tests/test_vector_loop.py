@@ -211,11 +211,21 @@ def test_where_it_does_not_apply(calls):
     solve(Problem(domains.LinfBall(150), [term]), cg.sag_fw(), max_iter=5)
     for method in (cg.sag_fw(batch=1.0), cg.sag_fw(table="sparse"), cg.hcgm(), cg.shcgm()):
         solve(case, method, max_iter=5)
-    solve(case, cg.sag_fw(), max_iter=5, errors=True)
-    solve(case, cg.sag_fw(), max_iter=5, callbacks=[lambda info: None])
     assert calls == []
     solve(case, cg.sag_fw(), max_iter=5)
     assert sum(calls) == 5
+
+
+def test_watched_iteration_by_iteration(calls):
+    """Errors and callbacks are shown every iteration, and change none."""
+    case = problem("squared")
+    plain = solve(case, cg.sag_fw(), max_iter=50)
+    calls.clear()
+    for watch in ({"errors": True}, {"callbacks": [lambda info: None]}):
+        watched = solve(case, cg.sag_fw(), max_iter=50, **watch)
+        assert calls == [1] * 50
+        np.testing.assert_array_equal(watched.W, plain.W)
+        calls.clear()
 
 
 def test_a_term_of_one_row(calls):

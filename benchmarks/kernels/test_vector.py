@@ -59,7 +59,8 @@ def twin(X, t, loss):
 
     def run():
         ids = np.random.default_rng(0).integers(0, N, (K, 1))
-        state = (np.zeros(d), np.zeros(d), np.zeros(N), ids, 2 / (np.arange(K) + 2))
+        point = (np.zeros(d), np.ones(1), np.zeros(d))
+        state = (*point, np.zeros(d), np.zeros(N), ids, 2 / (np.arange(K) + 2))
         rest = (code, t, 0.0, True, RADIUS, 1 / N, 1e308, np.zeros(1, np.int64))
         start = time.perf_counter()
         _reference.vector_sag(*arrays, *state, *rest)

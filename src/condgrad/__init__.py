@@ -4,7 +4,7 @@
 
 with stochastic conditional gradient methods: losses, regularisers and constraints are terms, a
 method is a choice of estimators and sequences, and one loop runs them all. Start with `Problem`,
-`Term` and `solve`.
+`Term` and `solve`; `start` gives the run itself.
 """
 
 import importlib
@@ -17,6 +17,7 @@ from condgrad.errors import InputError, ProblemError
 from condgrad.problem import Problem, Term, Violation
 from condgrad.registry import METHODS, Method
 from condgrad.result import Result, Status, Trace
+from condgrad.run import Run, RunState, start
 from condgrad.solve import solve
 
 __version__ = "0.1.0"
@@ -30,6 +31,8 @@ __all__ = [
     "ProblemError",
     "Progress",
     "Result",
+    "Run",
+    "RunState",
     "Status",
     "StopWhen",
     "Term",
@@ -42,6 +45,7 @@ __all__ = [
     "methods",
     "schedules",
     "solve",
+    "start",
     "theory",
 ]
 

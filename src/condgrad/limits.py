@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,18 +29,14 @@ class Limits:
         max_epochs: float | None,
         max_seconds: float | None,
         max_lmo: float | None,
+        names: Sequence[str] = ("max_iter", "max_epochs", "max_seconds", "max_lmo"),
     ) -> None:
-        given = {
-            "max_iter": max_iter,
-            "max_epochs": max_epochs,
-            "max_seconds": max_seconds,
-            "max_lmo": max_lmo,
-        }
+        given = dict(zip(names, (max_iter, max_epochs, max_seconds, max_lmo), strict=True))
         for name, value in given.items():
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and np.isreal(value) and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
-            if name in ("max_iter", "max_lmo") and value not in (None, np.inf) and value % 1:
+            if name in (names[0], names[3]) and value not in (None, np.inf) and value % 1:
                 raise ProblemError(f"{name} is {value!r}: it must be a whole number")
         if all(value is None for value in given.values()):
             max_iter = 1000
@@ -47,20 +44,20 @@ class Limits:
         self.epochs = np.inf if max_epochs is None else max_epochs
         self.seconds = np.inf if max_seconds is None else max_seconds
         self.lmo = np.inf if max_lmo is None else max_lmo
-        self.over = False
-        """Whether one was reached."""
 
-    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
-        """The first limit that is reached."""
-        found = self._reached(k, epochs, seconds, lmo)
-        self.over = found is not None
-        return found
+    def since(self, k: int, epochs: float, seconds: float, lmo: int) -> Limits:
+        """The same limits, counted from there."""
+        later = copy.copy(self)
+        later.iterations, later.epochs = self.iterations + k, self.epochs + epochs
+        later.seconds, later.lmo = self.seconds + seconds, self.lmo + lmo
+        return later
 
     def room(self, k: int, epochs: float, lmo: int, share: float) -> float:
         """Iterations of `share` epochs and one oracle call that surely pass no limit but time."""
         return min(self.iterations - k, self.lmo - lmo, (self.epochs - epochs) / share)
 
-    def _reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
+    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
+        """The first limit that is reached."""
         if k >= self.iterations:
             return Status.MAX_ITER
         if epochs >= self.epochs - 1e-9:

@@ -313,7 +313,7 @@ def sag_cgal(
     Parameters
     ----------
     beta0 : float or "auto"
-        β0 > 0, or found per term and adapted, see `condgrad.scaling.Scaling`.
+        β0 > 0, or found per term and adapted, see `condgrad.control.Balance`.
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.SagAugmented`.
     block : bool, default True

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condgrad._types import Array, Params
+from condgrad._types import Array
 from condgrad.callbacks import Callback, Info, check_watchers
-from condgrad.certificate import Bound, relative_gap
+from condgrad.certificate import Bound, Certificate, relative_gap
+from condgrad.control import Balancing, Measured
 from condgrad.errors import ProblemError
-from condgrad.estimators import Estimator, State
+from condgrad.estimators import Estimator
 from condgrad.limits import Clock, Goal, Limits
-from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem, Term
 from condgrad.proofs import Proofs
 from condgrad.result import Result, Status, Trace
-from condgrad.scaling import FROM, Scaling
+
+if TYPE_CHECKING:
+    from condgrad.run import RunState
 
 PER_DECADE = 10
-"""Certificates per decade of iterations."""
+"""Certificates per decade of iterations, …"""
+FROM = 5
+"""… from this one on."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
 PARTS = (
-    *("sampling", "rows", "direction", "oracle", "step", "loop"),
+    *("sampling", "rows", "direction", "oracle", "step", "control", "loop"),
     *("certificate", "proposal", "metrics", "compiling"),
 )
 """The parts of `Result.profile` in the order of an iteration."""
@@ -42,48 +46,74 @@ class Best:
     proposed: bool = False
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a run, and how closely."""
+
+    record: int | None = None
+    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
+    errors: bool = False
+    duals: bool = False
+
+    def __post_init__(self) -> None:
+        check_watchers(self.record, self.metrics, self.callbacks)
+
+
 class Monitor:
-    """Everything about a run that is not the method."""
+    """Everything about a run that is not the method: it reads the state and changes nothing."""
 
     def __init__(
         self,
         problem: Problem,
-        W: Dense,
-        states: Sequence[State],
-        limits: Limits,
-        record: int | None,
-        metrics: Mapping[str, Callable[[Array], float]],
-        callbacks: Sequence[Callback],
-        estimators: Sequence[Estimator] = (),
-        errors: bool = False,
-        goal: Goal | None = None,
-        scaling: Scaling | None = None,
-        duals: bool = False,
+        state: RunState,
+        estimators: Sequence[Estimator],
+        control: Balancing | None,
+        certificate: Certificate | None,
+        goal: Goal,
+        watch: Watch,
     ) -> None:
-        check_watchers(record, metrics, callbacks)
-        self._problem, self._W, self._states = problem, W, states
-        self._limits, self._per_decade = limits, record or 30
-        self._sparse = record is None
-        self._metrics, self._callbacks, self._estimators = metrics, callbacks, estimators
-        self._errors_wanted, self._goal, self._scaling = errors, goal or Goal(), scaling
-        self._proofs = Proofs(problem, self._goal, estimators, states, duals)
+        self._problem, self._state, self._W, self._states = problem, state, state.W, state.terms
+        self._estimators, self._control, self._goal = estimators, control, goal
+        self._watch, self._metrics = watch, watch.metrics
+        self._per_decade, self._sparse = watch.record or 30, watch.record is None
+        self._limits = Limits(None, None, None, None)
+        self._until: Callable[[Info], object] | None = None
+        self._proofs = Proofs(problem, goal, estimators, self._states, certificate, watch.duals)
         self._certify_next = FROM
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
         self.trace, self.clock = Trace(), Clock()
-        self.k, self.lmo_calls, self.matvecs, self.seconds = 0, 0, 0, 0.0
+        self.seconds = 0.0
         self._next = 1
-        self._params: Params | None = None
         self._recorded = self._certified = -1
-        self.status: Status | None = None
-        self._best = Best(W.array.copy(), 0, *self._record())
+        self.status: Status | None = Status.PAUSED
+        self._best = Best(self._W.array.copy(), 0, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
-        self.status = self.status or limits.reached(0, 0.0, 0.0, 0)
-        self._doubt(W.array, self._best.evaluation)
+        self._doubt(self._W.array, self._best.evaluation)
+
+    def begin(
+        self,
+        limits: Limits,
+        until: Callable[[Info], object] | None,
+        ends: Sequence[Status],
+    ) -> bool:
+        """Count limits from now; False where the run has ended by other than `ends`."""
+        if self.status not in ends:
+            return False
+        s = self._state
+        self._until = until
+        self._limits = limits.since(s.k, self.epochs, self.seconds, s.lmo_calls)
+        self.status = self._reached()
         self.clock.start()
+        return self.status is None
+
+    def _reached(self) -> Status | None:
+        s = self._state
+        return self._limits.reached(s.k, self.epochs, self.seconds, s.lmo_calls)
 
     @property
     def bound(self) -> Bound:
@@ -98,38 +128,38 @@ class Monitor:
     @property
     def _watched(self) -> bool:
         """Whether bounds count before the end."""
-        return self._proofs.wanted and (self._goal.wanted or self._scaling is not None)
+        return self._proofs.wanted and (self._goal.wanted or self._control is not None)
 
     def ahead(self, most: int, share: float) -> int:
         """Iterations of `share` epochs to the next that is recorded or may be the last."""
+        s = self._state
+        if self._watch.callbacks or self._watch.errors or self._until is not None:
+            return 1
         due = min(self._next, self._certify_next) if self._watched else self._next
-        room = self._limits.room(self.k, self.epochs, self.lmo_calls, share)
-        return max(1, int(min(most, due - self.k, room)))
+        room = self._limits.room(s.k, self.epochs, s.lmo_calls, share)
+        return max(1, int(min(most, due - s.k, room)))
 
-    def after(self, k: int, p: Params, products: int, calls: int = 1) -> bool:
-        """Account for the iterations up to k, an oracle call each; True ends the run."""
-        self.seconds = self.clock.lap("step")
-        self.k, self._params = k, p
-        self.lmo_calls += calls
-        self.matvecs += products
-        limit = self._limits.reached(k, self.epochs, self.seconds, self.lmo_calls)
+    def after(self, measured: Measured | None = None) -> bool:
+        """Look at the state after some iterations, and what control measured; True ends the run."""
+        k = self._state.k
+        self.seconds = self.clock.seconds
         certify = self._watched and k >= self._certify_next
-        if k >= self._next or limit is not None or certify:
+        if k >= self._next or certify:
             if k >= self._next:
                 self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
-            self._judge()
+            self._judge(measured)
         if self.status is None:
-            self.status = self._ask() or limit
+            self.status = self._ask() or self._reached()
         self.clock.lap("metrics", counts=False)
         return self.status is not None
 
     def result(self, method: str, seed: Any, judge: bool = True) -> Result:
         """The result, with the last iterate judged and recorded unless `judge` is False."""
         whole = judge and self._W.whole and np.isfinite(self._W.array).all()
-        if whole and self._recorded != self.k:
+        if whole and self._recorded != self._state.k:
             self._judge()
-        elif whole and self._certified != self.k and self.status is not Status.CONVERGED:
-            self._certify(self._last)
+        elif whole and self._certified != self._state.k and self.status is not Status.CONVERGED:
+            self._certify(self._last, None)
             self._doubt(self._W.array, self._last)
             self._doubt(self._best.W, self._best.evaluation)
             gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
@@ -142,12 +172,12 @@ class Monitor:
             objective=best.objective,
             infeasibility=best.infeasibility,
             families=best.families,
-            iterations=self.k,
+            iterations=self._state.k,
             best_iteration=self._best.k,
             epochs=self.epochs,
             seconds=self.seconds,
-            lmo_calls=self.lmo_calls,
-            matvecs=self.matvecs,
+            lmo_calls=self._state.lmo_calls,
+            matvecs=self._state.matvecs,
             rows={t.name: s.rows for t, s in zip(self._problem.terms, self._states, strict=True)},
             trace=self.trace,
             method=method,
@@ -168,42 +198,45 @@ class Monitor:
         """Seconds by part; the estimators know how much of theirs went into drawing rows."""
         self.clock.lap("metrics", counts=False)
         parts = dict.fromkeys(PARTS, 0.0) | self.clock.parts
-        drawers = [d for s in self._states for d in (s.sampler, s.blocks) if d is not None]
-        parts["sampling"] = sum(d.seconds for d in drawers)
+        drawers = (s.drawer for s in self._states)
+        parts["sampling"] = sum(d.seconds for d in drawers if d is not None)
         whole = "loop" if parts["loop"] else "rows"
         parts[whole] = max(0.0, parts[whole] - parts["sampling"])
         return parts
 
+    def info(self) -> Info:
+        """What is shown of the latest iteration."""
+        s = self._state
+        assert s.params is not None
+        seen = (s.W.array, self.seconds, self.epochs, s.lmo_calls)
+        return Info(s.k, s.params, *seen, self.trace, self._problem)
+
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
-        if not self._callbacks:
+        if not self._watch.callbacks and self._until is None:
             return None
-        assert self._params is not None
-        info = Info(
-            self.k,
-            self._params,
-            self._W.array,
-            self.seconds,
-            self.epochs,
-            self.lmo_calls,
-            self.trace,
-            self._problem,
-        )
-        answers = [callback(info) for callback in self._callbacks]
+        info = self.info()
+        answers = [callback(info) for callback in self._watch.callbacks]
+        if self._until is not None and self._until(info):
+            answers.append(Status.PAUSED)
         for answer in answers:
             if isinstance(answer, Status):
                 return answer
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
         return Status.STOPPED if yes else None
 
-    def _judge(self) -> None:
+    def _judge(self, measured: Measured | None = None) -> None:
         """Record the iterate, keep the best point so far, and see whether it has converged."""
-        evaluation, metrics = self._record()
+        evaluation, metrics = self._record(measured)
         if not evaluation.finite:
             self.status = Status.NONFINITE
             return
         self._offer(self._W.array, evaluation, metrics)
-        if self._goal.wanted and self._goal.propose is not None and self._certified == self.k:
+        if (
+            self._goal.wanted
+            and self._goal.propose is not None
+            and self._certified == self._state.k
+        ):
             self.clock.lap("metrics", counts=False)
             self._consider(self._goal.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
@@ -248,7 +281,7 @@ class Monitor:
             better = self._merit(W, evaluation) <= self._merit(self._best.W, self._best.evaluation)
         if better:
             self._best.W[...] = W
-            self._best = Best(self._best.W, self.k, evaluation, metrics, proposed)
+            self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -261,37 +294,33 @@ class Monitor:
 
     def _betas(self) -> list[float]:
         """β of every term now."""
-        beta = self._params.beta if self._params else 1.0
-        factors = self._scaling.factors if self._scaling else [1.0] * len(self._problem.terms)
+        beta, control = self._state.params.beta if self._state.params else 1.0, self._state.control
+        factors = [1.0] * len(self._states) if control is None else control.factors
         return [beta * factor for factor in factors]
 
-    def _certify(self, evaluation: Evaluation) -> None:
-        """Bound the optimum, and let the scaling follow what the certificate says."""
-        over = self.status is not None or self._limits.over
-        due = self.k >= self._certify_next or self.k == 0 or over
+    def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
+        """Bound the optimum, by what control measured where it did."""
+        k = self._state.k
+        due = k >= self._certify_next or k == 0 or self.status is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = max(FROM, self.k + 1, int(np.ceil(self.k * 10 ** (1 / PER_DECADE))))
+        self._certify_next = max(FROM, k + 1, int(np.ceil(k * 10 ** (1 / PER_DECADE))))
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
-        W, betas, self._certified = self._W.array, self._betas(), self.k
-        report = self._proofs.certify(W, betas)
+        W, betas, self._certified = self._W.array, self._betas(), k
+        report = self._proofs.certify(W, betas, measured.report if measured else None)
         if report is None:
             self._contradicted()
             return
-        if self._scaling is not None:
-            size = max(abs(evaluation.objective), abs(self.bound.value))
-            self._scaling.adapt(self.k, size, report, evaluation.families)
-        known = (self.k, W, self._betas(), evaluation, report)
-        if self.status is None and self._proofs.refute(*known):
+        if self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
             self.status = Status.INFEASIBLE
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
 
     def _doubt(self, point: Array, evaluation: Evaluation) -> None:
         """End the run, and take back its bound, where a point refutes it."""
-        known = (self._W.array, self._betas(), self.status is not None or self._limits.over)
-        if self._proofs.contradicted(self.k, point, evaluation, *known):
+        known = (self._W.array, self._betas(), self.status is not None)
+        if self._proofs.contradicted(self._state.k, point, evaluation, *known):
             self._contradicted()
 
     def _contradicted(self) -> None:
@@ -311,10 +340,10 @@ class Monitor:
         for t, s, beta in zip(self._problem.terms, self._states, self._betas(), strict=True):
             if not t.function.indicator:
                 continue
-            if s.y is None:
+            if s.multipliers is None:
                 total += penalty(t, evaluation, beta)
             else:
-                total += t.weight * t.merit(W, s.y, beta)
+                total += t.weight * t.merit(W, s.multipliers, beta)
         return total
 
     def _smoothed(self, evaluation: Evaluation) -> float:
@@ -335,29 +364,29 @@ class Monitor:
         After the step W_k is the previous point. NaN where there was no iteration yet, or where
         one may have been broken off after its estimates had moved on.
         """
-        W, p, lost = self._W.previous, self._params, (Status.INTERRUPTED, Status.NONFINITE)
-        watched = self._estimators if self._errors_wanted else ()
+        W, p, lost = self._W.previous, self._state.params, (Status.INTERRUPTED, Status.NONFINITE)
+        watched = self._estimators if self._watch.errors else ()
         parts = list(zip(watched, self._states, self._problem.terms, strict=False))
         if W is None or p is None or not finite or self.status in lost:
             return {f"{t.name}.error": np.nan for e, _, t in parts if e.by_row}
         return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in parts if e.by_row}
 
-    def _record(self) -> tuple[Evaluation, dict[str, float]]:
+    def _record(self, measured: Measured | None = None) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
-        W, p = self._W.array, self._params
-        evaluation = self._problem.evaluate(W)
+        s, W, p = self._state, self._W.array, self._state.params
+        evaluation = measured.evaluation if measured else self._problem.evaluate(W)
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
             metrics = {name: _number(name, metric(W)) for name, metric in self._metrics.items()}
-        self._certify(evaluation)
+        self._certify(evaluation, measured)
         self._last = evaluation
         pairs = list(zip(self._problem.terms, self._states, strict=True))
         row: dict[str, float] = {
-            "k": self.k,
+            "k": s.k,
             "seconds": self.seconds,
             "epochs": self.epochs,
-            "lmo_calls": self.lmo_calls,
-            "matvecs": self.matvecs,
+            "lmo_calls": s.lmo_calls,
+            "matvecs": s.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
             "smoothed": self._smoothed(evaluation) if p else np.nan,
@@ -370,7 +399,7 @@ class Monitor:
         row.update({f"epochs.{t.name}": s.rows / t.map.size for t, s in pairs})
         for name, violation in evaluation.families.items():
             row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
-        if self._scaling is not None:
+        if self._control is not None:
             betas = zip(self._problem.terms, self._betas(), strict=True)
             row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
         row.update(self._errors(evaluation.finite))
@@ -378,7 +407,7 @@ class Monitor:
         if clash:
             raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
         self.trace.append({**row, **metrics})
-        self._recorded = self.k
+        self._recorded = self._state.k
         return evaluation, metrics
 
 

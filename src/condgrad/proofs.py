@@ -26,8 +26,10 @@ class Proofs:
         Its tolerances say what counts as feasible; its `floor` is a bound to begin with.
     estimators, states : sequence
         Of every term: they keep the dual points.
+    certificate : Certificate or None
+        What proves bounds; control may use the same. None: no bound is wanted.
     keep : bool
-        Keep the multipliers behind the bound.
+        Hand out the multipliers behind the bound.
     """
 
     def __init__(
@@ -36,11 +38,12 @@ class Proofs:
         goal: Goal,
         estimators: Sequence[Estimator],
         states: Sequence[State],
+        certificate: Certificate | None,
         keep: bool,
     ) -> None:
         self._problem, self._goal = problem, goal
         self._estimators, self._states = estimators, states
-        self._certificate = Certificate(problem, goal.floor, keep) if goal.certify else None
+        self._certificate = certificate if goal.certify else None
         self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
         self.bound = Bound()
         self.ray: dict[str, Array] = {}
@@ -57,10 +60,15 @@ class Proofs:
         kept = {} if self._certificate is None else self._certificate.duals
         return self.ray or kept if kept else {}
 
-    def certify(self, W: Array, betas: Sequence[float]) -> Report | None:
-        """Bound the optimum by the dual points of the moment; None where the parts cannot be."""
+    def certify(
+        self, W: Array, betas: Sequence[float], known: Report | None = None
+    ) -> Report | None:
+        """Bound the optimum by the dual points of the moment; None where the parts cannot be.
+
+        `known` is what the certificate has said of them already.
+        """
         assert self._certificate is not None
-        report = self._certificate.evaluate(W, self._estimators, self._states, betas)
+        report = known or self._certificate.evaluate(W, self._estimators, self._states, betas)
         self.bound = self._certificate.best
         if self._suspicion.disagree(W, report.points["slopes"], report.fw_gap):
             self._withdraw()

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from condgrad.control import BALANCE, Balance
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.problem import Problem, Term
@@ -33,6 +34,8 @@ class Method:
     block : bool, default False
         Block steps where problem and domain allow them and β0 is automatic, see
         `condgrad.steps.BlockStep`.
+    control : Balance, optional
+        How β is found and moved where β0 is automatic.
     """
 
     smooth: Estimator
@@ -41,6 +44,7 @@ class Method:
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
     block: bool = False
+    control: Balance = BALANCE
     slug: str = "custom"
     name: str = "custom"
 
@@ -54,7 +58,7 @@ class Method:
 
     @property
     def auto(self) -> bool:
-        """Whether β0 is found while the method runs, see `condgrad.scaling.Scaling`."""
+        """Whether β0 is found while the method runs, see `condgrad.control.Balance`."""
         return isinstance(self.schedule.beta, Automatic)
 
     def estimator(self, term: Term) -> Estimator:

@@ -16,8 +16,6 @@ from condgrad.callbacks import Progress
 from condgrad.registry import METHODS, check
 from condgrad.result import Status
 
-LIMITS = (Status.MAX_ITER, Status.MAX_EPOCHS, Status.MAX_SECONDS, Status.MAX_LMO)
-
 
 def run_live(
     application: Application,
@@ -81,7 +79,7 @@ def print_run(run: Run, console: Console) -> None:
     console.print(table)
     first = float(r.trace["infeasibility"][0])
     far = r.worst > 1e-2
-    if far and r.status in LIMITS and r.infeasibility > 0.1 * first:
+    if far and r.status in Status.limits() and r.infeasibility > 0.1 * first:
         number = isinstance(run.beta0, (int, float))
         lower = f"lower --beta0 (now {run.beta0:g}), " if number else ""
         other = ", or use preset auto." if run.preset != "auto" else "."

@@ -39,12 +39,18 @@ class Status(Enum):
         "⟨W, A*y⟩; there is no bound"
     )
     STOPPED = "a callback stopped the run"
+    PAUSED = "the run was left before anything ended it"
     INTERRUPTED = "the run was interrupted from the keyboard"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
     NONFINITE = "a number became infinite or NaN; the best point before that is returned"
 
     def __str__(self) -> str:
         return self.value
+
+    @classmethod
+    def limits(cls) -> tuple[Status, ...]:
+        """The limits that a user can set."""
+        return cls.MAX_ITER, cls.MAX_EPOCHS, cls.MAX_SECONDS, cls.MAX_LMO
 
 
 class Trace:

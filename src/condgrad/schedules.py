@@ -33,7 +33,7 @@ class Power:
 
 
 class Automatic(Power):
-    """A power of k in units of its own for every term, which `condgrad.scaling` finds."""
+    """A power of k in units of its own for every term, which `condgrad.control` finds."""
 
 
 @dataclass(frozen=True)

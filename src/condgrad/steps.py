@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -13,7 +14,7 @@ from condgrad.backends import ops
 from condgrad.domains._base import Domain
 from condgrad.domains.eigen import deflated
 from condgrad.domains.spectral import Face
-from condgrad.estimators import Estimator, Full, SagAugmented, State
+from condgrad.estimators import Estimator, Full, SagAugmented, State, TableState
 from condgrad.functions import Smooth
 from condgrad.functions.block import project_simplex
 from condgrad.points.atoms import Atom
@@ -21,6 +22,30 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 
 Lap = Callable[[str], object]
+
+
+@dataclass
+class AtomState:
+    """What a step to an atom remembers."""
+
+    last: Atom | None = None
+    """The atom before, near which the next one may lie."""
+
+
+@dataclass
+class BlockState:
+    """What a block step remembers."""
+
+    squares: list[float]
+    """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term; …"""
+    curvature: list[float]
+    """… relative to that of ‖D‖², rising at once and falling slowly."""
+    length: float
+    """Σ ‖D‖² with the same weights."""
+    frames: list[Array | None]
+    """Vectors that serve the next step, for every part."""
+    D: Array
+    """The step before."""
 
 
 class AtomStep:
@@ -31,7 +56,7 @@ class AtomStep:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        self._last: Atom | None = None
+        self.state: Any = AtomState()
 
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""
@@ -41,9 +66,9 @@ class AtomStep:
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
     ) -> int:
         """Move W; return the matrix-vector products spent. `own` has the scalars of every term."""
-        near = self._domain.hint(W.array, self._last)
+        near = self._domain.hint(W.array, self.state.last)
         atom = self._domain.lmo(v, effort=own[0].effort, hint=near, rng=rng)
-        self._last = atom
+        self.state.last = atom
         lap("oracle")
         W.step(own[0].eta, atom)
         return atom.products
@@ -96,12 +121,13 @@ class BlockStep(AtomStep):
     def __init__(self, problem: Problem, face: Face, states: Sequence[State]) -> None:
         super().__init__(problem.domain)
         self._terms, self._states, self._face = problem.terms, states, face
-        self._squares = [0.0] * len(problem.terms)
-        self._curvature = [0.0] * len(problem.terms)
-        self._length = 0.0
-        self._frames: list[Array | None] = [None] * len(face.parts)
-        self._X, self._D = np.empty(problem.domain.shape), np.empty(problem.domain.shape)
-        self._whole = all(s.blocks is None or len(s.blocks.starts) == 1 for s in states)
+        size, shape = len(problem.terms), problem.domain.shape
+        self.state: BlockState = BlockState(
+            [0.0] * size, [0.0] * size, 0.0, [None] * len(face.parts), np.zeros(shape)
+        )
+        self._X = np.empty(shape)
+        drawers = [s.blocks for s in states if isinstance(s, TableState)]
+        self._whole = all(len(d.starts) == 1 for d in drawers)
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self.SHARE / (p.k + self.SHARE)
@@ -110,7 +136,7 @@ class BlockStep(AtomStep):
     def move(
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
     ) -> int:
-        eta, D, face = own[0].eta, self._D, self._face
+        eta, D, face = own[0].eta, self.state.D, self._face
         if own[0].k == 1:
             atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
             np.subtract(atom.dense(), W.array, out=D)
@@ -135,7 +161,8 @@ class BlockStep(AtomStep):
 
     def _lipschitz(self, betas: Sequence[float]) -> float:
         """L at the step before."""
-        self._length = self.RECENT * self._length + float(np.vdot(self._D, self._D))
+        own = self.state
+        own.length = self.RECENT * own.length + float(np.vdot(own.D, own.D))
         safety, total = self.SAFETY_WHOLE if self._whole else self.SAFETY, 0.0
         for i, (t, s, beta) in enumerate(zip(self._terms, self._states, betas, strict=True)):
             bend = 1 / beta
@@ -143,14 +170,14 @@ class BlockStep(AtomStep):
                 bend = t.function.smoothness
                 if bend == 0:
                     continue
-            slopes = s.slopes if t.function.indicator else None
-            drawn = s.drawn or [slice(0, t.map.size)]
+            slopes = s.slopes if t.function.indicator and isinstance(s, TableState) else None
+            drawn = s.drawn if isinstance(s, TableState) and s.drawn else [slice(0, t.map.size)]
             share = t.map.size / sum(at.stop - at.start for at in drawn)
-            found = share * t.map.squares(self._D, drawn, slopes)
-            self._squares[i] = self.RECENT * self._squares[i] + found
-            now, was = self._squares[i] / max(self._length, 1e-300), self._curvature[i]
-            self._curvature[i] = max(now, was + self.SLOW * (now - was))
-            total += safety * t.weight * self._curvature[i] * bend
+            found = share * t.map.squares(own.D, drawn, slopes)
+            own.squares[i] = self.RECENT * own.squares[i] + found
+            now, was = own.squares[i] / max(own.length, 1e-300), own.curvature[i]
+            own.curvature[i] = max(now, was + self.SLOW * (now - was))
+            total += safety * t.weight * own.curvature[i] * bend
         return total
 
     def _project(self, X: Array, out: Array) -> int:
@@ -177,7 +204,7 @@ class BlockStep(AtomStep):
 
     def _spectrum(self, i: int, X: Array) -> tuple[Array, Array, int]:
         """Leading eigenpairs of block i in falling order, off the pinned vectors, and products."""
-        n, Q, K, products = X.shape[0], self._pinned(i), self._frames[i], 0
+        n, Q, K, products = X.shape[0], self._pinned(i), self.state.frames[i], 0
         if n <= self.SMALL or K is None:
             P, T = None, -deflated(-X, Q)
         else:
@@ -201,7 +228,7 @@ class BlockStep(AtomStep):
         n, Q, rank = vectors.shape[0], self._pinned(i), int(np.count_nonzero(d))
         frame = vectors[:, : rank + max(self.GUARD, rank // 4)]
         frame = frame - Q @ (Q.T @ frame)
-        self._frames[i] = frame if frame.shape[1] <= n // 4 else None
+        self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
         U: Array = frame[:, :rank] * np.sqrt(d[:rank])
         return U
 

@@ -9,6 +9,8 @@ steps, so that the run is that of the generic loop up to rounding (which decides
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +19,19 @@ from condgrad.backends import backend, ops
 from condgrad.domains import L1Ball, Simplex
 from condgrad.domains._base import Domain
 from condgrad.errors import from_keyboard
-from condgrad.estimators import SAG, Estimator, State
+from condgrad.estimators import SAG, Estimator, SagState, State
 from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.functions._base import Function
 from condgrad.maps import DataMatrix
-from condgrad.monitor import Monitor
-from condgrad.points.dense import Dense
-from condgrad.problem import Problem
+from condgrad.problem import Problem, Term
 from condgrad.result import Status
 from condgrad.sampling import batch_size
 from condgrad.schedules import Schedule, values
 from condgrad.tables import DenseTable
+
+if TYPE_CHECKING:
+    from condgrad.monitor import Monitor
+    from condgrad.run import RunState
 
 LOSSES: tuple[tuple[type[Function], str], ...] = (
     (Linear, "c"),
@@ -52,6 +56,7 @@ def applies(problem: Problem, estimators: Sequence[Estimator], states: Sequence[
     (term,), (estimator,), (state,) = problem.terms, estimators, states
     return (
         type(estimator) is SAG
+        and isinstance(state, SagState)
         and type(term.map) is DataMatrix
         and any(type(term.function) is loss for loss, _ in LOSSES)
         and type(problem.domain) in (Simplex, L1Ball)
@@ -60,43 +65,54 @@ def applies(problem: Problem, estimators: Sequence[Estimator], states: Sequence[
     )
 
 
+@dataclass
+class Scaled:
+    """W = c u: a step changes c and one entry of u. Kept, so that no run depends on its calls."""
+
+    u: Array
+    c: Array
+    """One number."""
+
+
 def run(
-    problem: Problem,
+    domain: Domain,
+    term: Term,
+    estimator: Estimator,
     schedule: Schedule,
-    estimators: Sequence[Estimator],
-    states: Sequence[State],
-    W: Dense,
-    rng: np.random.Generator,
+    state: RunState,
     monitor: Monitor,
 ) -> None:
     """Iterate until the monitor has a status; only where `applies` says so.
 
-    A call ends at the next iteration to be recorded or certified, at a limit, or after `WORK`. None
-    of that depends on the clock, so that the same seed gives the same run bit for bit.
+    A call ends at the next iteration to be seen, at a limit, or after `WORK`.
     """
-    (term,), (estimator,), (s,) = problem.terms, estimators, states
+    (s,), scaled, W = state.terms, state.vector, state.W
+    assert scaled is not None
     assert isinstance(estimator, SAG)
+    assert isinstance(s, SagState)
     assert isinstance(term.map, DataMatrix)
     assert isinstance(s.table, DenseTable)
-    assert s.sampler is not None
     size, batch = term.map.size, batch_size(estimator.batch, term.map.size)
     arrays = term.map.arrays
-    cost = batch * (1 + arrays[2].size // size) + int(np.sqrt(problem.domain.shape[0]))
+    cost = batch * (1 + arrays[2].size // size) + int(np.sqrt(domain.shape[0]))
     longest = max(1, min(WORK // cost, DRAWN // batch))
-    fixed = (*_loss(term.function, size), *_set(problem.domain), term.weight)
-    most, done = float(np.finfo(problem.dtype).max), np.zeros(1, np.int64)
+    fixed = (*_loss(term.function, size), *_set(domain), term.weight)
+    most, done = float(np.finfo(W.array.dtype).max), np.zeros(1, np.int64)
     while monitor.status is None:
-        k, interrupted = monitor.k, False
+        k, interrupted = state.k, False
         if k == 0 and estimator.warm_start:
-            estimator.update(s, term, W, schedule(1), rng)
+            estimator.update(s, term, W, schedule(1), state.rng)
             count, ids = 1, np.empty((1, 0), np.int64)
         else:
             count = monitor.ahead(longest, batch / size)
-            ids = s.sampler.draw_many(count, batch, rng)
+            ids = s.sampler.draw_many(count, batch, state.rng)
         eta = values(schedule.eta, k + 1, count)
         done[0] = 0
+        if W.previous is not None:
+            W.previous.array[...] = W.array
+        point = (scaled.u, scaled.c, W.array)
         try:
-            ops.vector_sag(*arrays, W.array, s.G, s.table.values, ids, eta, *fixed, most, done)
+            ops.vector_sag(*arrays, *point, s.G, s.table.values, ids, eta, *fixed, most, done)
         except (KeyboardInterrupt, SystemError) as error:  # the call is over, or never began
             if not from_keyboard(error):
                 raise
@@ -105,7 +121,9 @@ def run(
         s.rows += ids.shape[1] * (steps if interrupted else min(count, steps + 1))
         monitor.clock.lap("loop")
         if steps:
-            monitor.after(k + steps, schedule(k + steps), 0, steps)
+            state.k, state.params = k + steps, schedule(k + steps)
+            state.lmo_calls += steps
+            monitor.after()
         if interrupted:
             raise KeyboardInterrupt
         if steps < count:

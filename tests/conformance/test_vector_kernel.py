@@ -23,7 +23,9 @@ def both(arrays, w, G, table, ids, eta, *rest):
     out = []
     for module in (reference, compiled):
         mine = w.copy(), G.copy(), table.copy(), np.zeros(1, np.int64)
-        module.vector_sag(*arrays, *mine[:3], ids, eta, *rest, mine[3])
+        point = w.copy(), np.ones(1)
+        module.vector_sag(*arrays, *point, *mine[:3], ids, eta, *rest, mine[3])
+        assert np.array_equal((point[1] * point[0]).astype(w.dtype), mine[0])
         out.append(mine)
     return out
 

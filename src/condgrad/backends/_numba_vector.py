@@ -102,9 +102,9 @@ def _add(G: Array, row: Array, change: float) -> None:
 
 
 @njit(cache=True)
-def _write_out(w: Array, c: float) -> None:
+def _write_out(u: Array, c: float, w: Array) -> None:
     for i in range(w.size):
-        w[i] = c * w[i] if c != 0 else 0.0
+        w[i] = c * u[i] if c != 0 else 0.0
 
 
 @njit(cache=True)
@@ -113,6 +113,8 @@ def vector_sag(
     indices: Array,
     data: Array,
     dense: bool,
+    u: Array,
+    scale: Array,
     w: Array,
     G: Array,
     table: Array,
@@ -140,16 +142,16 @@ def vector_sag(
     bound, leader = np.empty(blocks, G.dtype), np.empty(blocks, np.int64)
     for b in range(blocks):
         _look(G, ball, b, shift, bound, leader)
-    c = 1.0
+    c = scale[0]
     for k in range(eta.size):
         for i in ids[k]:
             low, high = indptr[i], indptr[i + 1]
             z = 0.0
             if dense:
-                z = _dot(data[low:high], w)
+                z = _dot(data[low:high], u)
             else:
                 for j in range(low, high):
-                    z += data[j] * w[indices[j]]
+                    z += data[j] * u[indices[j]]
             old = float(table[i])
             table[i] = w.dtype.type(_slope(loss, c * z, target[i], delta))
             change = w.dtype.type(float(table[i]) - old)
@@ -176,8 +178,9 @@ def vector_sag(
         at = _oracle(G, ball, shift, bound, leader)
         c *= 1.0 - eta[k]
         if abs(c) < TINY:
-            _write_out(w, c)
+            _write_out(u, c, u)
             c = 1.0
-        w[at] += eta[k] * (-radius if ball and G[at] > 0 else radius) / c
+        u[at] += eta[k] * (-radius if ball and G[at] > 0 else radius) / c
         done[0] = k + 1
-    _write_out(w, c)
+    scale[0] = c
+    _write_out(u, c, w)

@@ -23,6 +23,8 @@ def vector_sag(
     indices: Array,
     data: Array,
     dense: bool,
+    u: Array,
+    scale: Array,
     w: Array,
     G: Array,
     table: Array,
@@ -43,7 +45,8 @@ def vector_sag(
               i = \arg\max |G_i| \text{ or } \arg\min G_i, \quad
               w ← (1 - η_k) w ± η_k r e_i
 
-    `w`, `G` and the `table` γ change in place. It ends before the step of the first k at which
+    `w`, `G` and the `table` γ change in place; w = c u, of which u and ``scale[0]`` = c are what
+    the next call goes on from. It ends before the step of the first k at which
     ω²‖G‖² exceeds `most` or is NaN; ``done[0]`` is the number of steps made so far.
 
     Parameters
@@ -58,6 +61,7 @@ def vector_sag(
         Whether the domain is the l1 ball of that `radius`, or the simplex of that total.
     """
     real = w.dtype.type
+    w[...] = scale[0] * u
     for k, rows in enumerate(ids):
         before = w.astype(np.float64)
         for i in rows:
@@ -68,8 +72,9 @@ def vector_sag(
             G[columns] += (data[part] * real(float(table[i]) - old)).astype(w.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.sum((weight * G.astype(np.float64)) ** 2) <= most:
-                return
+                break
         at = int(np.argmax(np.abs(G))) if ball else int(np.argmin(G))
         w *= real(1 - eta[k])
         w[at] += real(eta[k] * (-radius if ball and G[at] > 0 else radius))
         done[0] = k + 1
+    u[...], scale[0] = w, 1.0

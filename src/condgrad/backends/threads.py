@@ -66,6 +66,13 @@ def calm_blas() -> Any:
     return threadpoolctl.threadpool_limits(1, user_api="blas")
 
 
+@contextmanager
+def calmly(n_jobs: int | None) -> Iterator[None]:
+    """Both of the above."""
+    with using(n_jobs), calm_blas():
+        yield
+
+
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:
     """The same rows in parts of equal size, one a thread; fewer where a part would be too small.
 

@@ -5,20 +5,24 @@ and its gradient is ω A*y. An estimator keeps an estimate of A*y in the map's c
 does not care whether the term is a loss or a constraint.
 """
 
-from condgrad.estimators._base import Estimator, Full, State
-from condgrad.estimators.multipliers import Augmented, SagAugmented
+from condgrad.estimators._base import Estimator, Full, Sampled, State
+from condgrad.estimators.multipliers import Augmented, AugmentedState, SagAugmented, TableState
 from condgrad.estimators.recursive import Momentum, Recursive, Spider, Storm
-from condgrad.estimators.sag import SAG
+from condgrad.estimators.sag import SAG, SagState
 
 __all__ = [
     "SAG",
     "Augmented",
+    "AugmentedState",
     "Estimator",
     "Full",
     "Momentum",
     "Recursive",
     "SagAugmented",
+    "SagState",
+    "Sampled",
     "Spider",
     "State",
     "Storm",
+    "TableState",
 ]

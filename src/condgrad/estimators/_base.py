@@ -20,7 +20,7 @@ from condgrad.tables import DenseTable, Table
 
 @dataclass
 class State:
-    """What an estimator remembers of one term."""
+    """What every estimator remembers of one term."""
 
     G: Array
     """Cotangent: the estimate of A*y, up to `gain`."""
@@ -28,26 +28,27 @@ class State:
     """Factor on G."""
     rows: int = 0
     """Rows evaluated so far, at either point."""
-    sampler: Sampler | None = None
-    table: Table | None = None
-    y: Array | None = None
-    """Multipliers (Augmented, SagAugmented)."""
-    slopes: Array | None = None
-    """Slope of every row (SagAugmented)."""
-    blocks: Blocks | None = None
-    drawn: list[slice] = field(default_factory=list)
-    """The blocks of the latest draw (SagAugmented)."""
-    reach: float = 0.0
-    """D_W ‖A‖ (Augmented)."""
-    _spare: list[Array] = field(default_factory=list)
 
-    def spare(self, number: int) -> list[Array]:
-        """Cotangents of 0 for other threads to sum into, the same arrays at every call."""
-        while len(self._spare) < number:
-            self._spare.append(np.empty_like(self.G))
-        for G in self._spare[:number]:
-            G.fill(0)
-        return self._spare[:number]
+    @property
+    def drawer(self) -> Sampler | Blocks | None:
+        """What draws rows, if anything does."""
+        return None
+
+    @property
+    def multipliers(self) -> Array | None:
+        """One for every row, if they are kept."""
+        return None
+
+
+@dataclass
+class Sampled(State):
+    """… of an estimator that draws single rows."""
+
+    sampler: Sampler = field(kw_only=True)
+
+    @property
+    def drawer(self) -> Sampler:
+        return self.sampler
 
 
 class Estimator(ABC):
@@ -64,8 +65,10 @@ class Estimator(ABC):
 
     def init(self, term: Term, problem: Problem) -> State:
         """State before the first iteration: the estimate is 0."""
-        sampler = Sampler(term.map.size, getattr(self, "replace", False)) if self.samples else None
-        return State(term.map.zeros(problem.dtype), sampler=sampler)
+        G = term.map.zeros(problem.dtype)
+        if not self.samples:
+            return State(G)
+        return Sampled(G, sampler=Sampler(term.map.size, getattr(self, "replace", False)))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         """What it will take, by parts: the state, and what an iteration allocates beside it."""

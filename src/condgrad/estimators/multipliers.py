@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -23,6 +23,49 @@ from condgrad.tables import check_table
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
+
+
+@dataclass
+class AugmentedState(State):
+    """CGAL's multipliers."""
+
+    y: Array = field(kw_only=True)
+    slopes: Array = field(kw_only=True)
+    """γ of the latest iteration, 0 before the first."""
+    reach: float = field(kw_only=True)
+    """D_W ‖A‖."""
+
+    @property
+    def multipliers(self) -> Array:
+        return self.y
+
+
+@dataclass
+class TableState(State):
+    """A slope and a multiplier for every row, and what draws rows."""
+
+    y: Array = field(kw_only=True)
+    slopes: Array = field(kw_only=True)
+    blocks: Blocks = field(kw_only=True)
+    drawn: list[slice] = field(default_factory=list)
+    """The blocks of the latest draw."""
+    _spare: list[Array] = field(default_factory=list)
+
+    @property
+    def drawer(self) -> Blocks:
+        return self.blocks
+
+    @property
+    def multipliers(self) -> Array:
+        return self.y
+
+    def spare(self, number: int) -> list[Array]:
+        """Cotangents of 0 for other threads to sum into, the same arrays at every call."""
+        while len(self._spare) < number:
+            self._spare.append(np.empty_like(self.G))
+        for G in self._spare[:number]:
+            G.fill(0)
+        return self._spare[:number]
 
 
 @dataclass(frozen=True)
@@ -58,11 +101,10 @@ class Augmented(Estimator):
             if not (number and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
 
-    def init(self, term: Term, problem: Problem) -> State:
-        s = super().init(term, problem)
-        s.y = np.zeros(term.map.size, problem.dtype)
-        s.reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
-        return s
+    def init(self, term: Term, problem: Problem) -> AugmentedState:
+        G, y = term.map.zeros(problem.dtype), np.zeros(term.map.size, problem.dtype)
+        reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
+        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=reach)
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         rows = 7 * term.map.size * problem.dtype.itemsize
@@ -70,7 +112,7 @@ class Augmented(Estimator):
         return [*super().memory(term, problem), Need(f"rows of {term.name}", rows, remedy)]
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
-        assert s.y is not None
+        assert isinstance(s, AugmentedState)
         assert isinstance(term.function, Proximable)
         z = W.rows(term.map, ALL)
         if p.k > 1:
@@ -87,10 +129,10 @@ class Augmented(Estimator):
         s.rows += term.map.size
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
-        assert s.y is not None
-        return (
-            {"multipliers": s.y} if s.slopes is None else {"slopes": s.slopes, "multipliers": s.y}
-        )
+        assert isinstance(s, AugmentedState)
+        if not s.rows:
+            return {"multipliers": s.y}
+        return {"slopes": s.slopes, "multipliers": s.y}
 
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
@@ -137,13 +179,11 @@ class SagAugmented(Estimator):
         if not isinstance(self.table_dtype, str) or self.table_dtype != "auto":
             check_table("dense", self.table_dtype)
 
-    def init(self, term: Term, problem: Problem) -> State:
-        s, size = super().init(term, problem), term.map.size
-        dtype = self._dtype(term, problem)
-        s.slopes = s.G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
-        s.y = np.zeros(size, dtype)
-        s.blocks = Blocks(size, term.map.block, self.rows_now(term))
-        return s
+    def init(self, term: Term, problem: Problem) -> TableState:
+        G, size, dtype = term.map.zeros(problem.dtype), term.map.size, self._dtype(term, problem)
+        slopes = G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
+        blocks = Blocks(size, term.map.block, self.rows_now(term))
+        return TableState(G, y=np.zeros(size, dtype), slopes=slopes, blocks=blocks)
 
     def _dtype(self, term: Term, problem: Problem) -> np.dtype:
         """Precision of the table."""
@@ -178,9 +218,7 @@ class SagAugmented(Estimator):
         return batch_size(cast(Batch, self.batch), size)
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
-        assert s.y is not None
-        assert s.slopes is not None
-        assert s.blocks is not None
+        assert isinstance(s, TableState)
         theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
         drawn = s.drawn = s.blocks.draw(rng)
         parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
@@ -192,8 +230,7 @@ class SagAugmented(Estimator):
         s.rows += sum(at.stop - at.start for at in drawn)
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
-        assert s.y is not None
-        assert s.slopes is not None
+        assert isinstance(s, TableState)
         return {"slopes": s.slopes, "multipliers": s.y}
 
     def objection(self, term: Term) -> str | None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Params
-from condgrad.estimators._base import Estimator, State, blocks, full_pass
+from condgrad.estimators._base import Estimator, Sampled, State, blocks, full_pass
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
 from condgrad.sampling import Batch, batch_size, check_batch
@@ -42,7 +42,7 @@ class Recursive(Estimator):
         if self.restarts(p):
             full_pass(s, term, W, p.beta)
             return
-        assert s.sampler is not None
+        assert isinstance(s, Sampled)
         keep, now, before = self.coefficients(p)
         batch = self.rows_now(p, term)
         scale = term.map.size / batch

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from condgrad._types import Array, Params, Rows
-from condgrad.estimators._base import Estimator, State, blocks, kept
+from condgrad.estimators._base import Estimator, Sampled, State, blocks, kept
 from condgrad.memory import Need
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
-from condgrad.sampling import Batch, batch_size, check_batch
-from condgrad.tables import DenseTable, Kind, check_table, make_table, table_memory
+from condgrad.sampling import Batch, Sampler, batch_size, check_batch
+from condgrad.tables import DenseTable, Kind, Table, check_table, make_table, table_memory
+
+
+@dataclass
+class SagState(Sampled):
+    """The table of slopes, and what draws their rows."""
+
+    table: Table = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -62,10 +69,10 @@ class SAG(Estimator):
         check_batch(self.batch)
         check_table(self.table, self.table_dtype)
 
-    def init(self, term: Term, problem: Problem) -> State:
-        s = super().init(term, problem)
-        s.table = make_table(term.map.size, self.table, self.table_dtype)
-        return s
+    def init(self, term: Term, problem: Problem) -> SagState:
+        table = make_table(term.map.size, self.table, self.table_dtype)
+        sampler = Sampler(term.map.size, self.replace)
+        return SagState(term.map.zeros(problem.dtype), sampler=sampler, table=table)
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         table = table_memory(term.map.size, self.table, self.table_dtype, self.most(term))
@@ -75,8 +82,7 @@ class SAG(Estimator):
         return [*super().memory(term, problem), Need(f"table of {term.name}", table, remedy)]
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
-        assert s.sampler is not None
-        assert s.table is not None
+        assert isinstance(s, SagState)
         size = term.map.size
         if self.warm_start and p.k == 1:
             drawn: Rows = slice(0, size)
@@ -92,12 +98,13 @@ class SAG(Estimator):
             s.gain = 1 / p.beta
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
+        assert isinstance(s, SagState)
         if self.rescale or not isinstance(s.table, DenseTable):
             return {}  # the slopes at W serve instead
         return {"slopes": s.table.values}
 
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
-        assert s.table is not None
+        assert isinstance(s, SagState)
         total = 0.0
         for b, y in kept(s.table, term):
             off = term.function.slope(W.rows(term.map, b), beta, b) - s.gain * y

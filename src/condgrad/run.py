@@ -1,0 +1,340 @@
+"""A run is a value: everything an iteration reads or writes is in its state, and one function
+advances it. Callbacks, trace, certificate and progress watch and change nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from condgrad import memory, vector_loop
+from condgrad._types import Array, Params
+from condgrad.backends import threads
+from condgrad.callbacks import Callback, Info
+from condgrad.certificate import Certificate
+from condgrad.checks import check_parts
+from condgrad.control import BalanceState
+from condgrad.errors import ProblemError, from_keyboard
+from condgrad.estimators import Estimator, Full, State
+from condgrad.limits import Goal, Limits
+from condgrad.methods import sag_cgal
+from condgrad.monitor import Monitor, Watch
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term
+from condgrad.registry import Method, check
+from condgrad.result import Result, Status
+from condgrad.steps import step_of
+
+GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
+"""Ends after which a run can be advanced."""
+
+
+@dataclass
+class RunState:
+    """All that an iteration reads or writes."""
+
+    W: Dense
+    v: Array
+    """The direction, written anew at every iteration."""
+    terms: list[State]
+    """What the estimator of every term keeps."""
+    step: Any
+    """What the step remembers."""
+    control: BalanceState | None
+    """What control remembers, if the method has one."""
+    rng: np.random.Generator
+    vector: vector_loop.Scaled | None = None
+    """W as the compiled loop keeps it, if that runs."""
+    k: int = 0
+    """Iterations done, …"""
+    params: Params | None = None
+    """… the scalars of the latest, …"""
+    lmo_calls: int = 0
+    """… oracle calls …"""
+    matvecs: int = 0
+    """… and products with a direction that these took."""
+
+    def listed(self) -> dict[str, Any]:
+        """Every array and number by its place, such as ``terms[0].G``; the rng by its own state."""
+        found: dict[str, Any] = {}
+        for f in fields(self):
+            found.update(_listed(f.name, getattr(self, f.name)))
+        return found
+
+
+def _listed(name: str, value: Any) -> dict[str, Any]:
+    """The arrays and numbers of a part."""
+    if isinstance(value, np.random.Generator):
+        return {name: value.bit_generator.state}
+    if value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.number, slice)):
+        return {name: value}
+    if isinstance(value, (list, tuple)):
+        parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
+    elif is_dataclass(value):
+        parts = {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
+    else:
+        parts = {f"{name}.{key}": part for key, part in vars(value).items()}
+    found: dict[str, Any] = {}
+    for place, part in parts.items():
+        found.update(_listed(place, part) if not isinstance(part, type) else {})
+    return found
+
+
+class Run:
+    """A method on a problem, which can be advanced, looked at and left at any point.
+
+    Made by `condgrad.start`. Iterating over a run advances it by one iteration at a time.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cost = cg.Term(cg.maps.Inner([1.0, 2.0]), cg.functions.Linear())
+    >>> run = cg.start(cg.Problem(cg.domains.Simplex(2), [cost]))
+    >>> run.advance(iterations=10).result().objective
+    1.0
+    """
+
+    def __init__(self, problem: Problem, method: Method, options: Options) -> None:
+        self.problem, self.method, self._options = problem, method, options
+        estimators = [method.estimator(t) for t in problem.terms]
+        memory.require(needs(problem, estimators))
+        check_parts(problem, options.goal.certify)
+        previous = options.watch.errors or any(e.needs_previous for e in estimators)
+        W = Dense(_start(problem, options.start), previous)
+        terms = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
+        v = np.zeros(problem.domain.shape, problem.dtype)
+        lend(problem.terms, estimators, terms, v)
+        with self._threads():
+            step = step_of(problem, method.block and method.auto, estimators, terms)
+            certificate, control = None, None
+            if options.goal.certify or method.auto:
+                certificate = Certificate(problem, options.goal.floor, options.watch.duals)
+            if method.auto and problem.composite:
+                assert certificate is not None
+                tolerances = (*options.goal.tolerances, options.goal.rows)
+                control = method.control.begin(
+                    problem, W.array, tolerances, certificate, step.press
+                )
+            own = None if control is None else control.state
+            self.state = RunState(W, v, terms, step.state, own, _generator(options.seed))
+            self._estimators, self._step, self._control = estimators, step, control
+            if vector_loop.applies(problem, estimators, terms):
+                self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
+            self._monitor = Monitor(
+                problem, self.state, estimators, control, certificate, options.goal, options.watch
+            )
+
+    def advance(
+        self,
+        *,
+        iterations: int | None = None,
+        epochs: float | None = None,
+        seconds: float | None = None,
+        lmo_calls: int | None = None,
+        until: Callable[[Info], object] | None = None,
+    ) -> Run:
+        """Go on until a limit, counted from now, is reached, or the run ends by itself.
+
+        Parameters
+        ----------
+        iterations, epochs, seconds, lmo_calls : number, optional
+            Limits as those of `condgrad.solve`; without any and without `until` 1000 iterations.
+        until : callable, optional
+            Shown an `Info` after every iteration; True ends this call.
+
+        Returns
+        -------
+        Run
+            The run itself.
+        """
+        names = ("iterations", "epochs", "seconds", "lmo_calls")
+        most: float | None = iterations
+        if until is not None and iterations is epochs is seconds is lmo_calls is None:
+            most = np.inf
+        return self.advance_to(Limits(most, epochs, seconds, lmo_calls, names), until)
+
+    def advance_to(self, limits: Limits, until: Callable[[Info], object] | None = None) -> Run:
+        """Go on within limits that count from now."""
+        monitor = self._monitor
+        if monitor.begin(limits, until, GOES_ON):
+            with self._threads():
+                try:
+                    self._iterate()
+                except (KeyboardInterrupt, SystemError) as error:
+                    if not from_keyboard(error):
+                        raise
+                    monitor.status = Status.INTERRUPTED
+                except np.linalg.LinAlgError:
+                    monitor.status = Status.NONFINITE
+                except MemoryError:
+                    monitor.status = Status.OUT_OF_MEMORY
+        return self
+
+    def __iter__(self) -> Iterator[Info]:
+        """Advance by one iteration at a time, until the run ends by itself."""
+        while self.advance(iterations=1)._monitor.status in GOES_ON:
+            self._monitor.status = Status.PAUSED
+            yield self._monitor.info()
+
+    def result(self) -> Result:
+        """The best point, an honest status and the trace; the run can be advanced afterwards."""
+        with self._threads():
+            name, seed = self.method.name, self._options.seed
+            try:
+                return self._monitor.result(name, seed)
+            except (KeyboardInterrupt, SystemError) as error:
+                if not from_keyboard(error):
+                    raise
+                self._monitor.status = Status.INTERRUPTED
+                return self._monitor.result(name, seed, judge=False)
+
+    def _threads(self) -> Any:
+        return threads.calmly(self._options.n_jobs)
+
+    def _iterate(self) -> None:
+        """Every method is this loop."""
+        s, problem, monitor = self.state, self.problem, self._monitor
+        schedule, step, control = self.method.schedule, self._step, self._control
+        if s.vector is not None:
+            (e,), (t,) = self._estimators, problem.terms
+            return vector_loop.run(problem.domain, t, e, schedule, s, monitor)
+        lap, terms = monitor.clock.lap, problem.terms
+        for k in itertools.count(s.k + 1):
+            p = step.params(schedule(k))
+            own = [p if control is None else control.params(i, p) for i in range(len(terms))]
+            for e, kept, t, mine in zip(self._estimators, s.terms, terms, own, strict=True):
+                e.update(kept, t, s.W, mine, s.rng)
+            lap("rows")
+            direction(terms, s.terms, s.v)
+            if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
+                monitor.status = Status.NONFINITE
+                return
+            lap("direction")
+            products = step.move(s.W, s.v, own, s.rng, lap)
+            s.k, s.params, s.lmo_calls, s.matvecs = k, p, s.lmo_calls + 1, s.matvecs + products
+            lap("step")
+            measured = None
+            if control is not None:
+                measured = control.after(p, s.W.array, self._estimators, s.terms)
+                lap("control")
+            if monitor.after(measured):
+                return
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a run beside its method."""
+
+    start: Array | None
+    goal: Goal
+    watch: Watch
+    seed: Any
+    n_jobs: int | None
+
+
+def start(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    start: Array | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    row_feasibility: float | None = None,
+    certify: bool = True,
+    record: int | None = None,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    callbacks: Sequence[Callback] = (),
+    propose: Callable[[Array], Array | None] | None = None,
+    floor: float | None = None,
+    errors: bool = False,
+    duals: bool = False,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+) -> Run:
+    """A run that has not begun; `condgrad.solve` has the parameters.
+
+    Returns
+    -------
+    Run
+        ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
+        ``for info in run:`` goes one iteration at a time. Memory is asked for here.
+    """
+    method = sag_cgal() if method is None else method
+    check(problem, method)
+    goal = Goal(gap, feasibility, certify, propose, floor, row_feasibility)
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**63))
+    _generator(seed)
+    watch = Watch(record, metrics or {}, callbacks, errors, duals)
+    return Run(problem, method, Options(start, goal, watch, seed, n_jobs))
+
+
+def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need]:
+    """What a run takes of the memory, by parts.
+
+    Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
+    the direction, the oracle and the bound, which takes two more for every term.
+    """
+    arrays = 16 + 2 * len(problem.terms)
+    dense = memory.Need("W, direction and oracle", arrays * 8 * int(np.prod(problem.domain.shape)))
+    pairs = zip(estimators, problem.terms, strict=True)
+    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
+
+
+def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:
+    """v = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
+    pairs = sorted(zip(terms, states, strict=True), key=lambda pair: not pair[0].map.covers)
+    for i, (t, s) in enumerate(pairs):
+        put = t.map.set_to if i == 0 else t.map.add_to
+        put(s.G, t.weight * s.gain, out)
+    return out
+
+
+def lend(
+    terms: Sequence[Term], estimators: Sequence[Estimator], states: Sequence[State], v: Array
+) -> None:
+    """Let the first term that covers W write its gradient straight to the direction.
+
+    Only where it is taken in full, which writes all of it anew at every iteration.
+    """
+    for t, e, s in zip(terms, estimators, states, strict=True):
+        if t.map.covers:
+            if isinstance(e, Full):
+                s.G = v.reshape(-1)
+            return
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer or None") from None
+
+
+def _start(problem: Problem, start: Array | None) -> Array:
+    """Check the starting point."""
+    if start is None:
+        return problem.domain.center().astype(problem.dtype)
+    array = np.asarray(start)
+    if array.dtype.kind != "f":
+        raise ProblemError(
+            f"start has dtype {array.dtype}, which would truncate the iterates: pass "
+            "start.astype(float)"
+        )
+    if array.shape != problem.domain.shape:
+        raise ProblemError(
+            f"start has shape {array.shape}, but points of the domain have {problem.domain.shape}: "
+            "reshape it, or leave it out to start from the domain's centre"
+        )
+    if not np.isfinite(array).all():
+        raise ProblemError("start contains NaN or infinity: replace those entries")
+    if not problem.domain.contains(array, 1e-6):
+        raise ProblemError(
+            f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
+            "leave it out to start from the domain's centre"
+        )
+    return array.astype(problem.dtype)

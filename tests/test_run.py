@@ -1,0 +1,156 @@
+"""A run is a value: it can be advanced in pieces, watched and left, and is the same run."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import condgrad as cg
+from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps
+from test_methods import least_squares, max_cut
+
+EVERY = [s for s in METHODS if s != "sag-fw"]
+BOTH = pytest.mark.parametrize("make", [least_squares, max_cut])
+
+
+def method(slug):
+    return METHODS[slug](1.0) if slug == "cgal" else METHODS[slug]("auto")
+
+
+def vector_problem(dense=False):
+    """One that the compiled loop serves."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((80, 40), density=0.3, rng=rng, data_sampler=rng.standard_normal)
+    map = maps.DataMatrix(X.toarray() if dense else X)
+    loss = functions.Squared(rng.standard_normal(80))
+    return Problem(domains.L1Ball(40, 3.0), [Term(map, loss, 1 / 80)])
+
+
+def same_state(one, two):
+    """Every array and number of two runs, bit for bit; seconds aside."""
+    a, b = one.state.listed(), two.state.listed()
+    assert a.keys() == b.keys()
+    for place, value in a.items():
+        if place.endswith(".seconds"):
+            continue
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, b[place], err_msg=place)
+        else:
+            assert value == b[place], place
+
+
+def runs(slug, make):
+    """How to start the same run again and again, with options."""
+    if slug == "vector":
+        return lambda **watch: cg.start(vector_problem(), cg.sag_fw(batch=3), **watch)
+    return lambda **watch: cg.start(make()[0], method(slug), seed=3, **watch)
+
+
+@BOTH
+@pytest.mark.parametrize("slug", [*EVERY, "vector"])
+def test_nobody_who_watches_changes_a_run(slug, make):
+    begin = runs(slug, make)
+    plain = begin().advance(iterations=120)
+    for watch in (
+        {"certify": False},
+        {"record": 1},
+        {"record": 100},
+        {"callbacks": [lambda info: info.objective < -1e99]},
+        {"metrics": {"first": lambda W: W.flat[0]}},
+        {"propose": lambda W: W},
+        {"duals": True},
+    ):
+        other = begin(**watch).advance(iterations=120)
+        same_state(plain, other)
+    watched = begin()
+    for i in range(4):
+        watched.advance(iterations=30).result()
+        assert watched.state.k == 30 * (i + 1)
+    same_state(plain, watched)
+
+
+@BOTH
+@pytest.mark.parametrize("slug", [*EVERY, "vector"])
+def test_pieces_are_the_whole(slug, make):
+    begin = runs(slug, make)
+    whole = begin().advance(iterations=120)
+    pieces = begin().advance(iterations=60).advance(iterations=60)
+    same_state(whole, pieces)
+    step_by_step = begin()
+    for info in itertools.islice(step_by_step, 120):
+        assert info.k == step_by_step.state.k
+    same_state(whole, step_by_step)
+    a, b, c = (run.result() for run in (whole, pieces, step_by_step))
+    assert a.status is b.status is Status.MAX_ITER
+    assert c.status is Status.PAUSED
+    assert a.lower_bound == b.lower_bound == c.lower_bound
+    assert a.objective == b.objective == c.objective
+    for column in set(a.trace) - {"seconds"}:
+        np.testing.assert_array_equal(a.trace[column], b.trace[column])
+
+
+@BOTH
+def test_solve_is_start_advance_result(make):
+    problem, _ = make()
+    ours = cg.solve(problem, gap=1e-3, max_iter=3000)
+    run = cg.start(problem, gap=1e-3).advance(iterations=3000)
+    theirs = run.result()
+    np.testing.assert_array_equal(ours.W, theirs.W)
+    assert ours.status is theirs.status is Status.CONVERGED
+    assert ours.iterations == theirs.iterations == run.state.k
+    again = run.advance(iterations=10).result()  # it has ended
+    assert again.iterations == ours.iterations
+    assert again.status is Status.CONVERGED
+
+
+def test_limits_count_from_now(clock):
+    problem, _ = max_cut()
+    run = cg.start(problem, cg.h_sag_v2(1.0, batch=2))
+    assert run.state.k == 0
+    assert run.result().status is Status.PAUSED
+    assert run.advance(iterations=5).result().status is Status.MAX_ITER
+    assert run.advance(lmo_calls=7).result().status is Status.MAX_LMO
+    assert run.state.k == run.state.lmo_calls == 12
+    before = run.result().epochs
+    assert run.advance(epochs=2).result().status is Status.MAX_EPOCHS
+    assert run.result().epochs == pytest.approx(before + 2, abs=0.5)
+    seconds = run.result().seconds
+    assert run.advance(seconds=1.0).result().status is Status.MAX_SECONDS
+    assert run.result().seconds >= seconds + 1
+    assert run.advance(until=lambda info: info.k % 100 == 0).result().status is Status.PAUSED
+    assert run.state.k % 100 == 0
+    assert run.advance(iterations=0).result().iterations == run.state.k
+
+
+@pytest.mark.parametrize("name", ["iterations", "epochs", "seconds", "lmo_calls"])
+def test_bad_limits_are_named(name):
+    run = cg.start(max_cut()[0])
+    with pytest.raises(ProblemError, match=f"^{name} is -1: it must be a number of at least 0"):
+        run.advance(**{name: -1})
+
+
+def test_everything_is_listed():
+    """What an iteration changes is in the list: two equal lists go on alike."""
+    run = cg.start(max_cut()[0], seed=5)
+    before = {place: np.copy(v) for place, v in run.state.listed().items() if place != "rng"}
+    run.advance(iterations=3)
+    after = run.state.listed()
+    places = {"W.array", "v", "terms[0].G", "terms[1].y", "terms[1].slopes", "terms[1].rows"}
+    assert places <= set(after)
+    assert {"k", "lmo_calls", "control.factors[0]", "control.due", "step.D"} <= set(after)
+    assert after["rng"]["bit_generator"] == "PCG64"
+    changed = [p for p, old in before.items() if not np.array_equal(old, after.get(p))]
+    assert {"W.array", "v", "k", "terms[1].y"} <= set(changed)
+
+
+def test_the_observer_does_not_steer():
+    """Without a certificate β is found all the same."""
+    problem, _ = max_cut()
+    with_, without = (
+        cg.start(problem, certify=certify).advance(iterations=300) for certify in (True, False)
+    )
+    assert with_.state.control == without.state.control
+    assert without.state.control.moves != [0] * len(problem.terms)
+    assert without.result().lower_bound == -np.inf
+    assert without.result().profile["control"] > 0
