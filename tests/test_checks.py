@@ -9,6 +9,8 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad.checks import check_parts, ours
+from condgrad.rows import Plain
+from condgrad.rows.fused import FusedTriangles
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
 
@@ -200,7 +202,7 @@ def test_a_map_that_relies_on_symmetric_points():
         check_parts(Problem(domains.L2Ball((3, 3), 1.0), [term]))
 
 
-def test_rows_of_a_kernel_that_was_not_told():
+def test_a_map_derived_from_one_with_kernels_has_plain_passes():
     class Twice(maps.Triangles):
         def rows(self, W, at=slice(None)):
             return 2 * super().rows(W, at)
@@ -211,8 +213,13 @@ def test_rows_of_a_kernel_that_was_not_told():
         row_norm = 4.0
 
     term = Term(Twice(5), functions.AtMost(0.0), name="triangles")
-    with pytest.raises(ProblemError, match="has a method pair that does not belong to its rows"):
-        check_parts(Problem(domains.Spectrahedron(5, 2.0), [term]))
+    check_parts(Problem(domains.Spectrahedron(5, 2.0), [term]))
+    assert type(term.keeper) is Plain
+    assert type(Term(maps.Triangles(5), functions.AtMost(0.0)).keeper) is FusedTriangles
+    W = np.random.default_rng(0).standard_normal((5, 5))
+    W = W + W.T
+    once = Term(maps.Triangles(5), functions.AtMost(0.0)).keeper.miss(W, slice(0, 30))
+    assert term.keeper.miss(W, slice(0, 30)).squares == pytest.approx(4 * once.squares)
 
 
 def test_no_array_of_all_rows():

@@ -7,9 +7,9 @@ import condgrad as cg
 from condgrad import domains, functions, maps
 from condgrad.backends import _reference as reference
 from condgrad.estimators import Full, State
-from condgrad.maps._base import LinearMap, RowStorage
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
+from condgrad.rows import Plain, Stored
 
 numba_kernels = pytest.importorskip("condgrad.backends._numba", exc_type=ImportError)
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -125,8 +125,7 @@ def completion(dtype, shape=(60, 50)):
 def test_a_fused_run_is_the_plain_run(dtype, monkeypatch):
     method = cg.h_sag_v1(beta0=10.0, batch=100).with_effort(None)
     fused = cg.solve(completion(dtype), method, max_iter=40)
-    monkeypatch.setattr(RowStorage, "begin", LinearMap.begin)
-    monkeypatch.setattr(RowStorage, "put", LinearMap.put)
+    monkeypatch.setattr(Stored, "gradient", Plain.gradient)
     plain = cg.solve(completion(dtype), method, max_iter=40)
     assert fused.W.dtype == plain.W.dtype == dtype
     tol = 1e-9 if dtype == np.float64 else 1e-2

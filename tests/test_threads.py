@@ -12,6 +12,7 @@ import condgrad as cg
 from condgrad.applications import kmeans, sparsest_cut
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
+from condgrad.rows import Plain
 
 
 @pytest.fixture
@@ -149,5 +150,5 @@ def test_the_augmented_lagrangian_is_the_sum_over_threads():
     for jobs in (1, 3):
         with threads.using(jobs):
             assert term.merit(W, y, 0.3) == pytest.approx(expected)
-    plain = cg.maps.LinearMap.merit(term.map, W, slice(0, y.size), term.function, y, 0.3)
+    plain = Plain(term.map, term.function).merit(W, slice(0, y.size), y, 0.3)
     assert plain == pytest.approx(expected)

@@ -42,8 +42,8 @@ from condgrad._floats import EPS, TINY, length
 from condgrad._types import ALL, Array
 from condgrad.backends import threads
 from condgrad.estimators import Estimator, State
-from condgrad.maps._base import Pairing
 from condgrad.problem import BLOCK, Problem, Term
+from condgrad.rows import Pairing
 
 SEARCH = 6
 """Oracle calls to find how far to move along a direction."""
@@ -286,10 +286,10 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
 
     def work(part: list[slice]) -> tuple[Array, list[Pairing]]:
         G = term.map.zeros()
-        return G, [term.map.pair(W, G, at, term.function, y, beta) for at in part]
+        return G, [term.keeper.pair(W, G, at, y, beta) for at in part]
 
     parts = [list(term.blocks())]
-    if y is not None and term.map.fuses(term.function):  # slopes at W make an array
+    if y is not None and term.keeper.parallel:  # slopes at W make an array
         parts = [list(chain(*map(_cut, part))) for part in term.parts()]
     done = threads.run([partial(work, part) for part in parts])
     G = done[0][0]

@@ -18,7 +18,7 @@ from condgrad.domains._base import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Function, Proximable
 from condgrad.maps._base import LinearMap
-from condgrad.problem import BLOCK, Problem, Term
+from condgrad.problem import Problem, Term
 
 ROWS = 64
 """Rows that are tried at a time."""
@@ -87,8 +87,6 @@ def _check_map(problem: Problem, term: Term, rng: np.random.Generator) -> None:
                 "inner products with"
             )
     _check_lengths(name, domain, A, rng)
-    if type(A).pair is not LinearMap.pair and A.size <= BLOCK:
-        _check_pair(name, term, _gaussian(domain, rng), rng)
 
 
 def _adjoint(
@@ -145,24 +143,6 @@ def _check_lengths(name: str, domain: Domain, A: LinearMap, rng: np.random.Gener
             raise ProblemError(
                 f"{name} says that its rows have a length of at most {said:.6g}, but row {l} has "
                 f"{length:.6g}: row_norm must be at least the largest ‖a_l‖"
-            )
-
-
-def _check_pair(name: str, term: Term, W: Array, rng: np.random.Generator) -> None:
-    """Hold a `pair` of the map's own, which bounds are computed by, against its rows."""
-    A, h, G, out = term.map, term.function, term.map.zeros(), np.zeros(term.map.shape)
-    y = h.into_dual(rng.standard_normal(A.size), slice(0, A.size))
-    found = [A.pair(W, G, b, h, y, 1.0).product for b in term.blocks()]
-    A.add_to(G, 1.0, out)
-    z = A.rows(W)
-    size = float(np.abs(y * z).sum() + np.abs(out * W).sum())
-    for product in (sum(found), float(np.vdot(out, W))):
-        if abs(product - float(np.vdot(y, z))) > SLACK * size:
-            raise ProblemError(
-                f"{name} has a method pair that does not belong to its rows: ⟨y, A W⟩ is "
-                f"{float(np.vdot(y, z)):.6g} by rows and {product:.6g} by pair; where you derive "
-                "from a map of condgrad, override pair, miss and renew together with rows, or "
-                "derive from maps.LinearMap"
             )
 
 

@@ -18,7 +18,8 @@ from condgrad.errors import ProblemError
 from condgrad.functions._base import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
-from condgrad.maps._base import LinearMap, Miss
+from condgrad.maps._base import LinearMap
+from condgrad.rows import Miss, Plain, keeper_of
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
@@ -71,6 +72,11 @@ class Term:
                 f"{self.name!r} has {self.map.size}: give one entry per row, or one number"
             )
 
+    @cached_property
+    def keeper(self) -> Plain:
+        """Who makes the passes over its rows."""
+        return keeper_of(self.map, self.function)
+
     def blocks(self) -> Iterator[slice]:
         """All rows, in contiguous blocks; in one block where the function does not separate."""
         step = BLOCK if self.function.separable else self.map.size
@@ -79,7 +85,7 @@ class Term:
 
     def parts(self) -> list[list[slice]]:
         """All rows for a pass, a list of ranges for each thread."""
-        if self.map.fuses(self.function):
+        if self.keeper.parallel:
             return threads.share([slice(0, self.map.size)])
         return [list(self.blocks())]
 
@@ -87,7 +93,7 @@ class Term:
         """What the term adds to the augmented Lagrangian with multipliers y, without ω."""
 
         def work(part: list[slice]) -> float:
-            return sum(self.map.merit(W, at, self.function, y, beta) for at in part)
+            return sum(self.keeper.merit(W, at, y, beta) for at in part)
 
         return sum(threads.run([partial(work, part) for part in self.parts()]))
 
@@ -336,7 +342,7 @@ def _miss(t: Term, W: Array) -> tuple[float, float, float, float]:
     unit = float(np.linalg.norm(W) / np.sqrt(W.size))
 
     def work(part: list[slice]) -> list[Miss]:
-        return [t.map.miss(W, at, t.function, unit) for at in part]
+        return [t.keeper.miss(W, at, unit) for at in part]
 
     found = threads.run([partial(work, part) for part in t.parts()])
     squares, images, worst, row, plain = zip(*chain(*found), strict=True)

@@ -173,7 +173,7 @@ class BlockStep(AtomStep):
             slopes = s.slopes if t.function.indicator and isinstance(s, TableState) else None
             drawn = s.drawn if isinstance(s, TableState) and s.drawn else [slice(0, t.map.size)]
             share = t.map.size / sum(at.stop - at.start for at in drawn)
-            found = share * t.map.squares(own.D, drawn, slopes)
+            found = share * t.keeper.squares(own.D, drawn, slopes)
             own.squares[i] = self.RECENT * own.squares[i] + found
             now, was = own.squares[i] / max(own.length, 1e-300), own.curvature[i]
             own.curvature[i] = max(now, was + self.SLOW * (now - was))

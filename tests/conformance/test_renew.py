@@ -1,11 +1,12 @@
-"""`LinearMap.renew` of every map against its definition, and the rows it is called for."""
+"""`Plain.renew` of every map against its definition, and the rows it is called for."""
 
 import numpy as np
 import pytest
 
 from condgrad import functions
 from condgrad.maps import AllEntries, DataMatrix, Diagonal, Triangles
-from condgrad.maps._base import LinearMap, RowStorage
+from condgrad.maps._base import RowStorage
+from condgrad.rows import Plain, keeper_of
 from conformance.test_maps import MAPS, matrix_of
 
 RNG = np.random.default_rng(11)
@@ -63,7 +64,7 @@ def test_renew_is_its_definition(name, function, dtype):
         new = slopes_by_hand(h, z + beta * multipliers, beta, at)
         table[at] = new
         multipliers[at] += theta * (new - multipliers[at])
-        A.renew(W, G, [at], h, y, slopes, beta, theta)
+        keeper_of(A, h).renew(W, G, [at], y, slopes, beta, theta)
         assert np.array_equal(W, kept)
         assert G.dtype == y.dtype == slopes.dtype == dtype
         size = 1 + np.abs(table).max()
@@ -82,7 +83,7 @@ def test_row_storage_keeps_the_slopes_in_the_cotangent(name, function):
     h, W = FUNCTIONS[function](A.size), rng.standard_normal(A.shape)
     G, y = np.full(A.size, 7.0), np.zeros(A.size)
     elsewhere = np.full(A.size, 5.0)
-    A.renew(W, G, [slice(0, A.size)], h, y, elsewhere, 0.5, 0.25)
+    keeper_of(A, h).renew(W, G, [slice(0, A.size)], y, elsewhere, 0.5, 0.25)
     assert np.all(elsewhere == 5.0)
     expected = slopes_by_hand(h, A.rows(W), 0.5, slice(0, A.size))
     np.testing.assert_allclose(G, expected, atol=1e-13)
@@ -100,10 +101,10 @@ def test_the_fused_pass_is_the_plain_one(name, function):
         G, y, slopes = A.zeros(), np.linspace(-1, 1, A.size), np.zeros(A.size)
         for at in pieces(A.size):
             if plain:
-                LinearMap.renew(A, W, G, [at], h, y, slopes, 0.3, 0.4)
+                Plain(A, h).renew(W, G, [at], y, slopes, 0.3, 0.4)
             else:
                 store = G if isinstance(A, RowStorage) else slopes
-                A.renew(W, G, [at], h, y, store, 0.3, 0.4)
+                keeper_of(A, h).renew(W, G, [at], y, store, 0.3, 0.4)
         outcomes.append((G, y))
     for a, b in zip(*outcomes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
@@ -113,7 +114,7 @@ def test_renewed_reads_only_the_rows_asked_for():
     A, h = DataMatrix(RNG.standard_normal((9, 4))), functions.Absolute(np.linspace(-1, 1, 9), 0.6)
     w, y = RNG.standard_normal(4), RNG.standard_normal(9)
     y[:2] = y[6:] = np.nan
-    got = A.renewed(w, slice(2, 6), h, y, 0.5)
+    got = Plain(A, h)._renewed(w, slice(2, 6), y, 0.5)
     z = A.rows(w)[2:6] + 0.5 * y[2:6]
     expected = np.clip((z - np.linspace(-1, 1, 9)[2:6]) / 0.5, -0.6, 0.6)
     np.testing.assert_allclose(got, expected)

@@ -148,7 +148,5 @@ def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
 
 def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
     """G = A* h'_β(A W) over all rows."""
-    term.map.begin(s.G)
-    for b in term.blocks():
-        term.map.put(s.G, b, W.rows(term.map, b), term.function, beta)
+    term.keeper.gradient(W.array, s.G, term.blocks(), beta)
     s.rows += term.map.size

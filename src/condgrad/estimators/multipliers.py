@@ -221,10 +221,10 @@ class SagAugmented(Estimator):
         assert isinstance(s, TableState)
         theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
         drawn = s.drawn = s.blocks.draw(rng)
-        parts = threads.share(drawn) if term.map.fuses(term.function) else [drawn]
-        own, rest = [s.G, *s.spare(len(parts) - 1)], (term.function, s.y, s.slopes, p.beta, theta)
+        parts = threads.share(drawn) if term.keeper.parallel else [drawn]
+        own, rest = [s.G, *s.spare(len(parts) - 1)], (s.y, s.slopes, p.beta, theta)
         pairs = zip(own, parts, strict=True)
-        threads.run([partial(term.map.renew, W.array, G, part, *rest) for G, part in pairs])
+        threads.run([partial(term.keeper.renew, W.array, G, part, *rest) for G, part in pairs])
         for G in own[1:]:
             s.G += G
         s.rows += sum(at.stop - at.start for at in drawn)

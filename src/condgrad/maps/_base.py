@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,37 +14,6 @@ from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-
-
-class Miss(NamedTuple):
-    """How rows miss a set, r = z − proj z."""
-
-    squares: float
-    """Σ r²."""
-    images: float
-    """Σ z²."""
-    worst: float
-    """max |r|."""
-    row: float = 0.0
-    """max |r_l| / max(|b_l|, ‖a_l‖·unit) over the rows with data b_l ≠ 0. Where all rows make one
-    constraint, ‖r‖₂ takes the place of |r_l|, here and below."""
-    plain: float = 0.0
-    """max |r_l| / ‖a_l‖ over the other rows."""
-
-
-class Pairing(NamedTuple):
-    """Sums over rows at a dual point y."""
-
-    conjugate: float
-    """h*(y)."""
-    conjugates: float
-    """`Function.conjugate_size`."""
-    total: float
-    """`LinearMap.spread`."""
-    product: float = 0.0
-    """⟨y, z⟩."""
-    value: float = 0.0
-    """h(z) of a function that is no constraint."""
 
 
 class LinearMap(ABC):
@@ -82,91 +51,6 @@ class LinearMap(ABC):
         """Set out to weight · A*y, in place."""
         out.fill(0)
         self.add_to(G, weight, out)
-
-    def begin(self, G: Array) -> None:
-        """Make G ready for a pass in which `put` takes every row once."""
-        G.fill(0)
-
-    def put(self, G: Array, at: slice, z: Array, function: Any, beta: float) -> None:
-        """Add A*y of the rows `at` to G, y the function's slopes at their images z.
-
-        Only within a pass over all rows that `begin` has opened, each row once.
-        """
-        self.scatter(G, at, function.slope(z, beta, at))
-
-    def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        function: Any,
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
-    ) -> None:
-        """Renew slopes γ and multipliers y of ranges of rows, and G = A*γ with them, in place.
-
-        γ ← h'_β(z + βy), then y ← y + θ(γ − y); `y` and `slopes` hold all rows.
-        """
-        for at in ranges:
-            new = self.renewed(W, at, function, y, beta).astype(slopes.dtype, copy=False)
-            self.scatter(G, at, np.subtract(new, slopes[at], dtype=G.dtype))
-            slopes[at] = new
-            y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
-
-    def renewed(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> Array:
-        """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
-        z = self.rows(W, at)
-        shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
-        slopes: Array = function.into_dual(function.slope(shifted, beta, at), at)
-        return slopes
-
-    def fuses(self, function: Any) -> bool:
-        """Whether `renew`, `miss` and `pair` run a whole range in one kernel, any thread's."""
-        return False
-
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
-        """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
-        total = 0.0
-        for at in ranges:
-            z = self.rows(D, at)
-            total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
-        return float(total)
-
-    def miss(self, W: Array, at: slice, function: Any, unit: float = 0.0) -> Miss:
-        """How the rows `at` miss the set of an indicator; `unit` is the size of an entry of W."""
-        z = self.rows(W, at)
-        r = function.residual(z, at)
-        far, squares, lengths = np.abs(r), float(np.vdot(r, r)), self.lengths(at)
-        parts = (far, lengths) if function.separable else (np.sqrt(squares), self.row_norm)
-        rows = row_misses(*parts, function.data_size(z, at), unit)
-        return Miss(squares, float(np.vdot(z, z)), float(far.max()), *rows)
-
-    def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
-        """dist²(z + βy)/(2β) − β‖y‖²/2 over the rows `at`, the augmented Lagrangian's part."""
-        some = y[at]
-        shifted = (self.rows(W, at) + beta * some).astype(W.dtype, copy=False)
-        return float(function.smoothed(shifted, beta, at)) - beta * float(np.vdot(some, some)) / 2
-
-    def pair(
-        self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
-    ) -> Pairing:
-        """G += A*y over the rows `at`, and the sums at y that a lower bound needs.
-
-        `y` holds all rows and is put into dom h*; without it the slopes h'_β(z) serve. Without W
-        there are no products and values.
-        """
-        z = None if W is None else self.rows(W, at)
-        slopes = function.slope(z, beta, at) if y is None else y[at].astype(np.float64, copy=False)
-        slopes = function.into_dual(slopes, at)
-        self.scatter(G, at, slopes)
-        conjugate, size = function.conjugate(slopes, at), function.conjugate_size(slopes, at)
-        total = self.spread(slopes, at)
-        if z is None:
-            return Pairing(conjugate, size, total)
-        value = 0.0 if function.indicator else function.value(z, at)
-        return Pairing(conjugate, size, total, float(np.vdot(slopes, z)), value)
 
     @property
     def depth(self) -> int:
@@ -258,36 +142,6 @@ class RowStorage(LinearMap):
         else:
             ops.add_at(G, at, y)
 
-    def begin(self, G: Array) -> None:
-        """Leave G as it is: the pass overwrites it."""
-
-    def put(self, G: Array, at: slice, z: Array, function: Any, beta: float) -> None:
-        """Write the slopes where they belong, without temporaries if the function knows how."""
-        if hasattr(function, "slope_into"):
-            function.slope_into(z, beta, at, G[at])
-        else:
-            G[at] = function.slope(z, beta, at)
-
-    def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        function: Any,
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
-    ) -> None:
-        """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
-        bounds = scalar_bounds(function)
-        for at in ranges:
-            if bounds is not None:
-                ops.interval_dual(self.rows(W, at), *bounds, beta, theta, y[at], G[at])
-            else:
-                G[at] = self.renewed(W, at, function, y, beta)
-                y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
-
 
 class Covering(LinearMap):
     """A map whose cotangent has an entry for every entry of W, in its order."""
@@ -307,25 +161,6 @@ class Covering(LinearMap):
             ops.axpy(out.reshape(-1), weight, G)
         else:  # a reshaped copy would swallow the sum
             out += weight * G.reshape(self.shape)
-
-
-def scalar_bounds(function: Any) -> tuple[float, float] | None:
-    """(lower, upper) of an interval that is the same for all rows, or None."""
-    ends = function.interval
-    return ends if ends and all(isinstance(end, float) for end in ends) else None
-
-
-def row_misses(
-    far: Array | float, lengths: Array | float, data: Array | float, unit: float
-) -> tuple[float, float]:
-    """`Miss.row` and `Miss.plain` of rows that miss by `far`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        limited = far / np.maximum(data, np.multiply(lengths, unit))
-        plain = np.divide(far, lengths)
-    off, has = np.greater(far, 0), np.greater(data, 0)
-    return float(np.where(off & has, limited, 0.0).max()), float(
-        np.where(off & ~has, plain, 0.0).max()
-    )
 
 
 def ids_of(at: Rows, size: int) -> Array:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
-
 import numpy as np
 
-from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import backend, ops, threads
+from condgrad.backends import backend, ops
 from condgrad.backends._reference import triangle_address
-from condgrad.maps._base import Covering, Miss, Pairing, dimension, row_misses, scalar_bounds
+from condgrad.maps._base import Covering, dimension
 
 
 class Triangles(Covering):
@@ -70,78 +65,6 @@ class Triangles(Covering):
             ops.triangle_add(square, *span(at, self.size), y)
         else:
             ops.triangle_scatter(square, at, y)
-
-    def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        function: Any,
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
-    ) -> None:
-        bounds = scalar_bounds(function)
-        if bounds is not None:
-            W, square = np.ascontiguousarray(W), G.reshape(self.shape)
-            ops.triangle_dual(W, square, y, slopes, self._ends(ranges), *bounds, beta, theta)
-        else:
-            super().renew(W, G, ranges, function, y, slopes, beta, theta)
-
-    def fuses(self, function: Any) -> bool:
-        """With the same interval for all rows."""
-        return scalar_bounds(function) is not None
-
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
-        if slopes is None:
-            return super().squares(D, ranges, slopes)
-        D = np.ascontiguousarray(D)
-
-        def work(part: list[slice]) -> float:
-            return float(ops.triangle_squares(D, slopes, self._ends(part)))
-
-        return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
-
-    def _ends(self, ranges: Sequence[slice]) -> Array:
-        """Start and stop of each range, a row each."""
-        return np.array([span(at, self.size) for at in ranges], np.int64).reshape(-1, 2)
-
-    def miss(self, W: Array, at: slice, function: Any, unit: float = 0.0) -> Miss:
-        bounds = scalar_bounds(function)
-        if bounds is None:
-            return super().miss(W, at, function, unit)
-        W = np.ascontiguousarray(W)
-        squares, images, worst = ops.triangle_miss(W, *span(at, self.size), *bounds)
-        rows = row_misses(worst, self.row_norm, function.data_size(np.empty(0), at), unit)
-        return Miss(squares, images, worst, *rows)
-
-    def merit(self, W: Array, at: slice, function: Any, y: Array, beta: float) -> float:
-        bounds = scalar_bounds(function)
-        if bounds is None:
-            return super().merit(W, at, function, y, beta)
-        W = np.ascontiguousarray(W)
-        squares, lengths = ops.triangle_merit(W, y, *span(at, self.size), *bounds, beta)
-        return float(squares / (2 * beta) - beta * lengths / 2)
-
-    def pair(
-        self, W: Array | None, G: Array, at: slice, function: Any, y: Array | None, beta: float
-    ) -> Pairing:
-        bounds = scalar_bounds(function)
-        if bounds is None or y is None:
-            return super().pair(W, G, at, function, y, beta)
-        lower, upper = bounds
-        low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
-        point = np.empty(self.shape) if W is None else np.ascontiguousarray(W)
-        sums = ops.triangle_pair(
-            point, W is not None, G.reshape(self.shape), y, *span(at, self.size), low, high
-        )
-        above, below, product = sums
-        up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
-        size, total = abs(up) + abs(down), 2 * (above + below)
-        size += TINY if (above > 0 and upper != 0) or (below > 0 and lower != 0) else 0.0
-        total += self.size * (2 + self.shape[0]) * TINY if total > 0 else 0.0
-        return Pairing(up - down, size, total, product)
 
     @property
     def depth(self) -> int:

@@ -1,0 +1,89 @@
+"""Rows whose passes are compiled as one: images, slopes, tables and A*y in one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from condgrad._floats import TINY
+from condgrad._types import Array, span
+from condgrad.backends import ops, threads
+from condgrad.functions._base import Function
+from condgrad.maps import Triangles
+from condgrad.maps._base import LinearMap
+from condgrad.rows.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
+
+
+class FusedTriangles(Plain):
+    """Triangle inequalities with the same interval for all rows."""
+
+    parallel = True
+
+    @classmethod
+    def serves(cls, map: LinearMap, function: Function) -> bool:
+        same = isinstance(map, Triangles) and type(map).rows is Triangles.rows
+        return same and type(map).scatter is Triangles.scatter and bool(scalar_bounds(function))
+
+    def __init__(self, map: LinearMap, function: Function) -> None:
+        super().__init__(map, function)
+        bounds = scalar_bounds(function)
+        assert bounds is not None
+        self._lower, self._upper = bounds
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        ranges: Sequence[slice],
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        W, square = np.ascontiguousarray(W), G.reshape(self.map.shape)
+        bounds = (self._lower, self._upper)
+        ops.triangle_dual(W, square, y, slopes, self._ends(ranges), *bounds, beta, theta)
+
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+        if slopes is None:
+            return super().squares(D, ranges, slopes)
+        D = np.ascontiguousarray(D)
+
+        def work(part: list[slice]) -> float:
+            return float(ops.triangle_squares(D, slopes, self._ends(part)))
+
+        return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
+
+    def _ends(self, ranges: Sequence[slice]) -> Array:
+        """Start and stop of each range, a row each."""
+        return np.array([span(at, self.map.size) for at in ranges], np.int64).reshape(-1, 2)
+
+    def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
+        W, map = np.ascontiguousarray(W), self.map
+        found = ops.triangle_miss(W, *span(at, map.size), self._lower, self._upper)
+        squares, images, worst = found
+        data = self.function.data_size(np.empty(0), at)
+        return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
+
+    def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
+        W, rows = np.ascontiguousarray(W), span(at, self.map.size)
+        squares, lengths = ops.triangle_merit(W, y, *rows, self._lower, self._upper, beta)
+        return float(squares / (2 * beta) - beta * lengths / 2)
+
+    def pair(self, W: Array | None, G: Array, at: slice, y: Array | None, beta: float) -> Pairing:
+        if y is None:
+            return super().pair(W, G, at, y, beta)
+        map, lower, upper = self.map, self._lower, self._upper
+        low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
+        point = np.empty(map.shape) if W is None else np.ascontiguousarray(W)
+        sums = ops.triangle_pair(
+            point, W is not None, G.reshape(map.shape), y, *span(at, map.size), low, high
+        )
+        above, below, product = sums
+        up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
+        size, total = abs(up) + abs(down), 2 * (above + below)
+        size += TINY if (above > 0 and upper != 0) or (below > 0 and lower != 0) else 0.0
+        total += map.size * (2 + map.shape[0]) * TINY if total > 0 else 0.0
+        return Pairing(up - down, size, total, product)

@@ -1,0 +1,203 @@
+"""Rows of any map with any function, in passes that fit the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import ops
+from condgrad.functions._base import Function, Proximable
+from condgrad.maps._base import LinearMap, RowStorage
+
+
+class Miss(NamedTuple):
+    """How rows miss a set, r = z − proj z."""
+
+    squares: float
+    """Σ r²."""
+    images: float
+    """Σ z²."""
+    worst: float
+    """max |r|."""
+    row: float = 0.0
+    """max |r_l| / max(|b_l|, ‖a_l‖·unit) over the rows with data b_l ≠ 0. Where all rows make one
+    constraint, ‖r‖₂ takes the place of |r_l|, here and below."""
+    plain: float = 0.0
+    """max |r_l| / ‖a_l‖ over the other rows."""
+
+
+class Pairing(NamedTuple):
+    """Sums over rows at a dual point y."""
+
+    conjugate: float
+    """h*(y)."""
+    conjugates: float
+    """`Function.conjugate_size`."""
+    total: float
+    """`LinearMap.spread`."""
+    product: float = 0.0
+    """⟨y, z⟩."""
+    value: float = 0.0
+    """h(z) of a function that is no constraint."""
+
+
+class Plain:
+    """Passes over the rows of one term, whatever its map and function.
+
+    Everything it returns is of the size of W or smaller, never of the rows; what is kept row by row
+    is handed to it and changed in place.
+    """
+
+    parallel = False
+    """Whether a range of rows is one call that other threads can share."""
+
+    @classmethod
+    def serves(cls, map: LinearMap, function: Function) -> bool:
+        """Whether it can keep such rows."""
+        return True
+
+    def __init__(self, map: LinearMap, function: Function) -> None:
+        self.map, self.function = map, function
+
+    def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
+        """G = A* h'_β(A W), by ranges that hold every row once."""
+        G.fill(0)
+        for at in ranges:
+            slopes = self.function.slope(self.map.rows(W, at), beta, at)
+            self.map.scatter(G, at, slopes)
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        ranges: Sequence[slice],
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        """Renew slopes γ and multipliers y of ranges of rows, and G = A*γ with them, in place.
+
+        γ ← h'_β(z + βy), then y ← y + θ(γ − y); `y` and `slopes` hold all rows.
+        """
+        for at in ranges:
+            new = self._renewed(W, at, y, beta).astype(slopes.dtype, copy=False)
+            self.map.scatter(G, at, np.subtract(new, slopes[at], dtype=G.dtype))
+            slopes[at] = new
+            y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
+
+    def _renewed(self, W: Array, at: slice, y: Array, beta: float) -> Array:
+        """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
+        z = self.map.rows(W, at)
+        shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
+        return self.function.into_dual(self.function.slope(shifted, beta, at), at)
+
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+        """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
+        total = 0.0
+        for at in ranges:
+            z = self.map.rows(D, at)
+            total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
+        return float(total)
+
+    def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
+        """How the rows `at` miss the set of an indicator; `unit` is the size of an entry of W."""
+        map, function = self.map, self.function
+        assert isinstance(function, Proximable)
+        z = map.rows(W, at)
+        r = function.residual(z, at)
+        far, squares, lengths = np.abs(r), float(np.vdot(r, r)), map.lengths(at)
+        data = function.data_size(z, at)
+        if function.separable:
+            rows = row_misses(far, lengths, data, unit)
+        else:
+            rows = row_misses(np.sqrt(squares), map.row_norm, data, unit)
+        return Miss(squares, float(np.vdot(z, z)), float(far.max()), *rows)
+
+    def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
+        """dist²(z + βy)/(2β) − β‖y‖²/2 over the rows `at`, the augmented Lagrangian's part."""
+        some = y[at]
+        shifted = (self.map.rows(W, at) + beta * some).astype(W.dtype, copy=False)
+        smoothed = float(self.function.smoothed(shifted, beta, at))
+        return smoothed - beta * float(np.vdot(some, some)) / 2
+
+    def pair(self, W: Array | None, G: Array, at: slice, y: Array | None, beta: float) -> Pairing:
+        """G += A*y over the rows `at`, and the sums at y that a lower bound needs.
+
+        `y` holds all rows and is put into dom h*; without it the slopes h'_β(z) serve. Without W
+        there are no products and values.
+        """
+        map, function = self.map, self.function
+        z = None if W is None else map.rows(W, at)
+        if y is None:
+            assert z is not None
+            slopes = function.slope(z, beta, at)
+        else:
+            slopes = y[at].astype(np.float64, copy=False)
+        slopes = function.into_dual(slopes, at)
+        map.scatter(G, at, slopes)
+        conjugate, size = function.conjugate(slopes, at), function.conjugate_size(slopes, at)
+        total = map.spread(slopes, at)
+        if z is None:
+            return Pairing(conjugate, size, total)
+        value = 0.0 if function.indicator else function.value(z, at)
+        return Pairing(conjugate, size, total, float(np.vdot(slopes, z)), value)
+
+
+class Stored(Plain):
+    """The same where the cotangent is y itself: a pass writes it, and nothing is summed."""
+
+    @classmethod
+    def serves(cls, map: LinearMap, function: Function) -> bool:
+        return isinstance(map, RowStorage)
+
+    def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
+        for at in ranges:
+            z = self.map.rows(W, at)
+            if hasattr(self.function, "slope_into"):  # without temporaries
+                self.function.slope_into(z, beta, at, G[at])
+            else:
+                G[at] = self.function.slope(z, beta, at)
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        ranges: Sequence[slice],
+        y: Array,
+        slopes: Array,
+        beta: float,
+        theta: float,
+    ) -> None:
+        """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
+        bounds = scalar_bounds(self.function)
+        for at in ranges:
+            if bounds is not None:
+                ops.interval_dual(self.map.rows(W, at), *bounds, beta, theta, y[at], G[at])
+            else:
+                G[at] = self._renewed(W, at, y, beta)
+                y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
+
+
+def scalar_bounds(function: Function) -> tuple[float, float] | None:
+    """(lower, upper) of an interval that is the same for all rows, or None."""
+    ends = function.interval
+    if ends is None or not all(isinstance(end, float) for end in ends):
+        return None
+    return float(ends[0]), float(ends[1])
+
+
+def row_misses(
+    far: Array | float, lengths: Array | float, data: Array | float, unit: float
+) -> tuple[float, float]:
+    """`Miss.row` and `Miss.plain` of rows that miss by `far`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limited = far / np.maximum(data, np.multiply(lengths, unit))
+        plain = np.divide(far, lengths)
+    off, has = np.greater(far, 0), np.greater(data, 0)
+    return float(np.where(off & has, limited, 0.0).max()), float(
+        np.where(off & ~has, plain, 0.0).max()
+    )
