@@ -163,6 +163,7 @@ OPTIONS = [
     ),
     (lambda: run(callbacks=lambda info: None), "callbacks must be a sequence", "[callback]"),
     (lambda: run(callbacks=[3]), "callbacks must be a sequence", "[callback]"),
+    (lambda: run(callbacks=3), "callbacks must be a sequence", "[callback]"),
     (lambda: run(metrics={"m": 3}), "metrics['m'] is not callable", "function of W"),
     (lambda: run(metrics={"objective": np.sum}), "metrics names ['objective']", "rename"),
 ]

@@ -99,3 +99,14 @@ def test_what_is_no_point_is_refused(answer, words):
 def test_a_domain_without_an_oracle_is_abstract():
     with pytest.raises(TypeError, match="abstract"):
         type("Nothing", (domains.Domain,), {})()
+
+
+@pytest.mark.parametrize("name", ["shape", "diameter"])
+def test_what_a_domain_must_say_is_asked_for(name):
+    class Silent(Chosen):
+        def __init__(self):
+            super().__init__()
+            delattr(self, name)
+
+    with pytest.raises(ProblemError, match=f"has no {name}: set self.shape"):
+        problem(Silent())

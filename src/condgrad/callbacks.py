@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -141,5 +141,6 @@ def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
     for name, metric in metrics.items():
         if not callable(metric):
             raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
-    if callable(callbacks) or not all(callable(c) for c in callbacks):
+    listed = isinstance(callbacks, Iterable) and not callable(callbacks)
+    if not (listed and all(callable(c) for c in callbacks)):
         raise ProblemError("callbacks must be a sequence of callables: pass [callback]")

@@ -220,6 +220,13 @@ class Problem:
                 f"domain is a {type(domain).__name__}: pass one of condgrad.domains "
                 "(Oracle takes any function)"
             )
+        missing = [name for name in ("shape", "diameter") if not hasattr(domain, name)]
+        if missing:
+            raise ProblemError(
+                f"domain ({type(domain).__name__}) has no {' and no '.join(missing)}: set "
+                "self.shape, that of its points, and self.diameter, at least the largest distance "
+                "of two of them"
+            )
         terms = tuple(terms) if isinstance(terms, Iterable) else (terms,)
         if not terms:
             raise ProblemError("terms is empty: a problem needs at least one Term")
