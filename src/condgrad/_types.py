@@ -42,3 +42,8 @@ def span(at: Rows, size: int) -> tuple[int, int]:
     assert isinstance(at, slice)
     start, stop, _ = at.indices(size)
     return start, stop
+
+
+def ids_of(at: Rows, size: int) -> Array:
+    """The rows `at` as an integer array."""
+    return np.arange(*span(at, size)) if isinstance(at, slice) else at

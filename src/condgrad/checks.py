@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad._types import Array, Rows
-from condgrad.domains import Oracle, Product
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain, Oracle, Product
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Function, Proximable
-from condgrad.maps._base import LinearMap
+from condgrad.functions import Function, Proximable
+from condgrad.maps import LinearMap
 from condgrad.problem import Problem, Term
 
 ROWS = 64

@@ -20,7 +20,7 @@ import numpy as np
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.certificate import Bound, Part, part_of
-from condgrad.functions._base import Proximable
+from condgrad.functions import Proximable
 from condgrad.problem import Problem, Term
 
 SLACK = 1e-9

@@ -17,13 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad import applications
+from condgrad._floats import EPS
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import Run, closeness
-from condgrad.applications._base import Sense
+from condgrad.applications import Run, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import smaller_side
-from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.limits import Goal, Limits
 from condgrad.result import Result, Status

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:

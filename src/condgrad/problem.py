@@ -13,12 +13,12 @@ import numpy as np
 from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Function, Proximable
+from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
-from condgrad.maps._base import LinearMap
+from condgrad.maps import LinearMap
 from condgrad.rows import Miss, Plain, keeper_of
 
 BLOCK = 1 << 18

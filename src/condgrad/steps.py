@@ -11,7 +11,7 @@ import scipy.linalg
 
 from condgrad._types import Array, Params
 from condgrad.backends import ops
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain
 from condgrad.domains.eigen import deflated
 from condgrad.domains.spectral import Face
 from condgrad.estimators import Estimator, Full, SagAugmented, State, TableState

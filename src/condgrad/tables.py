@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from condgrad._types import Array, Rows
+from condgrad._types import Array, Rows, ids_of
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import ids_of
 from condgrad.memory import free_memory
 
 Kind = Literal["auto", "dense", "sparse"]

@@ -21,11 +21,11 @@ import numpy as np
 from condgrad._bounds import Constants as Constants
 from condgrad._bounds import first_beta, iterations
 from condgrad._types import Array, Params
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Estimator, Full, Momentum, Recursive, Spider, Storm
-from condgrad.functions._base import Proximable, Smooth
-from condgrad.maps._base import LinearMap
+from condgrad.functions import Proximable, Smooth
+from condgrad.maps import LinearMap
 from condgrad.problem import Problem, Term
 from condgrad.registry import METHODS, Entry, Method, check
 from condgrad.sampling import batch_size

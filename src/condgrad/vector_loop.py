@@ -16,12 +16,10 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import backend, ops
-from condgrad.domains import L1Ball, Simplex
-from condgrad.domains._base import Domain
+from condgrad.domains import Domain, L1Ball, Simplex
 from condgrad.errors import from_keyboard
 from condgrad.estimators import SAG, Estimator, SagState, State
-from condgrad.functions import Huber, Linear, Logistic, Squared
-from condgrad.functions._base import Function
+from condgrad.functions import Function, Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
 from condgrad.problem import Problem, Term
 from condgrad.result import Status

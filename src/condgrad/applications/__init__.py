@@ -1,6 +1,15 @@
 """The applications: each builds a `Problem` from data and knows its settings."""
 
-from condgrad.applications._base import PRESETS, Application, Run, closeness
+from condgrad.applications._base import (
+    PRESETS,
+    Application,
+    Rounded,
+    Rounder,
+    Run,
+    Sense,
+    closeness,
+    require_room,
+)
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,
@@ -23,7 +32,10 @@ __all__ = [
     "Application",
     "Clustering",
     "Cut",
+    "Rounded",
+    "Rounder",
     "Run",
+    "Sense",
     "closeness",
     "clustering_matrix",
     "clustering_value",
@@ -33,6 +45,7 @@ __all__ = [
     "matrix_completion",
     "max_cut",
     "max_cut_value",
+    "require_room",
     "round_clusters",
     "round_cut",
     "round_max_cut",

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
 from condgrad.errors import ProblemError
-from condgrad.maps._base import numbers
 from condgrad.maps.inner import asymmetry
 
 STARTS = 10

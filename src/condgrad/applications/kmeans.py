@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._floats import EPS
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
@@ -17,7 +18,6 @@ from condgrad.applications._base import (
 )
 from condgrad.applications.clustering import clustering_matrix, round_clusters, squared_distances
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
-from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums

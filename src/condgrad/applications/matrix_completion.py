@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import numbers, radius_of
 from condgrad._types import Array
 from condgrad.applications._base import Application, check_preset, require_room
 from condgrad.domains import NuclearBall
-from condgrad.domains._base import radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
-from condgrad.maps._base import numbers
 from condgrad.problem import Problem, Term
 
 FEWER = "leave out users and items with few ratings, or take a sample"

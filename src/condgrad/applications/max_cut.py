@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from condgrad import memory
+from condgrad._check import dimension, positive
+from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application, Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.domains import Spectrahedron
-from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear
-from condgrad.functions._base import positive
 from condgrad.maps import Diagonal, Inner
-from condgrad.maps._base import dimension
 from condgrad.problem import Problem, Term
 
 LARGEST = 2.0**53

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
 from condgrad.certificate import relative_gap
-from condgrad.domains import Spectrahedron
-from condgrad.domains._base import EPS, Minimum
+from condgrad.domains import Minimum, Spectrahedron
 from condgrad.errors import from_keyboard
 
 FIRST, MOST = 10, 640

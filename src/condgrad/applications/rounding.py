@@ -10,10 +10,10 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from condgrad._check import dimension, numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import laplacian
 from condgrad.errors import ProblemError
-from condgrad.maps._base import dimension, numbers
 
 KEPT = 10
 """How many distinct cuts of the sweep are improved."""

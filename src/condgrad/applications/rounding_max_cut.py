@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
+from condgrad._check import dimension, numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import KEPT, SLACK, Cut, smaller_side
 from condgrad.errors import ProblemError
-from condgrad.maps._base import dimension, numbers
 
 
 def max_cut_value(adjacency: Any, side: Array) -> float:

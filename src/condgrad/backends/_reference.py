@@ -9,6 +9,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401
+from condgrad.backends.addresses import triangle_address
 
 
 def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
@@ -127,25 +128,6 @@ def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
         j = _slot(new_keys, int(key))
         new_keys[j], new_values[j] = key, value
     return new_keys, new_values
-
-
-def triangle_address(n: int, ids: Array) -> tuple[Array, Array, Array]:
-    """The triples (p, q, r), p < r, of given row ids.
-
-    Rows are grouped by apex q. Within a group the pairs p < r of the other n − 1 vertices fill a
-    rectangle: rectangle row ρ holds the pairs (ρ, ·) and then the pairs (mirror − ρ, ·), which
-    together have the same length for every ρ. Two divisions therefore find a row, and both
-    parts are contiguous in r.
-    """
-    others = n - 1
-    width, mirror = (others - 1, others - 1) if others % 2 == 0 else (others, others - 2)
-    q, rest = np.divmod(ids, others * (others - 1) // 2)
-    p, c = np.divmod(rest, width)
-    r = p + 1 + c
-    over = r >= others
-    p = np.where(over, mirror - p, p)
-    r = np.where(over, p + r - (others - 1), r)
-    return p + (p >= q), q, r + (r >= q)
 
 
 def triangle_gather(W: Array, ids: Array) -> Array:

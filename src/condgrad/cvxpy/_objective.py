@@ -11,8 +11,7 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.cvxpy._affine import NotTaken, dense
-from condgrad.functions import Huber, Logistic, Squared
-from condgrad.functions._base import Smooth
+from condgrad.functions import Huber, Logistic, Smooth, Squared
 
 
 class ShiftedLogistic(Smooth):

@@ -17,7 +17,7 @@ from condgrad.cvxpy._objective import head, loss_of
 from condgrad.cvxpy._rows import Family, Named, Space
 from condgrad.cvxpy._variables import Part, check_variable, part_of
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Smooth
+from condgrad.functions import Smooth
 
 
 class Relation(NamedTuple):

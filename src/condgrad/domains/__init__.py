@@ -1,6 +1,6 @@
 """Compact convex sets with a linear minimisation oracle."""
 
-from condgrad.domains._base import Domain
+from condgrad.domains._base import Domain, Minimum
 from condgrad.domains.product import Product
 from condgrad.domains.spectral import (
     BlockSpectrahedron,
@@ -17,6 +17,7 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LinfBall",
+    "Minimum",
     "NuclearBall",
     "Oracle",
     "PinnedSpectrahedron",

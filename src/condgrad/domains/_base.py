@@ -146,14 +146,3 @@ def _answering(lmo: Any) -> Any:
         return Full(s)
 
     return answer
-
-
-def radius_of(name: str, value: Any) -> float:
-    """Check a radius, a trace bound or another size of a set."""
-    try:
-        number = float("nan" if isinstance(value, (bool, str)) else value)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{name} is {value!r}: it must be a positive number") from None
-    if not (np.isfinite(number) and number > 0):
-        raise ProblemError(f"{name} is {value!r}: it must be a positive finite number")
-    return number

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from condgrad._check import dimension, numbers, radius_of, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum, radius_of
+from condgrad.domains._base import Domain, Minimum
 from condgrad.domains.eigen import (
     Pair,
     deflated,
@@ -19,7 +20,6 @@ from condgrad.domains.eigen import (
     top_singular_pair,
 )
 from condgrad.errors import ProblemError
-from condgrad.maps._base import dimension, numbers, sides
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
 
 

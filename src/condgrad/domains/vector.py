@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._check import dimension, radius_of, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum, radius_of
+from condgrad.domains._base import Domain, Minimum
 from condgrad.errors import ProblemError
-from condgrad.functions._base import row_data
-from condgrad.maps._base import dimension
 from condgrad.points.atoms import Atom, Coordinate, Full
 
 

@@ -12,8 +12,8 @@ from condgrad._types import ALL, Array, Params
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
-from condgrad.functions._base import Proximable
-from condgrad.maps._base import RowStorage
+from condgrad.functions import Proximable
+from condgrad.maps import RowStorage
 from condgrad.memory import Need, free_memory
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term

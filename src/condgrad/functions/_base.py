@@ -33,33 +33,6 @@ def largest(data: Array | float) -> float:
     return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 
 
-def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
-    """Check one piece of per-row data: a number for all rows, or one number a row."""
-    try:
-        data = np.asarray(value)
-        if data.dtype.kind in "cSU":
-            raise TypeError
-        data = data.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{name} is not numeric: pass a number or one number per row") from None
-    if data.ndim > 1:
-        raise ProblemError(
-            f"{name} has shape {data.shape}: pass a number or a one-dimensional array, one entry "
-            "per row of the term"
-        )
-    if np.isnan(data).any() or (finite and np.isinf(data).any()):
-        raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
-    return data.copy() if data.ndim else float(data)
-
-
-def positive(name: str, value: Any) -> float:
-    """Check a positive finite number."""
-    number = row_data(name, value)
-    if not isinstance(number, float) or number <= 0:
-        raise ProblemError(f"{name} is {value!r}: it must be one positive number")
-    return number
-
-
 class Function(ABC):
     r"""A convex function of the images z of a term, h(z) = Σ_l h_l(z_l) where it is separable.
 

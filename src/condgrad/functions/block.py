@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._check import positive, row_data
 from condgrad._floats import EPS, above, length
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, lost, positive, row_data, wide
+from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
 
 
 class L2Ball(Indicator):

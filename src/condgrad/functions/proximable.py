@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import positive, row_data
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, lost, positive, row_data, wide
+from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
 from condgrad.functions.smooth import signs
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
+from condgrad._check import positive, row_data
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Smooth, largest, lost, positive, row_data, wide
+from condgrad.functions._base import Smooth, largest, lost, wide
 
 
 class Linear(Smooth):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from condgrad._floats import TINY
-from condgrad._types import ALL, Array, Rows, span
+from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
-from condgrad.errors import ProblemError
 
 
 class LinearMap(ABC):
@@ -161,65 +158,3 @@ class Covering(LinearMap):
             ops.axpy(out.reshape(-1), weight, G)
         else:  # a reshaped copy would swallow the sum
             out += weight * G.reshape(self.shape)
-
-
-def ids_of(at: Rows, size: int) -> Array:
-    """The rows `at` as an integer array."""
-    return np.arange(*span(at, size)) if isinstance(at, slice) else at
-
-
-def dimension(name: str, value: Any, least: int = 1) -> int:
-    """Check a side of a matrix or vector."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ProblemError(f"{name} is {value!r}: it must be an integer of at least {least}")
-    return int(value)
-
-
-def sides(name: str, shape: Any) -> tuple[int, int]:
-    """Check a matrix shape; one integer stands for a square."""
-    if isinstance(shape, (int, np.integer)):
-        shape = (shape, shape)
-    pair = tuple(shape) if isinstance(shape, Iterable) else ()
-    if len(pair) != 2:
-        raise ProblemError(
-            f"{name} is {shape!r}: it must be (rows, columns) or the side of a square"
-        )
-    return dimension(f"{name}[0]", pair[0]), dimension(f"{name}[1]", pair[1])
-
-
-def real_matrix(name: str, value: Any) -> Array:
-    """Check a dense real matrix and return it as contiguous float64."""
-    data = numbers(name, value)
-    if data.ndim != 2 or 0 in data.shape:
-        raise ProblemError(f"{name} has shape {data.shape}: it must be a non-empty matrix")
-    return np.ascontiguousarray(data)
-
-
-def canonical(name: str, value: Any) -> Any:
-    """Check a sparse matrix; return it in CSR with repeated entries summed, the input untouched."""
-    csr = sp.csr_array(value)
-    if csr.ndim != 2 or 0 in csr.shape:
-        raise ProblemError(f"{name} has shape {csr.shape}: it must be a non-empty matrix")
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
-
-
-def numbers(name: str, value: Any) -> Array:
-    """Check dense data of any shape and return it as float64."""
-    try:
-        data = np.asarray(value)
-    except ValueError:
-        raise ProblemError(f"{name} has rows of different lengths: it must be an array") from None
-    return real_numbers(name, data)
-
-
-def real_numbers(name: str, data: Array) -> Array:
-    """Check that numbers are real and finite, and return them as float64."""
-    if data.dtype.kind not in "biuf":
-        raise ProblemError(f"{name} has dtype {data.dtype}: it must hold real numbers")
-    data = data.astype(np.float64, copy=False)
-    if not np.isfinite(data).all():
-        raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
-    return data

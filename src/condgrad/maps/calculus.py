@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condgrad._types import ALL, Array, Rows, pick, span
+from condgrad._check import dimension, numbers
+from condgrad._types import ALL, Array, Rows, ids_of, pick, span
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, dimension, ids_of, numbers
+from condgrad.maps._base import LinearMap
 
 if TYPE_CHECKING:
     from condgrad.domains.product import Product

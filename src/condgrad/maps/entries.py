@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import dimension, sides
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import Covering, RowStorage, dimension, sides
+from condgrad.maps._base import Covering, RowStorage
 
 
 class AllEntries(Covering, RowStorage):

@@ -7,19 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import canonical, dimension, numbers, real_numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import (
-    LinearMap,
-    RowStorage,
-    canonical,
-    dimension,
-    numbers,
-    real_numbers,
-    sides,
-)
+from condgrad.maps._base import LinearMap, RowStorage
 from condgrad.maps.entries import add_entries
 
 

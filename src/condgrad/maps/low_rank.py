@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import numbers, real_matrix
 from condgrad._floats import length, lengths
-from condgrad._types import ALL, Array, Rows, span
+from condgrad._types import ALL, Array, Rows, ids_of, span
 from condgrad.errors import ProblemError
-from condgrad.maps._base import LinearMap, ids_of, numbers, real_matrix
+from condgrad.maps._base import LinearMap
 
 
 class LowRankStack(LinearMap):

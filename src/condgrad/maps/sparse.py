@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import canonical, dimension, real_matrix, real_numbers
 from condgrad._floats import lengths
-from condgrad._types import ALL, Array, Rows
+from condgrad._types import ALL, Array, Rows, ids_of
 from condgrad.backends import ops
 from condgrad.errors import ProblemError
-from condgrad.maps._base import (
-    LinearMap,
-    canonical,
-    dimension,
-    ids_of,
-    real_matrix,
-    real_numbers,
-)
+from condgrad.maps._base import LinearMap
 
 
 class SparseStack(LinearMap):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from condgrad._check import dimension
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import backend, ops
-from condgrad.backends._reference import triangle_address
-from condgrad.maps._base import Covering, dimension
+from condgrad.backends.addresses import triangle_address
+from condgrad.maps._base import Covering
 
 
 class Triangles(Covering):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from condgrad._types import ALL, Array, Rows
-from condgrad.maps._base import LinearMap
+from condgrad.maps import LinearMap
 from condgrad.points.atoms import Atom
 
 

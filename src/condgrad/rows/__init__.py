@@ -5,8 +5,8 @@ monitor need of both together. `keeper_of` is the one place that decides who ser
 `KEEPERS` that can.
 """
 
-from condgrad.functions._base import Function
-from condgrad.maps._base import LinearMap
+from condgrad.functions import Function
+from condgrad.maps import LinearMap
 from condgrad.rows.fused import FusedTriangles
 from condgrad.rows.plain import Miss, Pairing, Plain, Stored
 

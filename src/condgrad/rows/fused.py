@@ -10,9 +10,8 @@ import numpy as np
 from condgrad._floats import TINY
 from condgrad._types import Array, span
 from condgrad.backends import ops, threads
-from condgrad.functions._base import Function
-from condgrad.maps import Triangles
-from condgrad.maps._base import LinearMap
+from condgrad.functions import Function
+from condgrad.maps import LinearMap, Triangles
 from condgrad.rows.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import ops
-from condgrad.functions._base import Function, Proximable
-from condgrad.maps._base import LinearMap, RowStorage
+from condgrad.functions import Function, Proximable
+from condgrad.maps import LinearMap, RowStorage
 
 
 class Miss(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import numbers, real_matrix, real_numbers
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.maps._base import numbers, real_matrix, real_numbers
 from condgrad.maps.inner import asymmetry
 
 

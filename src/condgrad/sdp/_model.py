@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import canonical, numbers, real_numbers
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
-from condgrad.maps._base import canonical, numbers, real_numbers
 from condgrad.registry import Method
 from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution

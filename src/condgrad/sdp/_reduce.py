@@ -11,8 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from condgrad._floats import power_of_two
 from condgrad._types import Array
-from condgrad.domains import BlockSpectrahedron, PinnedSpectrahedron
-from condgrad.domains._base import Domain
+from condgrad.domains import BlockSpectrahedron, Domain, PinnedSpectrahedron
 from condgrad.domains.eigen import deflated, lowest_bound
 from condgrad.functions import Interval, Linear
 from condgrad.maps import Inner, LinearMap, LowRankStack, SparseStack, Stack

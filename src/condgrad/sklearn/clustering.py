@@ -20,12 +20,18 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import memory
+from condgrad._floats import EPS
 from condgrad._round import down, percent, up
 from condgrad._types import Array
-from condgrad.applications import clustering_matrix, clustering_value, kmeans, round_clusters
-from condgrad.applications._base import Rounded, Rounder
+from condgrad.applications import (
+    Rounded,
+    Rounder,
+    clustering_matrix,
+    clustering_value,
+    kmeans,
+    round_clusters,
+)
 from condgrad.callbacks import Info
-from condgrad.domains._base import EPS
 from condgrad.errors import ProblemError
 from condgrad.limits import Limits
 from condgrad.result import Result, Status

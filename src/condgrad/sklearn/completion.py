@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad._check import radius_of
 from condgrad._types import Array
-from condgrad.applications._base import Application, require_room
+from condgrad.applications import Application, require_room
 from condgrad.applications.matrix_completion import FEWER
 from condgrad.domains import NuclearBall
-from condgrad.domains._base import radius_of
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
