@@ -185,7 +185,7 @@ def test_profile(run):
     for part in ("sampling", "rows", "direction", "oracle", "step", "certificate", "metrics"):
         assert re.search(rf"{part} .*\d %", out), part
     data = json.loads(run("solve", "sparsest-cut", "petersen", "--json", "-", *options)[1])
-    counted = {"sampling", "rows", "direction", "oracle", "step", "certificate"}
+    counted = {"sampling", "rows", "direction", "oracle", "step", "control", "certificate"}
     shares = {part: s for part, s in data["profile"].items() if part in counted}
     assert sum(shares.values()) == pytest.approx(data["seconds"], rel=1e-6)
     code, _, error = run("solve", "sparsest-cut", "petersen", "--jobs", 0)

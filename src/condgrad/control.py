@@ -55,7 +55,7 @@ class Balance:
     start : int, default 5
         The first iteration after which it may move.
     per_decade : int, default 10
-        How often it may.
+        How often it may per decade of iterations; 0: the first guess stays.
     """
 
     first: float = 0.5
@@ -99,8 +99,8 @@ class BalanceState:
     """… by this power of the factor."""
     changed: int = 0
     """The iteration of that move."""
-    due: int = 0
-    """The next iteration to measure after."""
+    due: float = 0
+    """The next iteration to measure after, ∞ for never."""
     bound: float = -np.inf
     """The best lower bound that was measured."""
 
@@ -126,7 +126,8 @@ class Balancing:
         factors = first_factors(problem, W, rule.first)
         size = len(factors)
         self.state = BalanceState(factors, list(factors), [0] * size, [1.0] * size)
-        self.state.due, self.state.bound = rule.start, certificate.best.value
+        self.state.due = rule.start if rule.per_decade else np.inf
+        self.state.bound = certificate.best.value
 
     def params(self, i: int, p: Params) -> Params:
         """The scalars of an iteration as term i sees them."""

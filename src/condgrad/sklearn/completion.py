@@ -15,6 +15,7 @@ from condgrad._check import radius_of
 from condgrad._types import Array
 from condgrad.applications import Application, require_room
 from condgrad.applications.matrix_completion import FEWER
+from condgrad.control import Balance
 from condgrad.domains import NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
@@ -40,9 +41,8 @@ from condgrad.sklearn._ratings import (
 )
 from condgrad.solve import solve
 
-LAYOUTS = ("auto", "matrix", "pairs")
-CHUNK = 1 << 14
-"""Pairs predicted at a time."""
+LAYOUTS, CHUNK = ("auto", "matrix", "pairs"), 1 << 14
+"""How X may be given; pairs predicted at a time."""
 
 
 class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -352,7 +352,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         v = problem.terms[0].gradient(start, 1.0)
         sigma = -float(np.vdot(v, problem.domain.lmo(v).dense())) / (2 * self.radius_)
         late = 2 * self.radius_ / sigma if sigma > 0 else 0.0
-        return replace(method, schedule=replace(method.schedule, eta=Power(2, 1 + late, 1)))
+        method = replace(method, schedule=replace(method.schedule, eta=Power(2, 1 + late, 1)))
+        return method if self.tol is not None else replace(method, control=Balance(per_decade=0))
 
     def _factor(self, problem: Problem, W: Array, D: Array, E: Array) -> None:
         """Factors of Z out of W = D Z E, and the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball, halved.
