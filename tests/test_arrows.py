@@ -16,7 +16,7 @@ LAYERS = (
     ("problem", "sampling", "schedules", "tables"),
     ("estimators", "result"),
     ("certificate", "callbacks", "checks"),
-    ("control", "limits", "contradiction", "farkas"),
+    ("control", "limits", "contradiction", "farkas", "measures"),
     ("registry", "proofs", "steps", "vector_loop"),
     ("methods", "monitor", "_bounds"),
     ("run", "theory"),

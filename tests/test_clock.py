@@ -7,6 +7,8 @@ import pytest
 import condgrad
 from condgrad import Status
 from condgrad.estimators import Full
+from condgrad.limits import Clock
+from condgrad.result import Trace
 from condgrad.solve import solve
 from test_solve import V2, problem
 
@@ -41,3 +43,23 @@ def test_clock_runs_in_the_method(monkeypatch, clock):
 
     monkeypatch.setattr(Full, "update", update)
     assert 100 <= solve(problem(), condgrad.hcgm(1.0), max_iter=10).seconds < 101
+
+
+def test_trace_amend_changes_the_last_row_only():
+    trace = Trace()
+    for k in range(3):
+        trace.append({"k": k, "x": 10 * k})
+    trace.amend({"x": -1})
+    assert trace["x"].tolist() == [0, 10, -1]
+    assert trace["k"].tolist() == [0, 1, 2]
+
+
+def test_clock_gives_every_second_to_one_part(monkeypatch):
+    now = iter([0.0, 1.0, 3.0, 6.0, 10.0])
+    monkeypatch.setattr("condgrad.limits.time.perf_counter", lambda: next(now))
+    clock = Clock()
+    assert clock.lap("rows") == 1.0
+    assert clock.lap("metrics", counts=False) == 1.0
+    assert clock.lap("rows") == 4.0
+    clock.start()  # four seconds that belong to nobody
+    assert clock.parts == {"rows": 4.0, "metrics": 2.0}

@@ -11,9 +11,8 @@ from condgrad._round import down
 from condgrad.certificate import Bound
 from condgrad.control import BALANCE
 from condgrad.domains import eigen
-from condgrad.limits import Clock, Goal, Limits
+from condgrad.limits import Goal, Limits
 from condgrad.problem import Evaluation, Violation
-from condgrad.result import Trace
 from test_methods import N, least_squares, max_cut
 
 EVERY = [s for s in METHODS if s != "sag-fw"]
@@ -380,26 +379,6 @@ def test_without_limits_a_goal_gets_many_iterations(monkeypatch):
     with pytest.raises(ProblemError, match="seen"):
         solve(problem, gap=0.1, max_seconds=3)
     assert seen["limits"] == (None, None, 3, None)
-
-
-def test_trace_amend_changes_the_last_row_only():
-    trace = Trace()
-    for k in range(3):
-        trace.append({"k": k, "x": 10 * k})
-    trace.amend({"x": -1})
-    assert trace["x"].tolist() == [0, 10, -1]
-    assert trace["k"].tolist() == [0, 1, 2]
-
-
-def test_clock_gives_every_second_to_one_part(monkeypatch):
-    now = iter([0.0, 1.0, 3.0, 6.0, 10.0])
-    monkeypatch.setattr("condgrad.limits.time.perf_counter", lambda: next(now))
-    clock = Clock()
-    assert clock.lap("rows") == 1.0
-    assert clock.lap("metrics", counts=False) == 1.0
-    assert clock.lap("rows") == 4.0
-    clock.start()  # four seconds that belong to nobody
-    assert clock.parts == {"rows": 4.0, "metrics": 2.0}
 
 
 def test_text_of_a_result():

@@ -15,7 +15,8 @@ from condgrad.control import Balancing, Measured
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.limits import Clock, Goal, Limits
-from condgrad.problem import Evaluation, Problem, Term
+from condgrad.measures import errors, merit, number, smoothed
+from condgrad.problem import Evaluation, Problem
 from condgrad.proofs import Proofs
 from condgrad.result import Result, Status, Trace
 
@@ -250,7 +251,7 @@ class Monitor:
             self._proposed = (proposed, None)
             point = None if proposed is None else self._point(proposed)
             if point is not None and self._problem.domain.contains(point, 1e-6):
-                metrics = {n: _number(n, metric(point)) for n, metric in self._metrics.items()}
+                metrics = {n: number(n, metric(point)) for n, metric in self._metrics.items()}
                 self._proposed = (proposed, (point, self._problem.evaluate(point), metrics))
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
@@ -278,10 +279,14 @@ class Monitor:
         if self._goal.wanted and np.isfinite(self.bound.value):
             better = self._rank(evaluation) <= self._rank(self._best.evaluation)
         else:
-            better = self._merit(W, evaluation) <= self._merit(self._best.W, self._best.evaluation)
+            best = self._best
+            better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
             self._best.W[...] = W
             self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
+
+    def _merit(self, W: Array, evaluation: Evaluation) -> float:
+        return merit(W, evaluation, self._problem.terms, self._states, self._betas())
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -330,57 +335,17 @@ class Monitor:
         if self.status not in KEEP:
             self.status = Status.CONTRADICTION
 
-    def _merit(self, W: Array, evaluation: Evaluation) -> float:
-        """What the method descends on at this β and, where it has them, these multipliers.
-
-        Objective + Σ ω_t dist_t²/(2β) over the constraint families; the augmented Lagrangian
-        dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
-        """
-        total = evaluation.objective
-        for t, s, beta in zip(self._problem.terms, self._states, self._betas(), strict=True):
-            if not t.function.indicator:
-                continue
-            if s.multipliers is None:
-                total += penalty(t, evaluation, beta)
-            else:
-                total += t.weight * t.merit(W, s.multipliers, beta)
-        return total
-
-    def _smoothed(self, evaluation: Evaluation) -> float:
-        """F_β at the iterate; the constraints' part is known already."""
-        W, total = self._W.array, evaluation.objective
-        for t, beta in zip(self._problem.terms, self._betas(), strict=True):
-            if t.function.smooth:
-                continue
-            if t.function.indicator:
-                total += penalty(t, evaluation, beta)
-            else:
-                total += t.smoothed(W, beta) - t.value(W)
-        return total
-
-    def _errors(self, finite: bool) -> dict[str, float]:
-        """ω ‖h'_{β_k}(A W_k) − y‖_1 of every watched estimate y that is kept row by row.
-
-        After the step W_k is the previous point. NaN where there was no iteration yet, or where
-        one may have been broken off after its estimates had moved on.
-        """
-        W, p, lost = self._W.previous, self._state.params, (Status.INTERRUPTED, Status.NONFINITE)
-        watched = self._estimators if self._watch.errors else ()
-        parts = list(zip(watched, self._states, self._problem.terms, strict=False))
-        if W is None or p is None or not finite or self.status in lost:
-            return {f"{t.name}.error": np.nan for e, _, t in parts if e.by_row}
-        return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in parts if e.by_row}
-
     def _record(self, measured: Measured | None = None) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
         s, W, p = self._state, self._W.array, self._state.params
         evaluation = measured.evaluation if measured else self._problem.evaluate(W)
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
-            metrics = {name: _number(name, metric(W)) for name, metric in self._metrics.items()}
+            metrics = {name: number(name, metric(W)) for name, metric in self._metrics.items()}
         self._certify(evaluation, measured)
         self._last = evaluation
-        pairs = list(zip(self._problem.terms, self._states, strict=True))
+        terms = self._problem.terms
+        pairs = list(zip(terms, self._states, strict=True))
         row: dict[str, float] = {
             "k": s.k,
             "seconds": self.seconds,
@@ -389,7 +354,9 @@ class Monitor:
             "matvecs": s.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
-            "smoothed": self._smoothed(evaluation) if p else np.nan,
+            "smoothed": smoothed(W, evaluation, self._problem.terms, self._betas())
+            if p
+            else np.nan,
             "infeasibility": evaluation.infeasibility,
             "lower_bound": self.bound.value,
             "gap": relative_gap(evaluation.objective, self.bound.value, self._problem.unit),
@@ -402,23 +369,13 @@ class Monitor:
         if self._control is not None:
             betas = zip(self._problem.terms, self._betas(), strict=True)
             row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
-        row.update(self._errors(evaluation.finite))
+        if self._watch.errors:
+            lost = not evaluation.finite or self.status in KEEP
+            watched = zip(self._estimators, self._states, self._problem.terms, strict=True)
+            row.update(errors(None if lost else self._W.previous, p, watched))
         clash = sorted(set(row) & set(metrics))
         if clash:
             raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
         self.trace.append({**row, **metrics})
         self._recorded = self._state.k
         return evaluation, metrics
-
-
-def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
-    """ω dist²/(2β) of a constraint family."""
-    return term.weight * evaluation.families[term.name].l2 ** 2 / (2 * beta)
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        kind = type(value).__name__
-        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None

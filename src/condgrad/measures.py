@@ -1,0 +1,80 @@
+"""Numbers that are watched in a run beside objective and violations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.errors import ProblemError
+from condgrad.estimators import Estimator, State
+from condgrad.points.dense import Dense
+from condgrad.problem import Evaluation, Term
+
+
+def merit(
+    W: Array,
+    evaluation: Evaluation,
+    terms: Sequence[Term],
+    states: Sequence[State],
+    betas: Sequence[float],
+) -> float:
+    """What the method descends on at these β and, where it has them, these multipliers.
+
+    Objective + Σ ω_t dist_t²/(2β) over the constraint families; the augmented Lagrangian
+    dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
+    """
+    total = evaluation.objective
+    for t, s, beta in zip(terms, states, betas, strict=True):
+        if not t.function.indicator:
+            continue
+        if s.multipliers is None:
+            total += penalty(t, evaluation, beta)
+        else:
+            total += t.weight * t.merit(W, s.multipliers, beta)
+    return total
+
+
+def smoothed(
+    W: Array, evaluation: Evaluation, terms: Sequence[Term], betas: Sequence[float]
+) -> float:
+    """F_β at a point; the constraints' part is known already."""
+    total = evaluation.objective
+    for t, beta in zip(terms, betas, strict=True):
+        if t.function.smooth:
+            continue
+        if t.function.indicator:
+            total += penalty(t, evaluation, beta)
+        else:
+            total += t.smoothed(W, beta) - t.value(W)
+    return total
+
+
+def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
+    """ω dist²/(2β) of a constraint family."""
+    return term.weight * evaluation.families[term.name].l2 ** 2 / (2 * beta)
+
+
+def errors(
+    W: Dense | None, p: Params | None, watched: Iterable[tuple[Estimator, State, Term]]
+) -> dict[str, float]:
+    """ω ‖h'_{β_k}(A W_k) − y‖_1 of every estimate y that is kept row by row.
+
+    After the step W_k is the previous point. NaN where there was no iteration yet, or where one may
+    have been broken off after its estimates had moved on.
+    """
+    kept = [(e, s, t) for e, s, t in watched if e.by_row]
+    if W is None or p is None:
+        return {f"{t.name}.error": np.nan for _, _, t in kept}
+    return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in kept}
+
+
+def number(name: str, value: Any) -> float:
+    """What a metric returned, as a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None
