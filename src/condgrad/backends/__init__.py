@@ -1,37 +1,7 @@
 """Compiled kernels, and the one place that decides who runs them.
 
-The contract (every name exists in `_reference`, slow and obvious, and in `_numba`, compiled):
-
-===========================  ====================================================================
-`fresh`                      keep the ids not seen yet, mark them, say how many are kept
-`forget`                     clear the marks of given ids
-`fresh_rows`                 both for many draws in one call
-`take`, `add_at`             x[index], x[index] += y with repeats counted each time
-`dot_at`                     ⟨x[index], y⟩
-`axpy`, `axpy_at`            out += weight·y, out[index] += weight·y, without a temporary
-`interval_slope`             slopes of a box or a distance, written where they belong,
-`absolute_slope`             one pass
-`masked_squares`             Σ z² over the rows with a slope
-`signed_sums`                Σ max(y, 0) and Σ max(−y, 0)
-`interval_dual`              slopes at z + βy and the multipliers' step towards them
-`triangle_dual`              the same for a range of triangle rows, G kept up to date
-`triangle_miss`              how far a range of triangle rows is from an interval
-`triangle_merit`             the sums of the augmented Lagrangian over such a range
-`triangle_squares`           length of the images of a step over the rows with a slope
-`triangle_pair`              A*y of such a range, with the sums that a lower bound needs
-`table_swap`                 overwrite table rows one after the other, return what changed
-`hash_swap`, `hash_grow`     the same for a table that holds only touched rows
-`triangle_gather/scatter`    rows of the triangle map at given ids
-`triangle_sweep/add`         the same for a contiguous range of ids
-`csr_gather/scatter`         drawn rows of a CSR matrix against a vector
-`dense_gather/scatter`       drawn rows of a dense matrix against a vector
-`row_gather`                 sums of drawn rows
-`rank_one_step`              W ← keep·W + c·u vᵀ in place
-`gram_product`               VᵀV x, V read once
-`symmetrise`                 V ← (V + Vᵀ)/2 in place
-`vector_sag`                 iterations of SAG Frank-Wolfe on a data matrix, many in one call
-`lanczos`                    lowest Ritz pair of V, or of −VᵀV
-===========================  ====================================================================
+`contract.CONTRACT` lists every kernel. Each exists in `_reference`, slow and obvious, and in `_numba`,
+compiled; tests compare the list with both, and the twins with each other.
 
 `ops` resolves to the compiled module where numba is installed and to the reference otherwise. It is
 loaded at the first use of a kernel, so that `import condgrad` stays quick. Set the environment
