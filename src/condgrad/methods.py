@@ -36,13 +36,7 @@ SAMPLED_G = "f a smooth finite sum; g a separable finite sum, Lipschitz or an in
     reference="Yurtsever, Fercoq, Locatello, Cevher, ICML 2018",
 )
 def hcgm(beta0: Beta0 = 1.0) -> Method:
-    """Homotopy conditional gradient method: full gradients of f + g_β, β_k = β0/√(k + 1).
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    """
+    """Homotopy conditional gradient method: full gradients of f + g_β, β_k = β0/√(k + 1)."""
     return Method(Full(), Full(), homotopy(beta0))
 
 
@@ -61,8 +55,6 @@ def cgal(beta0: float = 1.0, bound: float = float("inf")) -> Method:
 
     Parameters
     ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
     bound : float, default inf
         Bound on the norm of the multipliers.
     """
@@ -85,17 +77,7 @@ def cgal(beta0: float = 1.0, bound: float = float("inf")) -> Method:
     reference="Locatello, Yurtsever, Fercoq, Cevher, NeurIPS 2019",
 )
 def shcgm(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Method:
-    """Stochastic HCGM: η_k = 9/(k + 8), β_k = β0/√(k + 8), ρ_k = 4/(k + 7)^(2/3).
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sampling
-        ``replace=True`` draws with replacement.
-    """
+    """Stochastic HCGM: η_k = 9/(k + 8), β_k = β0/√(k + 8), ρ_k = 4/(k + 7)^(2/3)."""
     schedule = Schedule(Power(9, 8, 1), smoothing(beta0, 8, 1 / 2), Power(4, 7, 2 / 3))
     return Method(Momentum(batch, **sampling), Full(), schedule)
 
@@ -115,15 +97,6 @@ def most_fw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Method:
 
     The constants are chosen to give the stated rate (the error of the estimate falls as k^(−1/2));
     they are not quoted from the source.
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sampling
-        ``replace=True`` draws with replacement.
     """
     return Method(Storm(batch, **sampling), Full(), homotopy(beta0, rho=Power(2, 1, 1)))
 
@@ -139,18 +112,7 @@ def most_fw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Method:
     reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
 )
 def h_sag_v1(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> Method:
-    """H-SAG-CGM, variant 1: SAG on f, the full gradient of g_β. Options of `SAG` can be given.
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sag
-        Options of `condgrad.estimators.SAG`: ``replace``, ``table``, ``table_dtype``,
-        ``warm_start``, ``rescale``.
-    """
+    """H-SAG-CGM, variant 1: SAG on f, the full gradient of g_β. Options of `SAG` can be given."""
     return Method(SAG(batch, **sag), Full(), homotopy(beta0))
 
 
@@ -165,17 +127,7 @@ def h_sag_v1(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> Method:
     reference="Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020",
 )
 def h_1sfw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Method:
-    """One-sample homotopy Frank-Wolfe: β_k = β0/(k + 1)^(1/6), ρ_k = 3/(k + 5)^(2/3).
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sampling
-        ``replace=True`` draws with replacement.
-    """
+    """One-sample homotopy Frank-Wolfe: β_k = β0/(k + 1)^(1/6), ρ_k = 3/(k + 5)^(2/3)."""
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 6), Power(3, 5, 2 / 3))
     return Method(Momentum(batch, **sampling), Momentum(batch, **sampling), schedule)
 
@@ -195,13 +147,6 @@ def h_spider_fw(beta0: Beta0 = 1.0, **sampling: Any) -> Method:
 
     With the global counter k the sequences are HCGM's, restarts fall where k is a power of two, and
     the batch is the length of the epoch: it grows until it holds every row.
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    **sampling
-        ``replace=True`` draws with replacement.
     """
     return Method(Spider(**sampling), Spider(**sampling), homotopy(beta0))
 
@@ -221,15 +166,6 @@ def most_fw_plus(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Metho
 
     The variance of the smoothed g grows as 1/β², which β ~ k^(−1/4) balances to ε⁻⁴. The constants
     are chosen to give that rate; they are not quoted from the source.
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sampling
-        ``replace=True`` draws with replacement.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 4), Power(2, 1, 1))
     return Method(Storm(batch, **sampling), Storm(batch, **sampling), schedule)
@@ -246,18 +182,7 @@ def most_fw_plus(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Metho
     reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
 )
 def h_sag_v2(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> Method:
-    """H-SAG-CGM, variant 2: SAG on f and on g_β. Options of `SAG` can be given.
-
-    Parameters
-    ----------
-    beta0 : float, default 1
-        β0 > 0, the scale of the smoothing: small values press on the constraints sooner.
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sag
-        Options of `condgrad.estimators.SAG`: ``replace``, ``table``, ``table_dtype``,
-        ``warm_start``, ``rescale``.
-    """
+    """H-SAG-CGM, variant 2: SAG on f and on g_β. Options of `SAG` can be given."""
     return Method(SAG(batch, **sag), SAG(batch, **sag), homotopy(beta0))
 
 
@@ -272,16 +197,7 @@ def h_sag_v2(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> Method:
     reference="Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICML 2020",
 )
 def sag_fw(batch: Batch = 1, **sag: Any) -> Method:
-    """Stochastic Frank-Wolfe with a SAG estimate, for problems without composite terms.
-
-    Parameters
-    ----------
-    batch : int or float, default 1
-        Rows drawn per iteration and term, a count or a fraction in (0, 1].
-    **sag
-        Options of `condgrad.estimators.SAG`: ``replace``, ``table``, ``table_dtype``,
-        ``warm_start``, ``rescale``.
-    """
+    """Stochastic Frank-Wolfe with a SAG estimate, for problems without composite terms."""
     return Method(SAG(batch, **sag), Full(), homotopy(1.0), smooth_only=True)
 
 

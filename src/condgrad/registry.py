@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -133,6 +134,29 @@ METHODS: dict[str, Entry] = {}
 """Every method by its command-line name."""
 
 
+PARAGRAPHS = {
+    "beta0": """beta0 : float, default 1
+    β0 > 0, the scale of the smoothing: small values press on the constraints sooner.""",
+    "batch": """batch : int or float, default 1
+    Rows drawn per iteration and term, a count or a fraction in (0, 1].""",
+    "sampling": """**sampling
+    ``replace=True`` draws with replacement.""",
+    "sag": """**sag
+    Options of `condgrad.estimators.SAG`: ``replace``, ``table``, ``table_dtype``, ``warm_start``,
+    ``rescale``.""",
+}
+"""What docstrings of methods say of the parameters that they share."""
+
+
+def documented(build: Builder) -> str:
+    """The docstring of a builder, with a paragraph for every parameter."""
+    text, _, tail = (inspect.getdoc(build) or "").partition("\n\nParameters\n----------\n")
+    own = {part.split()[0].strip("*"): part for part in re.split(r"\n(?=\S)", tail) if part}
+    names = inspect.signature(build).parameters
+    paragraphs = [own.get(name) or PARAGRAPHS[name] for name in names]
+    return "\n".join([text, "", "Parameters", "----------", *paragraphs, ""])
+
+
 def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
     """Enter a method in `METHODS` and give what it builds its name."""
 
@@ -146,6 +170,7 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
                 raise ProblemError(f"{slug} takes other options, {takes}: {error}") from None
             return replace(built, slug=slug, name=name)
 
+        method.__doc__ = documented(build)
         METHODS[slug] = Entry(slug, name, method, **about)
         return method
 

@@ -1,7 +1,7 @@
 """Compiled kernels, and the one place that decides who runs them.
 
-`contract.CONTRACT` lists every kernel. Each exists in `_reference`, slow and obvious, and in `_numba`,
-compiled; tests compare the list with both, and the twins with each other.
+`contract.CONTRACT` lists every kernel. Each exists in `_reference`, slow and obvious, and in
+`_numba`, compiled; tests compare the list with both, and the twins with each other.
 
 `ops` resolves to the compiled module where numba is installed and to the reference otherwise. It is
 loaded at the first use of a kernel, so that `import condgrad` stays quick. Set the environment
