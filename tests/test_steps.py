@@ -19,7 +19,7 @@ from condgrad.estimators import Full
 from condgrad.points.dense import Dense
 from condgrad.rows import keeper_of
 from condgrad.run import direction
-from condgrad.steps import AtomStep, BlockStep, step_of
+from condgrad.steps import ATOMS, SPECTRAL, AtomStep, BlockStep, step_of
 from random_problems import interior_point
 
 KINDS = ["whole", "pinned", "value", "two", "blocks"]
@@ -37,7 +37,7 @@ def domain_of(kind, n, equality=True):
 
 def bare(domain):
     """A step to project with."""
-    return BlockStep(SimpleNamespace(domain=domain, terms=()), domain.face, ())
+    return BlockStep(SimpleNamespace(domain=domain, terms=()), domain.face, (), SPECTRAL)
 
 
 def nearest(domain, X):
@@ -243,7 +243,7 @@ def test_atoms_elsewhere(problem, method, steps):
 
 def test_the_options_reach_the_method():
     assert cg.sag_cgal().block
-    assert not cg.sag_cgal(block=False).block
+    assert cg.sag_cgal(block=False).step is ATOMS
     assert not cg.h_sag_v2().block
 
 
@@ -266,7 +266,7 @@ def test_the_curvature_is_measured(batch):
     method = cg.sag_cgal(batch=batch)
     estimators = [method.estimator(t) for t in problem.terms]
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    step = step_of(problem, True, estimators, states)
+    step = step_of(SPECTRAL, problem, estimators, states)
     betas = [1.0, 0.5, 2.0, 3.0]
     W = Dense(nearest(domain, symmetric(rng, n)))
     for e, t, s, beta in zip(estimators, problem.terms, states, betas, strict=True):
@@ -279,7 +279,7 @@ def test_the_curvature_is_measured(batch):
         active = drawn[s.slopes[drawn] != 0] if t.function.indicator else drawn
         assert 0 < active.size <= drawn.size <= t.map.size
         squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn.size
-        safety = step.SAFETY_WHOLE if batch == 1.0 else step.SAFETY
+        safety = SPECTRAL.safety_whole if batch == 1.0 else SPECTRAL.safety
         expected += safety * t.weight * squares / beta / np.vdot(D, D)
     assert step._lipschitz(betas) == pytest.approx(expected)
     lower = step._lipschitz([2 * b for b in betas])  # the same step again
@@ -361,7 +361,7 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
     problem, method, rng = make(7), cg.sag_cgal(batch=1.0), np.random.default_rng(0)
     estimators = [method.estimator(t) for t in problem.terms]
     states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    step, W = step_of(problem, True, estimators, states), Dense(problem.domain.center())
+    step, W = step_of(SPECTRAL, problem, estimators, states), Dense(problem.domain.center())
     found, measure = [], step._lipschitz
     monkeypatch.setattr(step, "_lipschitz", lambda b: found.append(measure(b)) or found[0])
     betas, v, moves = [1.0, 0.7, 2.0][: len(states)], np.zeros((7, 7)), 0.0

@@ -13,6 +13,7 @@ from condgrad.estimators import SAG, Augmented, Full, Momentum, SagAugmented, Sp
 from condgrad.registry import Method, declare
 from condgrad.sampling import Batch
 from condgrad.schedules import ZERO, Beta0, Power, Schedule, Sequence, smoothing
+from condgrad.steps import ATOMS, SPECTRAL
 
 
 def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
@@ -234,9 +235,11 @@ def sag_cgal(
         Rows drawn per iteration and composite term, see `condgrad.estimators.SagAugmented`.
     block : bool, default True
         With β0 found, f linear and W in a spectrahedron, move W to a low-rank point instead of an
-        atom (`condgrad.steps.BlockStep`): fewer passes, some more work in the oracle.
+        atom (`condgrad.steps.Spectral`): fewer passes, some more work in the oracle.
     **options
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
-    return Method(Full(), SagAugmented(batch, **options), schedule, block=block)
+    return Method(
+        Full(), SagAugmented(batch, **options), schedule, step=SPECTRAL if block else ATOMS
+    )

@@ -16,6 +16,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
+from condgrad.steps import ATOMS, Atoms, Spectral
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,8 @@ class Method:
         Another estimator for single terms, by name.
     smooth_only : bool, default False
         Whether the method is for g = 0.
-    block : bool, default False
-        Block steps where problem and domain allow them and β0 is automatic, see
-        `condgrad.steps.BlockStep`.
+    step : Atoms or Spectral
+        How W moves; low-rank steps need an automatic β0, else they are steps to atoms.
     control : Balance, optional
         How β is found and moved where β0 is automatic.
     """
@@ -44,7 +44,7 @@ class Method:
     schedule: Schedule
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
-    block: bool = False
+    step: Atoms | Spectral = ATOMS
     control: Balance = BALANCE
     slug: str = "custom"
     name: str = "custom"

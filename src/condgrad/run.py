@@ -27,7 +27,7 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.registry import Method, check
 from condgrad.result import Result, Status
-from condgrad.steps import step_of
+from condgrad.steps import ATOMS, step_of
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
@@ -109,7 +109,7 @@ class Run:
         v = np.zeros(problem.domain.shape, problem.dtype)
         lend(problem.terms, estimators, terms, v)
         with self._threads():
-            step = step_of(problem, method.block and method.auto, estimators, terms)
+            step = step_of(method.step if method.auto else ATOMS, problem, estimators, terms)
             certificate, control = None, None
             if options.goal.certify or method.auto:
                 certificate = Certificate(problem, options.goal.floor, options.watch.duals)

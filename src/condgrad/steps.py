@@ -24,6 +24,48 @@ from condgrad.problem import Problem
 Lap = Callable[[str], object]
 
 
+@dataclass(frozen=True)
+class Atoms:
+    """Steps to atoms: W ← (1 − η_k) W + η_k s, η_k that of the schedule."""
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """Low-rank steps over a spectrahedron, see `BlockStep`; elsewhere steps to atoms.
+
+    They want f taken in full, a `SagAugmented` estimator of every composite term, and β0 found.
+
+    Parameters
+    ----------
+    share : float, default 10
+        η_k = share/(k + share), or 1 where every row is drawn at every iteration.
+    theta : float, default 1/2
+        θ of the multipliers' step.
+    safety, safety_whole : float, default 4 and 2
+        Factor on the measured curvature, and where every row is drawn.
+    recent : float, default 0.9
+        Weight of the measured curvature from one iteration to the next.
+    slow : float, default 0.02
+        How fast it falls.
+    guard : int, default 6
+        Vectors kept beyond the rank, or a quarter of the rank where that is more.
+    small : int, default 100
+        Up to this side a part is taken apart whole.
+    """
+
+    share: float = 10.0
+    theta: float = 0.5
+    safety: float = 4.0
+    safety_whole: float = 2.0
+    recent: float = 0.9
+    slow: float = 0.02
+    guard: int = 6
+    small: int = 100
+
+
+ATOMS, SPECTRAL = Atoms(), Spectral()
+
+
 @dataclass
 class AtomState:
     """What a step to an atom remembers."""
@@ -104,22 +146,12 @@ class BlockStep(AtomStep):
     """
 
     press = 0.0
-    SAFETY = 4.0
-    SAFETY_WHOLE = 2.0
-    """… where every row is drawn."""
-    RECENT = 0.9
-    """Weight of the measured curvature from one iteration to the next."""
-    SLOW = 0.02
-    """How fast L falls."""
-    SHARE = 10.0
-    """η_k = SHARE/(k + SHARE)."""
-    GUARD = 6
-    """Vectors kept beyond the rank, or a quarter of the rank where that is more."""
-    SMALL = 100
-    THETA = 0.5
 
-    def __init__(self, problem: Problem, face: Face, states: Sequence[State]) -> None:
+    def __init__(
+        self, problem: Problem, face: Face, states: Sequence[State], rule: Spectral
+    ) -> None:
         super().__init__(problem.domain)
+        self._rule = rule
         self._terms, self._states, self._face = problem.terms, states, face
         size, shape = len(problem.terms), problem.domain.shape
         self.state: BlockState = BlockState(
@@ -130,8 +162,8 @@ class BlockStep(AtomStep):
         self._whole = all(len(d.starts) == 1 for d in drawers)
 
     def params(self, p: Params) -> Params:
-        eta = 1.0 if self._whole else self.SHARE / (p.k + self.SHARE)
-        return replace(p, eta=eta, beta=1.0, beta_before=1.0, theta=self.THETA)
+        eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
+        return replace(p, eta=eta, beta=1.0, beta_before=1.0, theta=self._rule.theta)
 
     def move(
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
@@ -162,8 +194,8 @@ class BlockStep(AtomStep):
     def _lipschitz(self, betas: Sequence[float]) -> float:
         """L at the step before."""
         own = self.state
-        own.length = self.RECENT * own.length + float(np.vdot(own.D, own.D))
-        safety, total = self.SAFETY_WHOLE if self._whole else self.SAFETY, 0.0
+        own.length = self._rule.recent * own.length + float(np.vdot(own.D, own.D))
+        safety, total = self._rule.safety_whole if self._whole else self._rule.safety, 0.0
         for i, (t, s, beta) in enumerate(zip(self._terms, self._states, betas, strict=True)):
             bend = 1 / beta
             if isinstance(t.function, Smooth):
@@ -174,9 +206,9 @@ class BlockStep(AtomStep):
             drawn = s.drawn if isinstance(s, TableState) and s.drawn else [slice(0, t.map.size)]
             share = t.map.size / sum(at.stop - at.start for at in drawn)
             found = share * t.keeper.squares(own.D, drawn, slopes)
-            own.squares[i] = self.RECENT * own.squares[i] + found
+            own.squares[i] = self._rule.recent * own.squares[i] + found
             now, was = own.squares[i] / max(own.length, 1e-300), own.curvature[i]
-            own.curvature[i] = max(now, was + self.SLOW * (now - was))
+            own.curvature[i] = max(now, was + self._rule.slow * (now - was))
             total += safety * t.weight * own.curvature[i] * bend
         return total
 
@@ -205,7 +237,7 @@ class BlockStep(AtomStep):
     def _spectrum(self, i: int, X: Array) -> tuple[Array, Array, int]:
         """Leading eigenpairs of block i in falling order, off the pinned vectors, and products."""
         n, Q, K, products = X.shape[0], self._pinned(i), self.state.frames[i], 0
-        if n <= self.SMALL or K is None:
+        if n <= self._rule.small or K is None:
             P, T = None, -deflated(-X, Q)
         else:
             Y = X @ K
@@ -226,7 +258,7 @@ class BlockStep(AtomStep):
     def _keep(self, i: int, d: Array, vectors: Array) -> Array:
         """U with UUᵀ the projection of block i; its vectors and some more serve the next step."""
         n, Q, rank = vectors.shape[0], self._pinned(i), int(np.count_nonzero(d))
-        frame = vectors[:, : rank + max(self.GUARD, rank // 4)]
+        frame = vectors[:, : rank + max(self._rule.guard, rank // 4)]
         frame = frame - Q @ (Q.T @ frame)
         self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
         U: Array = frame[:, :rank] * np.sqrt(d[:rank])
@@ -234,18 +266,18 @@ class BlockStep(AtomStep):
 
 
 def step_of(
-    problem: Problem, block: bool, estimators: Sequence[Estimator], states: Sequence[State]
+    rule: Atoms | Spectral,
+    problem: Problem,
+    estimators: Sequence[Estimator],
+    states: Sequence[State],
 ) -> AtomStep:
-    """Block steps where the method wants them and problem and domain have what they need.
-
-    That is a spectrahedron, an f taken in full and a `SagAugmented` estimator of every composite
-    term; atoms elsewhere.
-    """
+    """The step of a run: that of the rule, where problem and domain have what it needs."""
     face = getattr(problem.domain, "face", None)
-    fits = block and face is not None and bool(problem.composite)
+    fits = isinstance(rule, Spectral) and face is not None and bool(problem.composite)
     for t, e in zip(problem.terms, estimators, strict=True):
         fits = fits and isinstance(e, Full if t.function.smooth else SagAugmented)
     if fits:
         assert isinstance(face, Face)
-        return BlockStep(problem, face, states)
+        assert isinstance(rule, Spectral)
+        return BlockStep(problem, face, states, rule)
     return AtomStep(problem.domain)
