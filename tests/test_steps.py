@@ -242,9 +242,9 @@ def test_atoms_elsewhere(problem, method, steps):
 
 
 def test_the_options_reach_the_method():
-    assert cg.sag_cgal().block
+    assert cg.sag_cgal().step is SPECTRAL
     assert cg.sag_cgal(block=False).step is ATOMS
-    assert not cg.h_sag_v2().block
+    assert cg.h_sag_v2().step is ATOMS
 
 
 def test_nothing_to_gain_and_nothing_to_mend(steps):

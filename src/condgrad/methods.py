@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from condgrad.control import BALANCE
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Augmented, Full, Momentum, SagAugmented, Spider, Storm
 from condgrad.registry import Method, declare
@@ -240,6 +241,5 @@ def sag_cgal(
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
-    return Method(
-        Full(), SagAugmented(batch, **options), schedule, step=SPECTRAL if block else ATOMS
-    )
+    step = SPECTRAL if block else ATOMS
+    return Method(Full(), SagAugmented(batch, **options), schedule, step=step, control=BALANCE)

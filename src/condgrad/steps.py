@@ -126,7 +126,7 @@ class BlockStep(AtomStep):
 
     L is measured: Σ_t ω_t c_t ‖A_t D‖²/‖D‖², D the step before and c_t = 1/β_t, or the smoothness
     of a term of f, over the drawn rows with a slope other than 0, as a mean over the latest steps
-    that rises at once and falls slowly, times a safety. β_t stays where `Scaling` puts it, and θ is
+    that rises at once and falls slowly, times a safety. β_t stays where control puts it, and θ is
     1/2.
 
     Where every row is drawn every time η is 1. For equalities that is the linearised method of
