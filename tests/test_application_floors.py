@@ -12,6 +12,8 @@ import condgrad as cg
 from condgrad import ProblemError, report
 from condgrad import applications as ap
 
+pytestmark = pytest.mark.slow
+
 CASES = 250
 SCALES = (1.0, 2.0**-20, 2.0**30)
 """Powers of two: the weights stay exact."""

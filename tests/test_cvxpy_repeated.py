@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 

@@ -11,9 +11,12 @@ from scipy.optimize import linprog
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Solution may be", r"ignore:\s*The problem is either infeasible"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:Solution may be", r"ignore:\s*The problem is either infeasible"
+    ),
+]
 CHUNK = 20
 """Random cases of one test."""
 LIMIT = {"solver": door.CONDGRAD, "max_iter": 500}

@@ -12,6 +12,8 @@ from condgrad.sdp import SDP
 from condgrad.sdp._exact import _semidefinite, proved
 from condgrad.sdp._reduce import Reduced
 
+pytestmark = pytest.mark.slow
+
 EACH = 25
 """Programs of a kind in one test."""
 CASES = range(0, 200, EACH)

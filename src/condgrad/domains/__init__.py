@@ -1,6 +1,7 @@
 """Compact convex sets with a linear minimisation oracle."""
 
-from condgrad.domains._base import Domain, Minimum
+from condgrad.domains._base import Domain
+from condgrad.domains._base import Minimum as Minimum
 from condgrad.domains.product import Product
 from condgrad.domains.spectral import (
     BlockSpectrahedron,
@@ -17,7 +18,6 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LinfBall",
-    "Minimum",
     "NuclearBall",
     "Oracle",
     "PinnedSpectrahedron",

@@ -1,6 +1,7 @@
 """Linear maps W ↦ z = A W, never materialised."""
 
-from condgrad.maps._base import LinearMap, RowStorage
+from condgrad.maps._base import LinearMap
+from condgrad.maps._base import RowStorage as RowStorage
 from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
@@ -17,7 +18,6 @@ __all__ = [
     "LinearMap",
     "LowRankStack",
     "Restricted",
-    "RowStorage",
     "RowSums",
     "Scaled",
     "SparseStack",
