@@ -100,6 +100,7 @@ class Run:
 
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.problem, self.method, self._options = problem, method, options
+        self._threads = threads.Calm(options.n_jobs)
         estimators = [method.estimator(t) for t in problem.terms]
         memory.require(needs(problem, estimators))
         check_parts(problem, options.goal.certify)
@@ -191,9 +192,6 @@ class Run:
                     raise
                 self._monitor.status = Status.INTERRUPTED
                 return self._monitor.result(name, seed, judge=False)
-
-    def _threads(self) -> Any:
-        return threads.calmly(self._options.n_jobs)
 
     def _iterate(self) -> None:
         """Every method is this loop."""

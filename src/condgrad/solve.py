@@ -62,7 +62,8 @@ def solve(
         `feasibility`; the norm of a family of many rows would hide one of them.
     certify : bool, default True
         Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Off
-        the clock, unless a gap is asked for.
+        the clock, unless a gap is asked for, or β is found by the method, which measures the same
+        for its own use. The iterates do not depend on it.
     record : int, optional
         Rows of the trace per decade of iterations; the first and the last are always recorded.
         Default 30, or where there is a bound if a gap is asked for.

@@ -57,20 +57,21 @@ def using(n_jobs: int | None) -> Iterator[int]:
         _chosen.reset(token)
 
 
-def calm_blas() -> Any:
-    """A context in which BLAS uses one thread.
+class Calm:
+    """A context with that many threads of ours and one of BLAS, to be entered as often as wanted.
 
-    Its threads make products with vectors and small eigenproblems slower: twice for a matrix of
-    1675 × 943 on two idle cores, twentyfold for side 100 on a busy machine.
+    Threads of BLAS make products with vectors and small eigenproblems slower: twice for a matrix of
+    1675 × 943 on two idle cores, twentyfold for side 100 on a busy machine. The libraries are
+    looked up once.
     """
-    return threadpoolctl.threadpool_limits(1, user_api="blas")
 
+    def __init__(self, n_jobs: int | None) -> None:
+        self._jobs, self._blas = n_jobs, threadpoolctl.ThreadpoolController()
 
-@contextmanager
-def calmly(n_jobs: int | None) -> Iterator[None]:
-    """Both of the above."""
-    with using(n_jobs), calm_blas():
-        yield
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with using(self._jobs), self._blas.limit(limits=1, user_api="blas"):
+            yield
 
 
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:
