@@ -18,9 +18,11 @@ SAME = (
     *("test_datasets.py", "test_datasets_content.py", "test_experiments.py"),
     *("test_experiments_tables.py", "test_html_report.py", "test_io_any.py", "test_io_graphs.py"),
     *("test_interrupt_program.py", "test_io_tables.py", "test_plot.py", "test_round.py"),
-    *("test_saved_runs.py", "test_sdpa.py", "test_sdpa_fuzz.py"),
+    *("test_saved_runs.py", "test_sdpa.py", "test_sdpa_fuzz.py", "test_arrows.py", "test_docs.py"),
+    *("test_bad_input.py", "test_cli.py", "test_memory.py", "test_threads.py", "test_clock.py"),
+    *("test_sklearn_completion.py", "test_sklearn_clustering.py", "test_errors.py"),
 )
-"""Tests of readers, texts, records and pictures."""
+"""Tests of readers, texts, records, pictures and limits, and of doors to what others try."""
 
 
 def switches() -> dict[str, str]:
