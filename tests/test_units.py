@@ -14,6 +14,8 @@ import pytest
 from condgrad import Problem, Result, Status, Term, domains, functions, maps, solve
 from condgrad.domains import Domain
 
+pytestmark = pytest.mark.slow
+
 GAP = 1e-2
 LIMIT = 20_000
 LENGTH = 8
