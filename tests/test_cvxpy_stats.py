@@ -157,3 +157,14 @@ def test_what_it_does_not_take_is_sent_elsewhere():
         refused(problem, "or use another solver")
     problem = cp.Problem(cp.Minimize(cp.norm(x) + cp.Variable(boolean=True)))
     refused(problem, "or use a mixed-integer solver")
+
+
+@pytest.mark.parametrize("solve", [door.solve, cone])
+def test_tolerances_are_positive_numbers_or_left_out(solve):
+    X = cp.Variable((2, 2), PSD=True)
+    problem = cp.Problem(cp.Maximize(X[0, 1]), [cp.diag(X) == 1])
+    solve(problem, gap=None)
+    assert problem.status == "optimal"
+    for bad in ("a", -1.0):
+        with pytest.raises(cg.ProblemError, match=r"gap is .*: it must be a positive number"):
+            solve(problem, gap=bad)

@@ -55,3 +55,11 @@ def test_factors_whose_squares_are_no_numbers():
         row = LowRank(size * np.ones((2, 1)))
         with pytest.raises(ProblemError, match="factors of rows whose squares are"):
             SDP(np.eye(2)).subject_to(row, "==", 1.0).solve()
+
+
+@pytest.mark.parametrize("name", ["gap", "feasibility"])
+@pytest.mark.parametrize("bad", [None, "a", -1.0, np.inf])
+def test_tolerances_are_positive_numbers(name, bad):
+    sdp = SDP(np.eye(2)).subject_to(np.eye(2), "==", 1.0)
+    with pytest.raises(ProblemError, match="positive number"):
+        sdp.solve(**{name: bad})

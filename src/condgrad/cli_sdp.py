@@ -127,10 +127,8 @@ def solve_sdp(
         seconds=solution.seconds,
         profile=_profile(solution),
     )
-    proviso = solution.proviso.removeprefix(", ")
-    run = Run(
-        "sdp", "auto", slug, used, None, result, settings=settings, sense="max", proviso=proviso
-    )
+    named: dict[str, Any] = {"settings": settings, "sense": "max", "proviso": solution.proviso}
+    run = Run("sdp", "auto", slug, used, None, result, **named)
     finish(*(run, json_file, plot, save, quiet, more, answer, profile, report_file), limits=limits)
 
 

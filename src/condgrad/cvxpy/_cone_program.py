@@ -14,10 +14,10 @@ import numpy as np
 from cvxpy.constraints import PSD
 from scipy import linalg, sparse
 
+from condgrad._floats import EPS as EPS
 from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
 
-EPS = float(np.finfo(np.float64).eps)
 NOISE = 8 * EPS
 """Part of the largest entry of a column, or of the right-hand sides, that may be rounding …"""
 UNITS = EPS / 64

@@ -12,6 +12,7 @@ from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
 from condgrad.cvxpy._write import gap_of, write
 from condgrad.errors import ProblemError
+from condgrad.limits import Goal
 from condgrad.result import Status
 from condgrad.sdp import SDP, Solution
 
@@ -123,13 +124,15 @@ def elsewhere(problem: Any) -> str:
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse options that nobody reads."""
+    """Refuse options that nobody reads, and tolerances that are no numbers."""
     for name in options:
         if name not in OPTIONS:
             raise ProblemError(
                 f"{name} is no option of condgrad.cvxpy: use {', '.join(OPTIONS)} or verbose"
             )
-    return options
+    Goal(options.get("gap"), options.get("feasibility"))
+    default = {name for name in ("gap", "feasibility") if options.get(name) is None}
+    return {name: value for name, value in options.items() if name not in default}
 
 
 def contradiction(form: Form) -> bool:

@@ -9,13 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from condgrad import _floats
-from condgrad._floats import TINY, length
+from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Full
-
-EPS = _floats.EPS
 
 
 class Minimum(NamedTuple):

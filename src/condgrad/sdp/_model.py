@@ -14,6 +14,7 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
+from condgrad.limits import Goal
 from condgrad.registry import Method
 from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution
@@ -300,6 +301,9 @@ class SDP:
         from condgrad.sdp._run import run
 
         limits = {"gap": gap, "feasibility": feasibility, "max_iter": max_iter, "seed": seed}
+        if None in (gap, feasibility):
+            raise ProblemError("gap and feasibility must be positive numbers: leave them out")
+        Goal(gap, feasibility)
         return run(self, trace_bound, max_seconds, method, {**limits, **options})
 
 
