@@ -37,9 +37,9 @@ def measure(n: int) -> dict[str, float]:
 
     from condgrad import sag_cgal, solve
     from condgrad.applications import sparsest_cut
-    from condgrad.memory import GIB, OTHER
+    from condgrad.backends.memory import GIB, OTHER
     from condgrad.points.dense import Dense
-    from condgrad.run import needs
+    from condgrad.run.loop import needs
 
     small = sparsest_cut(planted(45)).problem
     solve(small, max_iter=20, gap=1e-9)  # compiled

@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from condgrad.sampling import Blocks
+from condgrad.estimators.sampling import Blocks
 
 SHAPES = [(12, 3, 3), (12, 3, 5), (13, 4, 4), (10, 4, 4), (100, 1, 7), (57, 10, 23), (30, 7, 29)]
 SHAPES += [(1000, 3, 301), (997, 1, 100), (5000, 7, 1003), (64, 1, 17)]

@@ -23,7 +23,8 @@ from condgrad import (
     solve,
 )
 from condgrad.applications import sparsest_cut
-from condgrad.certificate import SEARCH, Certificate, part_of
+from condgrad.certificate import Certificate, part_of
+from condgrad.certificate.bound import SEARCH
 from condgrad.domains import eigen
 from condgrad.estimators import Full
 from random_problems import DOMAINS, Case, interior_point, random_problem

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps, solve
-from condgrad.certificate import Certificate, _identity, part_of
+from condgrad.certificate import Certificate, part_of
+from condgrad.certificate.bound import _identity
 from condgrad.errors import ProblemError
 from condgrad.estimators import Full
 from exact import DIGITS, DUAL, FUNCTIONS, KINDS, Known, decimal, fractions, known

@@ -8,9 +8,9 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
-from condgrad.checks import check_parts, ours
-from condgrad.rows import Plain
-from condgrad.rows.fused import FusedTriangles
+from condgrad.passes import Plain
+from condgrad.passes.fused import FusedTriangles
+from condgrad.run.checks import check_parts, ours
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
 
@@ -85,7 +85,7 @@ def test_the_run_stays_the_same(monkeypatch):
     for t in problem.terms:
         disown(t.map)
     one = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
-    monkeypatch.setattr(sys.modules["condgrad.run"], "check_parts", lambda *_: None)
+    monkeypatch.setattr(sys.modules["condgrad.run.loop"], "check_parts", lambda *_: None)
     two = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
     np.testing.assert_array_equal(one.W, two.W)
 

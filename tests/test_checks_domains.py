@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from condgrad import Problem, ProblemError, Term, domains, functions, maps, solve
-from condgrad.checks import check_parts
 from condgrad.points import Full
+from condgrad.run.checks import check_parts
 
 D = 6
 

@@ -7,9 +7,9 @@ import pytest
 import condgrad
 from condgrad import Status
 from condgrad.estimators import Full
-from condgrad.limits import Clock
-from condgrad.result import Trace
-from condgrad.solve import solve
+from condgrad.run.limits import Clock
+from condgrad.run.result import Trace
+from condgrad.run.solve import solve
 from test_solve import V2, problem
 
 
@@ -56,7 +56,7 @@ def test_trace_amend_changes_the_last_row_only():
 
 def test_clock_gives_every_second_to_one_part(monkeypatch):
     now = iter([0.0, 1.0, 3.0, 6.0, 10.0])
-    monkeypatch.setattr("condgrad.limits.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("condgrad.run.limits.time.perf_counter", lambda: next(now))
     clock = Clock()
     assert clock.lap("rows") == 1.0
     assert clock.lap("metrics", counts=False) == 1.0

@@ -10,7 +10,7 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
-from condgrad.contradiction import Suspicion
+from condgrad.certificate.contradiction import Suspicion
 from condgrad.functions.block import project_simplex
 from random_problems import DOMAINS, random_problem
 from test_checks import D, Own, Shifted
@@ -21,7 +21,7 @@ from test_methods import least_squares, max_cut
 
 @pytest.fixture
 def unchecked(monkeypatch):
-    monkeypatch.setattr(sys.modules["condgrad.run"], "check_parts", lambda *_: None)
+    monkeypatch.setattr(sys.modules["condgrad.run.loop"], "check_parts", lambda *_: None)
 
 
 def contradicted(result):
@@ -166,7 +166,7 @@ def suspicious(monkeypatch):
 
     monkeypatch.setattr(Suspicion, "due", lambda self, k, final: True)
     monkeypatch.setattr(Suspicion, "confirmed", look)
-    monkeypatch.setattr("condgrad.limits.Goal.far", lambda self, evaluation: 0.0)
+    monkeypatch.setattr("condgrad.run.limits.Goal.far", lambda self, evaluation: 0.0)
     return seen
 
 

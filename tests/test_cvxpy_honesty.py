@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from condgrad import ProblemError
-from condgrad.result import Status
+from condgrad.run.result import Status
 from condgrad.sdp import SDP
 
 cp = pytest.importorskip("cvxpy")

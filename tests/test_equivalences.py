@@ -10,7 +10,7 @@ import pytest
 import condgrad
 from condgrad import Problem, Status, Term, domains, functions, maps, solve
 from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
-from condgrad.registry import Method
+from condgrad.methods.registry import Method
 from condgrad.schedules import Constant, Schedule
 
 STEPS = 50

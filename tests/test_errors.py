@@ -10,7 +10,7 @@ import pytest
 import condgrad as cg
 from condgrad import Problem, ProblemError, Status, Term, domains, functions, maps, solve
 from condgrad.estimators import SAG, Full, Storm
-from condgrad.sampling import Sampler
+from condgrad.estimators.sampling import Sampler
 from condgrad.theory import constants, diameters, estimator_error
 
 RNG = np.random.default_rng(3)

@@ -7,9 +7,9 @@ import condgrad as cg
 from condgrad import domains, functions, maps
 from condgrad.backends import _reference as reference
 from condgrad.estimators import Full, State
+from condgrad.passes import Plain, Stored
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
-from condgrad.rows import Plain, Stored
 
 numba_kernels = pytest.importorskip("condgrad.backends._numba", exc_type=ImportError)
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -9,10 +9,10 @@ import condgrad
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps, solve
 from condgrad._round import down
 from condgrad.certificate import Bound
-from condgrad.control import BALANCE
 from condgrad.domains import eigen
-from condgrad.limits import Goal, Limits
+from condgrad.methods.control import BALANCE
 from condgrad.problem import Evaluation, Violation
+from condgrad.run.limits import Goal, Limits
 from test_methods import N, least_squares, max_cut
 
 EVERY = [s for s in METHODS if s != "sag-fw"]

@@ -6,8 +6,8 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
 from condgrad.certificate import part_of
+from condgrad.certificate.farkas import Refuter, proof
 from condgrad.domains import eigen
-from condgrad.farkas import Refuter, proof
 
 KINDS = ("simplex", "l1", "box", "spectrahedron", "spectrahedron-equal", "product")
 
@@ -209,7 +209,7 @@ def test_one_row_of_a_million_that_cannot_hold():
 
 
 def test_many_multipliers_are_handed_out_on_request_only(monkeypatch):
-    monkeypatch.setattr("condgrad.farkas.KEPT", 5)
+    monkeypatch.setattr("condgrad.certificate.farkas.KEPT", 5)
     problem = infeasible("simplex", 3)
     plain, asked = solve(problem, gap=1e-2), solve(problem, gap=1e-2, duals=True)
     assert plain.status is asked.status is Status.INFEASIBLE

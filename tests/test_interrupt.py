@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import condgrad
-from condgrad import Problem, Status, Term, cli, domains, functions, maps, solve, vector_loop
+from condgrad import Problem, Status, Term, cli, domains, functions, maps, solve
 from condgrad.applications import max_cut
 from condgrad.applications import mixing as warm_start
+from condgrad.run import vector_loop
 
 DATA = np.random.default_rng(0).normal(size=(2, 20, 20))
 PROBLEM = Problem(domains.Simplex(20), [Term(maps.DataMatrix(DATA[0]), functions.Squared(1.0))])

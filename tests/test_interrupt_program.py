@@ -17,11 +17,13 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import _keyboard, cli, cli_options, html, report
+from condgrad import _keyboard, html, report
 from condgrad.applications import sparsest_cut
 from condgrad.certificate import Certificate
+from condgrad.cli import options as cli_options
+from condgrad.cli import program as cli
 from condgrad.problem import Problem
-from condgrad.result import Trace
+from condgrad.run.result import Trace
 
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
 RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)

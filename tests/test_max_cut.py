@@ -227,7 +227,7 @@ def test_bad_options(options, word):
 
 
 def test_a_graph_too_large_is_refused_before_it_fills_the_memory(monkeypatch):
-    monkeypatch.setattr("condgrad.memory.free_memory", lambda: 2.0**30)
+    monkeypatch.setattr("condgrad.backends.memory.free_memory", lambda: 2.0**30)
     with pytest.raises(ProblemError, match=r"74\.6 GiB of memory \(the start"):
         max_cut(sp.csr_array((50_000, 50_000)))
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import memory, methods, tables
+from condgrad import methods
 from condgrad.applications import kmeans, matrix_completion, sparsest_cut
+from condgrad.backends import memory
 from condgrad.errors import ProblemError
-from condgrad.result import Status
-from condgrad.run import needs
+from condgrad.estimators import tables
+from condgrad.run.loop import needs
+from condgrad.run.result import Status
 
 
 def problem(n=60):
@@ -156,7 +158,7 @@ def test_sparse_slots_are_eight_bytes():
 def test_a_limit_on_the_address_space_counts():
     code = """
         import resource
-        from condgrad.memory import free_memory
+        from condgrad.backends.memory import free_memory
         used = 4096 * int(open("/proc/self/statm").read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
         assert (100 << 20) < free_memory() <= (300 << 20)

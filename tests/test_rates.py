@@ -31,8 +31,8 @@ import pytest
 
 import condgrad as cg
 from condgrad import domains, functions, maps
+from condgrad.methods.registry import METHODS, Method
 from condgrad.problem import Problem, Term
-from condgrad.registry import METHODS, Method
 from condgrad.theory import constants, guarantee, rate
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import ProblemError, functions
 from condgrad.io import read_sdpa, write_sdpa
-from condgrad.result import Status
+from condgrad.run.result import Status
 from condgrad.sdp import SDP, LowRank
 from condgrad.sdp._layout import Layout
 from files import put

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.result import Status
+from condgrad.run.result import Status
 from condgrad.sdp import SDP
 from condgrad.sdp._dual import Point, certified
 from condgrad.sdp._reduce import Reduced

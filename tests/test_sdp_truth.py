@@ -7,7 +7,7 @@ import pytest
 
 import known_sdps
 from condgrad import io
-from condgrad.result import Status
+from condgrad.run.result import Status
 from condgrad.sdp import SDP
 from condgrad.sdp._exact import _semidefinite, proved
 from condgrad.sdp._reduce import Reduced

@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import condgrad.sklearn
-from condgrad import ProblemError, Status, datasets, memory, solve
+from condgrad import ProblemError, Status, datasets, solve
 from condgrad._round import percent
+from condgrad.backends import memory
 from condgrad.sklearn import SDPKMeans, certify
 
 QUICK = SDPKMeans(gap=0.1, max_iter=10)

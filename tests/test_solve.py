@@ -8,7 +8,7 @@ import pytest
 import condgrad
 from condgrad import Problem, ProblemError, Status, StopWhen, Term, Trace, domains, functions, maps
 from condgrad.estimators import SAG
-from condgrad.solve import solve
+from condgrad.run.solve import solve
 
 RNG = np.random.default_rng(0)
 X, B = RNG.standard_normal((20, 5)), RNG.standard_normal(20)

@@ -16,10 +16,10 @@ from condgrad.applications import kmeans, sparsest_cut
 from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.estimators import Full
+from condgrad.methods.steps import ATOMS, SPECTRAL, AtomStep, BlockStep, step_of
+from condgrad.passes import keeper_of
 from condgrad.points.dense import Dense
-from condgrad.rows import keeper_of
-from condgrad.run import direction
-from condgrad.steps import ATOMS, SPECTRAL, AtomStep, BlockStep, step_of
+from condgrad.run.loop import direction
 from random_problems import interior_point
 
 KINDS = ["whole", "pinned", "value", "two", "blocks"]
@@ -168,7 +168,7 @@ def steps(monkeypatch):
         found.append(step_of(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(sys.modules["condgrad.run"], "step_of", spy)
+    monkeypatch.setattr(sys.modules["condgrad.run.loop"], "step_of", spy)
     return lambda: [type(step) for step in found]
 
 

@@ -10,9 +10,9 @@ import pytest
 import condgrad as cg
 from condgrad import domains, functions, maps, theory
 from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
+from condgrad.methods.registry import METHODS, Method
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
-from condgrad.registry import METHODS, Method
 from condgrad.schedules import Power, Schedule, smoothing
 from condgrad.theory import constants, diameters, guarantee, rate
 

@@ -12,7 +12,7 @@ import condgrad as cg
 from condgrad.applications import kmeans, sparsest_cut
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
-from condgrad.rows import Plain
+from condgrad.passes import Plain
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import pytest
 import scipy.sparse as sp
 
 import condgrad as cg
-from condgrad import Problem, Status, Term, domains, functions, maps, solve, vector_loop
+from condgrad import Problem, Status, Term, domains, functions, maps, solve
 from condgrad.backends import backend, ops
 from condgrad.estimators import SAG, Full
+from condgrad.estimators.sampling import Sampler
 from condgrad.magnitudes import RANGE
-from condgrad.registry import Method
-from condgrad.sampling import Sampler
+from condgrad.methods.registry import Method
+from condgrad.run import vector_loop
 from condgrad.schedules import Constant, Power, Schedule, values
 
 pytestmark = pytest.mark.skipif(backend() != "numba", reason="there is no compiled loop")

@@ -12,13 +12,21 @@ from typing import Any
 
 from condgrad import _keyboard as _keyboard  # first: the rest takes a moment to load
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
-from condgrad.callbacks import Info, Progress, StopWhen
 from condgrad.errors import InputError, ProblemError
+from condgrad.methods import METHODS, Method
 from condgrad.problem import Problem, Term, Violation
-from condgrad.registry import METHODS, Method
-from condgrad.result import Result, Status, Trace
-from condgrad.run import Run, RunState, start
-from condgrad.solve import solve
+from condgrad.run import (
+    Info,
+    Progress,
+    Result,
+    Run,
+    RunState,
+    Status,
+    StopWhen,
+    Trace,
+    solve,
+    start,
+)
 
 __version__ = "0.1.0"
 

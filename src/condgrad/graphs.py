@@ -24,8 +24,8 @@ from condgrad.applications import Run, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import smaller_side
 from condgrad.errors import ProblemError
-from condgrad.limits import Goal, Limits
-from condgrad.result import Result, Status
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.result import Result, Status
 
 SHOWN = 20
 """How many vertices of a cut are printed."""

@@ -20,7 +20,7 @@ from condgrad.applications import Run
 from condgrad.errors import ProblemError
 from condgrad.plot import Picture, pictures, write
 from condgrad.record import Record
-from condgrad.result import Result
+from condgrad.run.result import Result
 
 MARKS = 2000
 """A picture with more vertices and edges than this is a PNG: as SVG it would be large."""

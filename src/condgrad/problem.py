@@ -19,7 +19,7 @@ from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
-from condgrad.rows import Miss, Plain, keeper_of
+from condgrad.passes import Miss, Plain, keeper_of
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""

@@ -22,7 +22,7 @@ from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Run
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.result import Result, Trace
+from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")

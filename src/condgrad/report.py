@@ -12,9 +12,9 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Run, closeness
-from condgrad.callbacks import Progress
-from condgrad.registry import METHODS, check
-from condgrad.result import Status
+from condgrad.methods.registry import METHODS, check
+from condgrad.run.callbacks import Progress
+from condgrad.run.result import Status
 
 
 def run_live(

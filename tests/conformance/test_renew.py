@@ -6,7 +6,7 @@ import pytest
 from condgrad import functions
 from condgrad.maps import AllEntries, DataMatrix, Diagonal, Triangles
 from condgrad.maps._base import RowStorage
-from condgrad.rows import Plain, keeper_of
+from condgrad.passes import Plain, keeper_of
 from conformance.test_maps import MAPS, matrix_of
 
 RNG = np.random.default_rng(11)

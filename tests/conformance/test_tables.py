@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from condgrad import tables
 from condgrad.errors import ProblemError
-from condgrad.sampling import Sampler, batch_size, check_batch
-from condgrad.tables import DenseTable, SparseTable, make_table
+from condgrad.estimators import tables
+from condgrad.estimators.sampling import Sampler, batch_size, check_batch
+from condgrad.estimators.tables import DenseTable, SparseTable, make_table
 
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 STORED = pytest.mark.parametrize("stored", [np.float64, np.float32])

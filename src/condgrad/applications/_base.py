@@ -8,16 +8,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from condgrad import memory
 from condgrad._round import percent
 from condgrad._types import Array
+from condgrad.backends import memory
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError, from_keyboard
+from condgrad.estimators.sampling import Batch
+from condgrad.methods.registry import METHODS, Method
 from condgrad.problem import Problem
-from condgrad.registry import METHODS, Method
-from condgrad.result import Result, Status
-from condgrad.sampling import Batch
-from condgrad.solve import solve
+from condgrad.run.result import Result, Status
+from condgrad.run.solve import solve
 
 PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings

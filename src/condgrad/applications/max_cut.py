@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import memory
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -16,6 +15,7 @@ from condgrad.applications._base import Application, Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
+from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear

@@ -25,7 +25,7 @@ from condgrad.cvxpy._cone_point import (
 from condgrad.cvxpy._cone_program import EPS, ConeProgram, kernel
 from condgrad.cvxpy._cone_proof import CUTS, dual_of, refuted, too_large
 from condgrad.cvxpy._write import blocks_of
-from condgrad.result import Status
+from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
 FIRST = 500

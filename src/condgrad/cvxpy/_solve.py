@@ -12,8 +12,8 @@ from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
 from condgrad.cvxpy._write import gap_of, write
 from condgrad.errors import ProblemError
-from condgrad.limits import Goal
-from condgrad.result import Status
+from condgrad.run.limits import Goal
+from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
 OPTIONS = ("gap", "feasibility", "max_seconds", "max_iter", "trace_bound", "method", "seed")

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Array, Params, Rows
+from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
-from condgrad.memory import Need
+from condgrad.estimators.sampling import Blocks, Sampler, batch_size
+from condgrad.estimators.tables import DenseTable, Table
 from condgrad.points.dense import Dense
 from condgrad.problem import BLOCK, Problem, Term
-from condgrad.sampling import Blocks, Sampler, batch_size
-from condgrad.tables import DenseTable, Table
 
 
 @dataclass

@@ -10,16 +10,16 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Params
 from condgrad.backends import threads
+from condgrad.backends.memory import Need, free_memory
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
+from condgrad.estimators.sampling import Batch, Blocks, batch_size, check_batch
+from condgrad.estimators.tables import check_table
 from condgrad.functions import Proximable
 from condgrad.maps import RowStorage
-from condgrad.memory import Need, free_memory
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
-from condgrad.sampling import Batch, Blocks, batch_size, check_batch
 from condgrad.schedules import Power, Sequence
-from condgrad.tables import check_table
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""

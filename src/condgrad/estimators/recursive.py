@@ -11,9 +11,9 @@ import numpy as np
 
 from condgrad._types import Params
 from condgrad.estimators._base import Estimator, Sampled, State, blocks, full_pass
+from condgrad.estimators.sampling import Batch, batch_size, check_batch
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
-from condgrad.sampling import Batch, batch_size, check_batch
 from condgrad.schedules import epoch_length, power_of_two
 
 

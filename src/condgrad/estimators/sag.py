@@ -8,12 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array, Params, Rows
+from condgrad.backends.memory import Need
 from condgrad.estimators._base import Estimator, Sampled, State, blocks, kept
-from condgrad.memory import Need
+from condgrad.estimators.sampling import Batch, Sampler, batch_size, check_batch
+from condgrad.estimators.tables import (
+    DenseTable,
+    Kind,
+    Table,
+    check_table,
+    make_table,
+    table_memory,
+)
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
-from condgrad.sampling import Batch, Sampler, batch_size, check_batch
-from condgrad.tables import DenseTable, Kind, Table, check_table, make_table, table_memory
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.experiments._base import Job
 from condgrad.experiments.summary import groups
-from condgrad.result import Trace
+from condgrad.run.result import Trace
 
 COLUMNS = ("objective", "train_rmse", "test_rmse", "infeasibility")
 

@@ -21,8 +21,8 @@ from condgrad._keyboard import CODE
 from condgrad.errors import ProblemError
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.figures import FIGURES
-from condgrad.registry import METHODS
-from condgrad.result import Status, Trace
+from condgrad.methods.registry import METHODS
+from condgrad.run.result import Status, Trace
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

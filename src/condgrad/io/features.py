@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from condgrad import memory
+from condgrad.backends import memory
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, number, read_bytes, show
 

@@ -11,7 +11,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, plain, save
-from condgrad.result import Result, Trace
+from condgrad.run.result import Result, Trace
 
 LABELS = {"epochs": "epochs", "seconds": "seconds", "k": "iterations"}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.problem import Violation
-from condgrad.result import Result, Status
+from condgrad.run.result import Result, Status
 from condgrad.sdp._dual import Dual, Point, slack, slopes_at, worth
 from condgrad.sdp._families import holds, images
 from condgrad.sdp._model import SDP

@@ -14,8 +14,8 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
-from condgrad.limits import Goal
-from condgrad.registry import Method
+from condgrad.methods.registry import Method
+from condgrad.run.limits import Goal
 from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution
 

@@ -19,17 +19,17 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.callbacks import Info
 from condgrad.functions import Absolute, Equal, Interval, Linear
 from condgrad.maps import Inner, SparseStack
 from condgrad.problem import Problem, Term
-from condgrad.result import Result, Status
+from condgrad.run.callbacks import Info
+from condgrad.run.result import Result, Status
+from condgrad.run.solve import solve
 from condgrad.sdp._dual import Point, Repair, slack, worth
 from condgrad.sdp._families import images, stacked, terms
 from condgrad.sdp._model import Loss
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._trace import TraceRows
-from condgrad.solve import solve
 
 ITERATIONS = 1000
 """The most that the search takes."""

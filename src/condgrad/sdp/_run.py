@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.callbacks import Info
 from condgrad.errors import ProblemError
-from condgrad.registry import Method
-from condgrad.result import Result, Status
+from condgrad.methods.registry import Method
+from condgrad.run.callbacks import Info
+from condgrad.run.result import Result, Status
+from condgrad.run.solve import solve
 from condgrad.sdp import _exact
 from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
@@ -24,7 +25,6 @@ from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
 from condgrad.sdp._watch import SLIGHTLY, full, highest, impossible
-from condgrad.solve import solve
 
 ATTEMPTS = 10
 """Guesses of the trace bound."""

@@ -10,7 +10,7 @@ import numpy as np
 from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.result import Result, Status
+from condgrad.run.result import Result, Status
 
 
 class DimacsErrors(NamedTuple):

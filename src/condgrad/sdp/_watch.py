@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from condgrad.callbacks import Info
-from condgrad.result import Status
+from condgrad.run.callbacks import Info
+from condgrad.run.result import Status
 from condgrad.sdp._reduce import Reduced
 
 PATIENCE = 1000

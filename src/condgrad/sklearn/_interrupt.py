@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from condgrad.result import Result, Status
+from condgrad.run.result import Result, Status
 
 
 def pass_on(result: Result | None) -> None:

@@ -19,7 +19,6 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from condgrad import memory
 from condgrad._floats import EPS
 from condgrad._round import down, percent, up
 from condgrad._types import Array
@@ -31,12 +30,13 @@ from condgrad.applications import (
     kmeans,
     round_clusters,
 )
-from condgrad.callbacks import Info
+from condgrad.backends import memory
 from condgrad.errors import ProblemError
-from condgrad.limits import Limits
-from condgrad.result import Result, Status
+from condgrad.run.callbacks import Info
+from condgrad.run.limits import Limits
+from condgrad.run.result import Result, Status
+from condgrad.run.solve import solve
 from condgrad.sklearn._interrupt import pass_on
-from condgrad.solve import solve
 
 ARRAYS = 32
 """Matrices of n × n that a run holds at once, with the distances and the rounding."""

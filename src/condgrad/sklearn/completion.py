@@ -15,13 +15,14 @@ from condgrad._check import radius_of
 from condgrad._types import Array
 from condgrad.applications import Application, require_room
 from condgrad.applications.matrix_completion import FEWER
-from condgrad.control import Balance
 from condgrad.domains import NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
+from condgrad.methods.control import Balance
+from condgrad.methods.registry import Method
 from condgrad.problem import Problem, Term
-from condgrad.registry import Method
+from condgrad.run.solve import solve
 from condgrad.schedules import Power
 from condgrad.sklearn._interrupt import pass_on
 from condgrad.sklearn._ratings import (
@@ -39,7 +40,6 @@ from condgrad.sklearn._ratings import (
     row_biases,
     two_columns,
 )
-from condgrad.solve import solve
 
 LAYOUTS, CHUNK = ("auto", "matrix", "pairs"), 1 << 14
 """How X may be given; pairs predicted at a time."""

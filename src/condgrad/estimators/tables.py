@@ -8,8 +8,8 @@ import numpy as np
 
 from condgrad._types import Array, Rows, ids_of
 from condgrad.backends import ops
+from condgrad.backends.memory import free_memory
 from condgrad.errors import ProblemError
-from condgrad.memory import free_memory
 
 Kind = Literal["auto", "dense", "sparse"]
 

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from condgrad.control import BALANCE, Balance
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
+from condgrad.methods.control import BALANCE, Balance
+from condgrad.methods.steps import ATOMS, Atoms, Spectral
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
-from condgrad.steps import ATOMS, Atoms, Spectral
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.callbacks import Callback, Info, check_watchers
 from condgrad.certificate import Bound, Certificate, relative_gap
-from condgrad.control import Balancing, Measured
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
-from condgrad.limits import Clock, Goal, Limits
-from condgrad.measures import errors, merit, number, smoothed
+from condgrad.methods.control import Balancing, Measured
 from condgrad.problem import Evaluation, Problem
-from condgrad.proofs import Proofs
-from condgrad.result import Result, Status, Trace
+from condgrad.run.callbacks import Callback, Info, check_watchers
+from condgrad.run.limits import Clock, Goal, Limits
+from condgrad.run.measures import errors, merit, number, smoothed
+from condgrad.run.proofs import Proofs
+from condgrad.run.result import Result, Status, Trace
 
 if TYPE_CHECKING:
-    from condgrad.run import RunState
+    from condgrad.run.state import RunState
 
 PER_DECADE = 10
 """Certificates per decade of iterations, …"""

@@ -19,17 +19,17 @@ from condgrad.backends import backend, ops
 from condgrad.domains import Domain, L1Ball, Simplex
 from condgrad.errors import from_keyboard
 from condgrad.estimators import SAG, Estimator, SagState, State
+from condgrad.estimators.sampling import batch_size
+from condgrad.estimators.tables import DenseTable
 from condgrad.functions import Function, Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
 from condgrad.problem import Problem, Term
-from condgrad.result import Status
-from condgrad.sampling import batch_size
+from condgrad.run.result import Status
 from condgrad.schedules import Schedule, values
-from condgrad.tables import DenseTable
 
 if TYPE_CHECKING:
-    from condgrad.monitor import Monitor
-    from condgrad.run import RunState
+    from condgrad.run.monitor import Monitor
+    from condgrad.run.state import RunState
 
 LOSSES: tuple[tuple[type[Function], str], ...] = (
     (Linear, "c"),

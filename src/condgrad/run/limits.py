@@ -14,7 +14,7 @@ from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation
-from condgrad.result import Status
+from condgrad.run.result import Status
 
 ROWS = 10.0
 """A single row may be missed by this many times `feasibility`, unless it is said otherwise."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.registry import Method
+from condgrad.methods.registry import Method
 from condgrad.schedules import Power
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from scipy.linalg import block_diag
 
 from condgrad._types import Array
-from condgrad.cli_options import (
+from condgrad.cli.options import (
     Beta0,
     Feasibility,
     Gap,
@@ -36,7 +36,7 @@ from condgrad.cli_options import (
     write_json,
 )
 from condgrad.errors import ProblemError
-from condgrad.registry import METHODS, Method
+from condgrad.methods.registry import METHODS, Method
 
 if TYPE_CHECKING:
     from condgrad.sdp import Solution
@@ -65,8 +65,8 @@ def solve_sdp(
 ) -> None:
     """A semidefinite program from an SDPA file: max ⟨F0, Y⟩, ⟨Fi, Y⟩ = ci, Y ⪰ 0."""
     from condgrad.applications import Run
-    from condgrad.callbacks import Progress
     from condgrad.io import read_sdpa
+    from condgrad.run.callbacks import Progress
     from condgrad.sdp import SDP
 
     check_outputs(json_file, plot, save, report_file)

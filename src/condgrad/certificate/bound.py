@@ -42,8 +42,8 @@ from condgrad._floats import EPS, TINY, length
 from condgrad._types import ALL, Array
 from condgrad.backends import threads
 from condgrad.estimators import Estimator, State
+from condgrad.passes import Pairing
 from condgrad.problem import BLOCK, Problem, Term
-from condgrad.rows import Pairing
 
 SEARCH = 6
 """Oracle calls to find how far to move along a direction."""

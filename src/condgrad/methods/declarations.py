@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad.control import BALANCE
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Augmented, Full, Momentum, SagAugmented, Spider, Storm
-from condgrad.registry import Method, declare
-from condgrad.sampling import Batch
+from condgrad.estimators.sampling import Batch
+from condgrad.methods.control import BALANCE
+from condgrad.methods.registry import Method, declare
+from condgrad.methods.steps import ATOMS, SPECTRAL
 from condgrad.schedules import ZERO, Beta0, Power, Schedule, Sequence, smoothing
-from condgrad.steps import ATOMS, SPECTRAL
 
 
 def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:

@@ -21,7 +21,7 @@ import numpy as np
 
 from condgrad._floats import EPS, length
 from condgrad._types import ALL, Array
-from condgrad.certificate import Part, margin, part_of
+from condgrad.certificate.bound import Part, margin, part_of
 from condgrad.domains import Minimum
 from condgrad.problem import Problem, Term
 

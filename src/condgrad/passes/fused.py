@@ -12,7 +12,7 @@ from condgrad._types import Array, span
 from condgrad.backends import ops, threads
 from condgrad.functions import Function
 from condgrad.maps import LinearMap, Triangles
-from condgrad.rows.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
+from condgrad.passes.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
 
 
 class FusedTriangles(Plain):

@@ -181,7 +181,7 @@ def finish(
     `data` is what pictures need besides the run, ``adjacency`` or ``points``.
     """
     from condgrad import report
-    from condgrad.result import Status
+    from condgrad.run.result import Status
 
     fields = {**run.to_json(), **more}
     about = {"answer": answer, "input": more.get("input"), **data}

@@ -1,15 +1,4 @@
-"""What the theory promises: constants of the convergence theorem and guaranteed curves.
-
-All bounds are on the smoothed gap E[F_{β_k}(W_{k+1})] − F*, F_β = Σ_t ω_t h_{t,β}(A_t W), for an
-exact oracle and, where there are constraints, a feasible problem. Every term enters Lemma 4.1 of
-[1]_ with its weight: ω h_β(A W) is convex, ω ‖A‖²/β-smooth, and both smoothing inequalities of the
-proof scale with ω. The paper's averages are ω = 1/n and ω = 1/m.
-
-References
-----------
-.. [1] G. Dresdner et al., "Faster one-sample stochastic conditional gradient method for composite
-   convex minimization", AISTATS 2022.
-"""
+"""Constants of a problem, and the curves that they guarantee."""
 
 from __future__ import annotations
 
@@ -18,17 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._bounds import Constants as Constants
-from condgrad._bounds import first_beta, iterations
 from condgrad._types import Array, Params
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Estimator, Full, Momentum, Recursive, Spider, Storm
+from condgrad.estimators.sampling import batch_size
 from condgrad.functions import Proximable, Smooth
 from condgrad.maps import LinearMap
+from condgrad.methods.registry import METHODS, Entry, Method, check
 from condgrad.problem import Problem, Term
-from condgrad.registry import METHODS, Entry, Method, check
-from condgrad.sampling import batch_size
+from condgrad.theory.bounds import Constants, first_beta, iterations
 
 ROWS = 2000
 """Up to this many rows the width of the domain along each is computed by two oracle calls."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.certificate import Bound, Part, part_of
+from condgrad.certificate.bound import Bound, Part, part_of
 from condgrad.functions import Proximable
 from condgrad.problem import Problem, Term
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from condgrad._types import Array
-from condgrad.callbacks import Callback
-from condgrad.limits import Limits
+from condgrad.methods.registry import Method
 from condgrad.problem import Problem
-from condgrad.registry import Method
-from condgrad.result import Result
 from condgrad.run import start as begin
+from condgrad.run.callbacks import Callback
+from condgrad.run.limits import Limits
+from condgrad.run.result import Result
 
 
 def solve(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from condgrad.cli_options import ReportFile, check_outputs
+from condgrad.cli.options import ReportFile, check_outputs
 from condgrad.errors import ProblemError
 
 

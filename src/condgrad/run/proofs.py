@@ -8,11 +8,11 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, Report
-from condgrad.contradiction import SLACK, Suspicion
+from condgrad.certificate.contradiction import SLACK, Suspicion
+from condgrad.certificate.farkas import Refuter
 from condgrad.estimators import Estimator, State
-from condgrad.farkas import Refuter
-from condgrad.limits import Goal
 from condgrad.problem import Evaluation, Problem
+from condgrad.run.limits import Goal
 
 
 class Proofs:

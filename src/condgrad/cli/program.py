@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from condgrad import __version__, _keyboard
-from condgrad.cli_options import (
+from condgrad.cli.options import (
     BatchSize,
     Beta0,
     Epochs,
@@ -42,8 +42,8 @@ from condgrad.cli_options import (
     parse_batch,
     preset_method,
 )
-from condgrad.cli_plot import plot_run
-from condgrad.cli_sdp import solve_sdp
+from condgrad.cli.plot import plot_run
+from condgrad.cli.sdp import solve_sdp
 from condgrad.errors import InputError, ProblemError
 
 app = typer.Typer(

@@ -7,8 +7,8 @@ monitor need of both together. `keeper_of` is the one place that decides who ser
 
 from condgrad.functions import Function
 from condgrad.maps import LinearMap
-from condgrad.rows.fused import FusedTriangles
-from condgrad.rows.plain import Miss, Pairing, Plain, Stored
+from condgrad.passes.fused import FusedTriangles
+from condgrad.passes.plain import Miss, Pairing, Plain, Stored
 
 KEEPERS: list[type[Plain]] = [FusedTriangles, Stored, Plain]
 """The faster first."""

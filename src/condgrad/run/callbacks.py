@@ -14,7 +14,7 @@ from condgrad._round import down, up
 from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation, Problem
-from condgrad.result import Status, Trace
+from condgrad.run.result import Status, Trace
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""All that an iteration reads or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.estimators import State
+from condgrad.methods.control import BalanceState
+from condgrad.points.dense import Dense
+from condgrad.run import vector_loop
+
+
+@dataclass
+class RunState:
+    """All that an iteration reads or writes."""
+
+    W: Dense
+    v: Array
+    """The direction, written anew at every iteration."""
+    terms: list[State]
+    """What the estimator of every term keeps."""
+    step: Any
+    """What the step remembers."""
+    control: BalanceState | None
+    """What control remembers, if the method has one."""
+    rng: np.random.Generator
+    vector: vector_loop.Scaled | None = None
+    """W as the compiled loop keeps it, if that runs."""
+    k: int = 0
+    """Iterations done, …"""
+    params: Params | None = None
+    """… the scalars of the latest, …"""
+    lmo_calls: int = 0
+    """… oracle calls …"""
+    matvecs: int = 0
+    """… and products with a direction that these took."""
+
+    def listed(self) -> dict[str, Any]:
+        """Every array and number by its place, such as ``terms[0].G``; the rng by its own state."""
+        found: dict[str, Any] = {}
+        for f in fields(self):
+            found.update(_listed(f.name, getattr(self, f.name)))
+        return found
+
+
+def _listed(name: str, value: Any) -> dict[str, Any]:
+    """The arrays and numbers of a part."""
+    if isinstance(value, np.random.Generator):
+        return {name: value.bit_generator.state}
+    if value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.number, slice)):
+        return {name: value}
+    if isinstance(value, (list, tuple)):
+        parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
+    elif is_dataclass(value):
+        parts = {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
+    else:
+        parts = {f"{name}.{key}": part for key, part in vars(value).items()}
+    found: dict[str, Any] = {}
+    for place, part in parts.items():
+        found.update(_listed(place, part) if not isinstance(part, type) else {})
+    return found
