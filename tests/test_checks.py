@@ -9,7 +9,7 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad.passes import Plain
-from condgrad.passes.fused import FusedTriangles
+from condgrad.passes.fused import Fused
 from condgrad.run.checks import check_parts, ours
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
@@ -215,7 +215,7 @@ def test_a_map_derived_from_one_with_kernels_has_plain_passes():
     term = Term(Twice(5), functions.AtMost(0.0), name="triangles")
     check_parts(Problem(domains.Spectrahedron(5, 2.0), [term]))
     assert type(term.keeper) is Plain
-    assert type(Term(maps.Triangles(5), functions.AtMost(0.0)).keeper) is FusedTriangles
+    assert type(Term(maps.Triangles(5), functions.AtMost(0.0)).keeper) is Fused
     W = np.random.default_rng(0).standard_normal((5, 5))
     W = W + W.T
     once = Term(maps.Triangles(5), functions.AtMost(0.0)).keeper.miss(W, slice(0, 30))

@@ -87,9 +87,11 @@ def test_triangle_pass(benchmark, n, dtype, table, jobs):
     y, slopes = np.zeros(rows, table), np.zeros(rows, table)
     sums = [np.zeros((n, n), dtype) for _ in range(jobs)]
 
+    dual = ops.fused(ops.triangle_sweep, ops.triangle_add).dual
+
     def work(part, G):
         ends = np.array([(r.start, r.stop) for r in part])
-        ops.triangle_dual(W, G, y, slopes, ends, -np.inf, 0.0, 2.0, 0.3)
+        dual(W, G, y, slopes, ends, -np.inf, 0.0, 2.0, 0.3)
 
     def task():
         with threads.using(jobs):

@@ -20,7 +20,7 @@ SEED = pytest.mark.parametrize("seed", range(5))
 WARNINGS = ("-W", "error", "-W", "ignore::ImportWarning")
 """NumPy warns so of switches in the environment that its build does not know."""
 OWN = {
-    m: [m.__name__ + end for end in ("", "_spectral", "_triangles", "_vector")]
+    m: [m.__name__ + end for end in ("", "_fused", "_spectral", "_triangles", "_vector")]
     for m in (reference, numba_kernels)
 }
 
@@ -31,7 +31,7 @@ def kernels(module):
         for name, f in vars(module).items()
         if callable(f) and not name.startswith("_") and getattr(f, "__module__", "") in OWN[module]
     }
-    return found - {"compile_seconds", "triangle_address"}
+    return found - {"compile_seconds", "triangle_address", "Family"}
 
 
 def same(a, b, dtype):
@@ -47,10 +47,10 @@ def same(a, b, dtype):
         assert np.allclose(a, b, rtol=tol, atol=tol)
 
 
-def check_twins(name, dtype, *arguments):
+def check_twins(name, dtype, *arguments, modules=(reference, numba_kernels)):
     """Run both twins on copies; compare results and everything written in place."""
     outcomes = []
-    for module in (reference, numba_kernels):
+    for module in modules:
         mine = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         outcomes.append(
             (getattr(module, name)(*mine), *(a for a in mine if isinstance(a, np.ndarray)))
@@ -59,12 +59,25 @@ def check_twins(name, dtype, *arguments):
     return outcomes[0]
 
 
+def drivers(module):
+    """The passes over triangle rows."""
+    return module.fused(module.triangle_sweep, module.triangle_add)
+
+
+def check_passes(name, dtype, *arguments):
+    return check_twins(
+        name, dtype, *arguments, modules=(drivers(reference), drivers(numba_kernels))
+    )
+
+
 def test_both_modules_offer_the_contract():
     assert kernels(reference) == kernels(numba_kernels) == set(CONTRACT)
-    for name in set(CONTRACT):
-        ours, theirs = getattr(reference, name), getattr(numba_kernels, name).py_func
-        assert list(inspect.signature(ours).parameters) == list(
-            inspect.signature(theirs).parameters
+    pairs = [(getattr(reference, n), getattr(numba_kernels, n)) for n in CONTRACT]
+    pairs += zip(drivers(reference), drivers(numba_kernels), strict=True)
+    for ours, theirs in pairs:
+        plain = getattr(theirs, "py_func", theirs)
+        assert (
+            inspect.signature(ours).parameters.keys() == inspect.signature(plain).parameters.keys()
         )
 
 
@@ -164,13 +177,13 @@ def test_triangles(dtype, n):
         check_twins("triangle_add", dtype, G, start, stop, y)
         ends = np.array([[start, stop], [0, size // 3]])
         some = rng.standard_normal(size).astype(dtype) * (rng.random(size) < 0.4)
-        check_twins("triangle_squares", dtype, W, some.astype(dtype), ends)
+        check_passes("squares", dtype, W, some.astype(dtype), ends)
         for low, high in ((-np.inf, 0.0), (0.0, np.inf), (-0.3, 0.2)):
-            check_twins("triangle_miss", dtype, W, start, stop, low, high)
-            check_twins("triangle_merit", dtype, W, some.astype(dtype), start, stop, low, high, 0.7)
+            check_passes("miss", dtype, W, start, stop, low, high)
+            check_passes("merit", dtype, W, some.astype(dtype), start, stop, low, high, 0.7)
             all_y, G64 = rng.standard_normal(size).astype(dtype), G.astype(np.float64)
             for images in (True, False):
-                check_twins("triangle_pair", dtype, W, images, G64, all_y, start, stop, low, high)
+                check_passes("pair", dtype, W, images, G64, all_y, start, stop, low, high)
 
 
 def test_triangle_ids_beyond_32_bits():

@@ -11,6 +11,7 @@ from numba import njit
 from numba.core import event
 
 from condgrad._types import Array
+from condgrad.backends._numba_fused import fused  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     gram_product,
     lanczos,
@@ -19,13 +20,8 @@ from condgrad.backends._numba_spectral import (  # noqa: F401
 )
 from condgrad.backends._numba_triangles import (  # noqa: F401
     triangle_add,
-    triangle_dual,
     triangle_gather,
-    triangle_merit,
-    triangle_miss,
-    triangle_pair,
     triangle_scatter,
-    triangle_squares,
     triangle_sweep,
 )
 from condgrad.backends._numba_vector import vector_sag  # noqa: F401

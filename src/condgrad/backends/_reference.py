@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends._reference_fused import fused  # noqa: F401
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401
 from condgrad.backends.addresses import triangle_address
 
@@ -160,66 +161,6 @@ def interval_dual(
     x = y + z / beta
     slopes[:] = x - np.clip(x, lower / beta, upper / beta)
     y += theta * (slopes - y)
-
-
-def triangle_dual(
-    W: Array,
-    G: Array,
-    y: Array,
-    slopes: Array,
-    ends: Array,
-    lower: float,
-    upper: float,
-    beta: float,
-    theta: float,
-) -> None:
-    """`interval_dual` of ranges of rows, a row of `ends` each, with G += A*(γ − γ_old)."""
-    for start, stop in ends:
-        at = slice(start, stop)
-        z, old = triangle_gather(W, np.arange(start, stop)), slopes[at].copy()
-        interval_dual(z, lower, upper, beta, theta, y[at], slopes[at])
-        triangle_add(G, start, stop, slopes[at] - old)
-
-
-def triangle_miss(
-    W: Array, start: int, stop: int, lower: float, upper: float
-) -> tuple[float, float, float]:
-    """Σ r², Σ z² and max |r| with r = z − clip(z, lower, upper), over the rows start … stop − 1."""
-    z = triangle_gather(W, np.arange(start, stop)).astype(np.float64)
-    r = z - np.clip(z, lower, upper)
-    return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
-
-
-def triangle_merit(
-    W: Array, y: Array, start: int, stop: int, lower: float, upper: float, beta: float
-) -> tuple[float, float]:
-    """Σ r² and Σ y², r = x − clip(x, lower, upper) with x = z + βy, over start … stop − 1."""
-    some = y[start:stop].astype(np.float64)
-    x = triangle_gather(W, np.arange(start, stop)) + beta * some
-    r = x - np.clip(x, lower, upper)
-    return float(r @ r), float(some @ some)
-
-
-def triangle_squares(D: Array, slopes: Array, ends: Array) -> float:
-    """Σ z² at D over the rows with a slope other than 0 of ranges, a row of `ends` each."""
-    total = 0.0
-    for start, stop in ends:
-        z = triangle_gather(D, np.arange(start, stop)) * (slopes[start:stop] != 0)
-        total += float(z @ z)
-    return total
-
-
-def triangle_pair(
-    W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
-) -> tuple[float, float, float]:
-    """G += A*v for v = clip(y, low, high) of the rows start … stop − 1.
-
-    Returns Σ max(v, 0), Σ max(−v, 0) and, where `images` are wanted, ⟨v, A W⟩, otherwise 0.
-    """
-    v = np.clip(y[start:stop].astype(np.float64), low, high)
-    triangle_add(G, start, stop, v)
-    z = triangle_gather(W, np.arange(start, stop)) if images else np.zeros(v.size)
-    return float(np.maximum(v, 0).sum()), float(np.maximum(-v, 0).sum()), float(v @ z)
 
 
 def _csr_positions(indptr: Array, ids: Array) -> tuple[Array, Array]:

@@ -1,5 +1,8 @@
 """The kernels that a backend has, and what each does."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 CONTRACT = {
     "fresh": "keep the ids not seen yet, mark them, say how many are kept",
     "forget": "clear the marks of given ids",
@@ -21,11 +24,7 @@ CONTRACT = {
     "triangle_scatter": "their adjoint",
     "triangle_sweep": "a contiguous range of triangle rows",
     "triangle_add": "its adjoint",
-    "triangle_dual": "`interval_dual` for ranges of triangle rows, G kept up to date",
-    "triangle_miss": "how far a range of triangle rows is from an interval",
-    "triangle_merit": "the sums of the augmented Lagrangian over such a range",
-    "triangle_squares": "length of the images of a step over the rows with a slope",
-    "triangle_pair": "A*y of such a range, with the sums that a lower bound needs",
+    "fused": "the passes over the rows of a family, from its sweep and add (`Drivers`)",
     "csr_gather": "drawn rows of a CSR matrix against a vector",
     "csr_scatter": "their adjoint",
     "dense_gather": "drawn rows of a dense matrix against a vector",
@@ -39,3 +38,23 @@ CONTRACT = {
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
 """By name."""
+
+
+class Drivers(NamedTuple):
+    """The passes over the rows of a family, made by `fused`; bounds are the same for all rows.
+
+    Ranges are start and stop, or `ends` with a row of both for each; W and G are shaped as W where
+    the cotangent is.
+    """
+
+    dual: Callable[..., None]
+    """`interval_dual` of ranges, with G += A*(γ − γ_old)."""
+    miss: Callable[..., tuple[float, float, float]]
+    """Σ r², Σ z² and max |r| with r = z − clip(z, lower, upper)."""
+    merit: Callable[..., tuple[float, float]]
+    """Σ r² and Σ y², r = x − clip(x, lower, upper) with x = z + βy."""
+    squares: Callable[..., float]
+    """Σ z² at D over the rows with a slope other than 0."""
+    pair: Callable[..., tuple[float, float, float]]
+    """G += A*v for v = clip(y, low, high); Σ max(v, 0), Σ max(−v, 0) and, where `images` are
+    wanted, ⟨v, A W⟩, otherwise 0."""

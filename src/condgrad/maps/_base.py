@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,10 @@ class LinearMap(ABC):
     """Length of the cotangent."""
     row_norm: float
     """An upper bound on max_l ‖a_l‖, up to rounding."""
+    kernels: tuple[Callable[..., None], Callable[..., None]] | None = None
+    """``sweep(W, start, stop, out)``, which writes the images of a range of rows, and its adjoint
+    ``add(G, start, stop, y)``, which Numba can compile: with them passes over all rows are fused.
+    G is shaped as W where `covers`, else the cotangent as it is."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from condgrad._check import dimension
@@ -66,6 +68,11 @@ class Triangles(Covering):
             ops.triangle_add(square, *span(at, self.size), y)
         else:
             ops.triangle_scatter(square, at, y)
+
+    @property
+    def kernels(self) -> tuple[Callable[..., None], Callable[..., None]]:  # type: ignore[override]
+        """Its sweep and its adjoint."""
+        return ops.triangle_sweep, ops.triangle_add
 
     @property
     def depth(self) -> int:

@@ -7,10 +7,10 @@ monitor need of both together. `keeper_of` is the one place that decides who ser
 
 from condgrad.functions import Function
 from condgrad.maps import LinearMap
-from condgrad.passes.fused import FusedTriangles
+from condgrad.passes.fused import Fused
 from condgrad.passes.plain import Miss, Pairing, Plain, Stored
 
-KEEPERS: list[type[Plain]] = [FusedTriangles, Stored, Plain]
+KEEPERS: list[type[Plain]] = [Fused, Stored, Plain]
 """The faster first."""
 
 

@@ -11,25 +11,33 @@ from condgrad._floats import TINY
 from condgrad._types import Array, span
 from condgrad.backends import ops, threads
 from condgrad.functions import Function
-from condgrad.maps import LinearMap, Triangles
+from condgrad.maps import LinearMap
 from condgrad.passes.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
 
 
-class FusedTriangles(Plain):
-    """Triangle inequalities with the same interval for all rows."""
+class Fused(Plain):
+    """Rows of a map that brings `LinearMap.kernels`, with the same interval for all of them."""
 
     parallel = True
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
-        same = isinstance(map, Triangles) and type(map).rows is Triangles.rows
-        return same and type(map).scatter is Triangles.scatter and bool(scalar_bounds(function))
+        if map.kernels is None or scalar_bounds(function) is None or np.ndim(map.lengths()):
+            return False
+        owner = next(c for c in type(map).__mro__ if {"rows", "scatter", "kernels"} & set(vars(c)))
+        return "kernels" in vars(owner)  # else rows were changed in a class derived from theirs
 
     def __init__(self, map: LinearMap, function: Function) -> None:
         super().__init__(map, function)
         bounds = scalar_bounds(function)
         assert bounds is not None
+        assert map.kernels is not None
         self._lower, self._upper = bounds
+        self._drivers = ops.fused(*map.kernels)
+
+    def _cotangent(self, G: Array) -> Array:
+        """G as the kernels want it."""
+        return G.reshape(self.map.shape) if self.map.covers else G
 
     def renew(
         self,
@@ -41,9 +49,8 @@ class FusedTriangles(Plain):
         beta: float,
         theta: float,
     ) -> None:
-        W, square = np.ascontiguousarray(W), G.reshape(self.map.shape)
-        bounds = (self._lower, self._upper)
-        ops.triangle_dual(W, square, y, slopes, self._ends(ranges), *bounds, beta, theta)
+        W, G, ends = np.ascontiguousarray(W), self._cotangent(G), self._ends(ranges)
+        self._drivers.dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:
@@ -51,7 +58,7 @@ class FusedTriangles(Plain):
         D = np.ascontiguousarray(D)
 
         def work(part: list[slice]) -> float:
-            return float(ops.triangle_squares(D, slopes, self._ends(part)))
+            return float(self._drivers.squares(D, slopes, self._ends(part)))
 
         return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
 
@@ -61,14 +68,14 @@ class FusedTriangles(Plain):
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
         W, map = np.ascontiguousarray(W), self.map
-        found = ops.triangle_miss(W, *span(at, map.size), self._lower, self._upper)
+        found = self._drivers.miss(W, *span(at, map.size), self._lower, self._upper)
         squares, images, worst = found
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
         W, rows = np.ascontiguousarray(W), span(at, self.map.size)
-        squares, lengths = ops.triangle_merit(W, y, *rows, self._lower, self._upper, beta)
+        squares, lengths = self._drivers.merit(W, y, *rows, self._lower, self._upper, beta)
         return float(squares / (2 * beta) - beta * lengths / 2)
 
     def pair(self, W: Array | None, G: Array, at: slice, y: Array | None, beta: float) -> Pairing:
@@ -77,12 +84,13 @@ class FusedTriangles(Plain):
         map, lower, upper = self.map, self._lower, self._upper
         low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
         point = np.empty(map.shape) if W is None else np.ascontiguousarray(W)
-        sums = ops.triangle_pair(
-            point, W is not None, G.reshape(map.shape), y, *span(at, map.size), low, high
+        sums = self._drivers.pair(
+            point, W is not None, self._cotangent(G), y, *span(at, map.size), low, high
         )
         above, below, product = sums
         up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
-        size, total = abs(up) + abs(down), 2 * (above + below)
+        size, total = abs(up) + abs(down), map.row_norm * (above + below)
         size += TINY if (above > 0 and upper != 0) or (below > 0 and lower != 0) else 0.0
-        total += map.size * (2 + map.shape[0]) * TINY if total > 0 else 0.0
+        lost = map.size * TINY * (map.row_norm + float(np.sqrt(np.prod(map.shape))))
+        total += lost if total > 0 else 0.0  # by underflow, as in `LinearMap.spread`
         return Pairing(up - down, size, total, product)

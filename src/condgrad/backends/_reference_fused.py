@@ -1,0 +1,93 @@
+"""Slow and obvious twins of the passes over the rows of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends.contract import Drivers
+
+
+class Family:
+    """Passes over the rows of a family by its two kernels, see `Drivers`."""
+
+    def __init__(self, sweep: Callable[..., None], add: Callable[..., None]) -> None:
+        self.sweep, self.add = sweep, add
+
+    def images(self, W: Array, start: int, stop: int) -> Array:
+        """z of the rows start … stop − 1."""
+        z = np.empty(stop - start, W.dtype)
+        self.sweep(W, start, stop, z)
+        return z
+
+    def dual(
+        self,
+        W: Array,
+        G: Array,
+        y: Array,
+        slopes: Array,
+        ends: Array,
+        lower: float,
+        upper: float,
+        beta: float,
+        theta: float,
+    ) -> None:
+        for start, stop in ends:
+            at = slice(start, stop)
+            x, old = y[at] + self.images(W, start, stop) / beta, slopes[at].copy()
+            slopes[at] = x - np.clip(x, lower / beta, upper / beta)
+            y[at] += theta * (slopes[at] - y[at])
+            self.add(G, start, stop, slopes[at] - old)
+
+    def miss(
+        self, W: Array, start: int, stop: int, lower: float, upper: float
+    ) -> tuple[float, float, float]:
+        z = self.images(W, start, stop).astype(np.float64)
+        r = z - np.clip(z, lower, upper)
+        return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
+
+    def merit(
+        self,
+        W: Array,
+        y: Array,
+        start: int,
+        stop: int,
+        lower: float,
+        upper: float,
+        beta: float,
+    ) -> tuple[float, float]:
+        some = y[start:stop].astype(np.float64)
+        x = self.images(W, start, stop) + beta * some
+        r = x - np.clip(x, lower, upper)
+        return float(r @ r), float(some @ some)
+
+    def squares(self, D: Array, slopes: Array, ends: Array) -> float:
+        total = 0.0
+        for start, stop in ends:
+            z = self.images(D, start, stop) * (slopes[start:stop] != 0)
+            total += float(z @ z)
+        return total
+
+    def pair(
+        self,
+        W: Array,
+        images: bool,
+        G: Array,
+        y: Array,
+        start: int,
+        stop: int,
+        low: float,
+        high: float,
+    ) -> tuple[float, float, float]:
+        v = np.clip(y[start:stop].astype(np.float64), low, high)
+        self.add(G, start, stop, v)
+        z = self.images(W, start, stop) if images else np.zeros(v.size)
+        return float(np.maximum(v, 0).sum()), float(np.maximum(-v, 0).sum()), float(v @ z)
+
+
+def fused(sweep: Callable[..., None], add: Callable[..., None]) -> Drivers:
+    """The passes over the rows of a family."""
+    f = Family(sweep, add)
+    return Drivers(f.dual, f.miss, f.merit, f.squares, f.pair)
