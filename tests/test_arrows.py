@@ -15,6 +15,7 @@ LAYERS = (
     ("magnitudes", "passes"),
     ("problem", "schedules"),
     ("estimators",),
+    ("rows",),
     ("certificate",),
     ("methods",),
     ("run", "theory"),

@@ -23,10 +23,11 @@ from condgrad import (
     solve,
 )
 from condgrad.applications import sparsest_cut
-from condgrad.certificate import Certificate, part_of
+from condgrad.certificate import Certificate
 from condgrad.certificate.bound import SEARCH
 from condgrad.domains import eigen
 from condgrad.estimators import Full
+from condgrad.rows import part_of
 from random_problems import DOMAINS, Case, interior_point, random_problem
 
 ROUNDING = 1e-9

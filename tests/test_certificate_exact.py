@@ -13,10 +13,11 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps, solve
-from condgrad.certificate import Certificate, part_of
+from condgrad.certificate import Certificate
 from condgrad.certificate.bound import _identity
 from condgrad.errors import ProblemError
 from condgrad.estimators import Full
+from condgrad.rows import part_of
 from exact import DIGITS, DUAL, FUNCTIONS, KINDS, Known, decimal, fractions, known
 from random_problems import DOMAINS, random_problem
 

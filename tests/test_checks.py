@@ -214,12 +214,12 @@ def test_a_map_derived_from_one_with_kernels_has_plain_passes():
 
     term = Term(Twice(5), functions.AtMost(0.0), name="triangles")
     check_parts(Problem(domains.Spectrahedron(5, 2.0), [term]))
-    assert type(term.keeper) is Plain
-    assert type(Term(maps.Triangles(5), functions.AtMost(0.0)).keeper) is Fused
+    assert type(term.passes) is Plain
+    assert type(Term(maps.Triangles(5), functions.AtMost(0.0)).passes) is Fused
     W = np.random.default_rng(0).standard_normal((5, 5))
     W = W + W.T
-    once = Term(maps.Triangles(5), functions.AtMost(0.0)).keeper.miss(W, slice(0, 30))
-    assert term.keeper.miss(W, slice(0, 30)).squares == pytest.approx(4 * once.squares)
+    once = Term(maps.Triangles(5), functions.AtMost(0.0)).passes.miss(W, slice(0, 30))
+    assert term.passes.miss(W, slice(0, 30)).squares == pytest.approx(4 * once.squares)
 
 
 def test_no_array_of_all_rows():

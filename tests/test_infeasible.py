@@ -5,9 +5,9 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
-from condgrad.certificate import part_of
 from condgrad.certificate.farkas import Refuter, proof
 from condgrad.domains import eigen
+from condgrad.rows import part_of
 
 KINDS = ("simplex", "l1", "box", "spectrahedron", "spectrahedron-equal", "product")
 

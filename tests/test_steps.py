@@ -16,9 +16,11 @@ from condgrad.applications import kmeans, sparsest_cut
 from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.estimators import Full
-from condgrad.methods.steps import ATOMS, SPECTRAL, AtomStep, BlockStep, step_of
-from condgrad.passes import keeper_of
+from condgrad.methods.steps import ATOMS, SPECTRAL, AtomStep, SpectralStep, step_of
+from condgrad.passes import passes_of
 from condgrad.points.dense import Dense
+from condgrad.points.low_rank import Matrix
+from condgrad.rows import keeper_of
 from condgrad.run.loop import direction
 from random_problems import interior_point
 
@@ -37,7 +39,7 @@ def domain_of(kind, n, equality=True):
 
 def bare(domain):
     """A step to project with."""
-    return BlockStep(SimpleNamespace(domain=domain, terms=()), domain.face, (), SPECTRAL)
+    return SpectralStep(SimpleNamespace(domain=domain, terms=()), domain.face, (), SPECTRAL)
 
 
 def nearest(domain, X):
@@ -63,8 +65,8 @@ def nearest(domain, X):
 def projected(step, X):
     offset = 0.0 if step._face.offset is None else step._face.offset
     W = np.empty(X.shape)
-    step._project(X - offset, W)
-    return W + offset
+    step._projection(Matrix(X - offset))[0].write(W)
+    return W
 
 
 def symmetric(rng, n, size=1.0):
@@ -186,7 +188,7 @@ def test_every_iterate_lies_in_the_domain(problem, dtype, steps):
             outside.append(info.k)
 
     cg.solve(problem.astype(dtype), max_iter=40, callbacks=[look])
-    assert steps() == [BlockStep]
+    assert steps() == [SpectralStep]
     assert not outside
 
 
@@ -216,7 +218,7 @@ FITS = with_terms(WHOLE, HALF)
 )
 def test_block_steps_where_they_fit(problem, method, steps):
     cg.solve(problem, method, max_iter=3)
-    assert steps() == [BlockStep]
+    assert steps() == [SpectralStep]
 
 
 NUCLEAR = domains.NuclearBall((5, 5), 1.0)
@@ -250,7 +252,7 @@ def test_the_options_reach_the_method():
 def test_nothing_to_gain_and_nothing_to_mend(steps):
     zero = Term(maps.Inner(np.zeros((5, 5))), functions.Linear())
     result = cg.solve(Problem(WHOLE, [zero, HALF]), max_iter=20)
-    assert steps() == [BlockStep]
+    assert steps() == [SpectralStep]
     assert result.objective == 0
     assert WHOLE.contains(result.W)
 
@@ -264,16 +266,16 @@ def test_the_curvature_is_measured(batch):
     domain = domains.Spectrahedron(n, 2.0)
     problem = with_terms(domain, triangles, entries, absolute)
     method = cg.sag_cgal(batch=batch)
-    estimators = [method.estimator(t) for t in problem.terms]
-    states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    step = step_of(SPECTRAL, problem, estimators, states)
+    rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
+    step = step_of(SPECTRAL, problem, rows)
     betas = [1.0, 0.5, 2.0, 3.0]
     W = Dense(nearest(domain, symmetric(rng, n)))
-    for e, t, s, beta in zip(estimators, problem.terms, states, betas, strict=True):
-        e.update(s, t, W, replace(step.params(method.schedule(1)), beta=beta), rng)
+    for r, beta in zip(rows, betas, strict=True):
+        r.update(W, replace(step.params(method.schedule(1)), beta=beta), rng)
     D = step.state.D = symmetric(rng, n)
     expected = 0.0
-    for t, s, beta in list(zip(problem.terms, states, betas, strict=True))[1:]:
+    for r, beta in list(zip(rows, betas, strict=True))[1:]:
+        t, s = r.term, r.state
         A = np.array([t.map.adjoint(e).reshape(-1) for e in np.eye(t.map.size)])
         drawn = np.concatenate([np.arange(t.map.size)[at] for at in s.drawn])
         active = drawn[s.slopes[drawn] != 0] if t.function.indicator else drawn
@@ -293,7 +295,7 @@ def test_known_optima(make, seed, steps):
     optimum, missed = interior_point(problem)
     assert missed <= 1e-7
     result = cg.solve(problem, gap=1e-4, feasibility=1e-4, seed=seed)
-    assert steps() == [BlockStep]
+    assert steps() == [SpectralStep]
     assert result.status is cg.Status.CONVERGED
     assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
     assert result.objective == pytest.approx(optimum, rel=3e-4)
@@ -328,11 +330,11 @@ def test_squares_of_active_rows(map, dtype, monkeypatch):
     z = np.array([np.vdot(map.adjoint(e), D) for e in np.eye(map.size)])
     drawn = np.concatenate([np.arange(map.size)[at] for at in ranges])
     active = drawn[slopes[drawn] != 0]
-    keeper = keeper_of(map, functions.AtMost(0.0))
+    passes = passes_of(map, functions.AtMost(0.0))
     for jobs in (1, 2, 3):
         with threads.using(jobs):
-            assert keeper.squares(D, ranges, slopes) == pytest.approx(np.square(z[active]).sum())
-            assert keeper.squares(D, ranges, None) == pytest.approx(np.square(z[drawn]).sum())
+            assert passes.squares(D, ranges, slopes) == pytest.approx(np.square(z[active]).sum())
+            assert passes.squares(D, ranges, None) == pytest.approx(np.square(z[drawn]).sum())
 
 
 def test_the_same_run_for_the_same_number_of_threads(monkeypatch):
@@ -359,9 +361,9 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
     With inequalities γ = (y + ρ(AW − b))₊ at the new y still, which is (y + (y + 2ρ(AW − b))₊)/2.
     """
     problem, method, rng = make(7), cg.sag_cgal(batch=1.0), np.random.default_rng(0)
-    estimators = [method.estimator(t) for t in problem.terms]
-    states = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
-    step, W = step_of(SPECTRAL, problem, estimators, states), Dense(problem.domain.center())
+    rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
+    states = [r.state for r in rows]
+    step, W = step_of(SPECTRAL, problem, rows), Dense(problem.domain.center())
     found, measure = [], step._lipschitz
     monkeypatch.setattr(step, "_lipschitz", lambda b: found.append(measure(b)) or found[0])
     betas, v, moves = [1.0, 0.7, 2.0][: len(states)], np.zeros((7, 7)), 0.0
@@ -373,8 +375,8 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
             W.array.copy(),
             [s.multipliers if s.multipliers is None else s.y.copy() for s in states],
         )
-        for e, t, s, mine in zip(estimators, problem.terms, states, own, strict=True):
-            e.update(s, t, W, mine, rng)
+        for r, mine in zip(rows, own, strict=True):
+            r.update(W, mine, rng)
         expected = problem.terms[0].gradient(before, 1.0)
         for t, s, old, beta in list(zip(problem.terms, states, y, betas, strict=True))[1:]:
             rho, opened = 1 / (2 * beta), t.name == "entries"
@@ -383,7 +385,7 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
             np.testing.assert_allclose(s.y, new, atol=1e-12)
             slopes = new + rho * away
             expected = expected + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
-        direction(problem.terms, states, v)
+        direction(rows, v)
         np.testing.assert_allclose(v, expected, atol=1e-10)
         found.clear()
         step.move(W, v, own, rng, lambda _: None)

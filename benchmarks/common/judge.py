@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from condgrad.certificate import Certificate, part_of, relative_gap
+from condgrad.certificate import Certificate, relative_gap
 from condgrad.domains import NuclearBall
+from condgrad.rows import part_of
 
 
 def certify(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,10 +19,30 @@ from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
-from condgrad.passes import Miss, Plain, keeper_of
+from condgrad.passes import Miss, Plain, passes_of
 
 BLOCK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
+
+
+class Violation(NamedTuple):
+    """How far one constraint family is from being met: r = z − proj z in five measures."""
+
+    l2: float
+    """‖r‖₂."""
+    max: float
+    """‖r‖_∞."""
+    relative: float = 0.0
+    """‖r‖₂ / (1 + max(‖z‖₂, ‖b‖₂)), b the finite data of the family."""
+    scaled: float = 0.0
+    """‖r‖₂ / (2 max(‖z‖₂, ‖b‖₂, c)), c a tenth of the largest row norm times the domain's diameter:
+    without the 1, so that the unit of the rows does not matter, and never above `relative` where
+    ‖z‖₂ or ‖b‖₂ is at least 1."""
+    row: float = 0.0
+    """max_l |r_l| / s_l, the worst single row, in units of its limit: s_l = max(|b_l|, ‖a_l‖ w),
+    w = ‖W‖₂/√(entries of W) the size of an entry. Where b_l = 0 what rows read takes its place,
+    s_l = ‖a_l‖ max(w, ‖z‖₂/(√rows · max ‖a‖)). Where all rows make one constraint ‖r‖₂ takes the
+    place of |r_l| (`functions.L2Ball`: relative to its radius)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +93,9 @@ class Term:
             )
 
     @cached_property
-    def keeper(self) -> Plain:
+    def passes(self) -> Plain:
         """Who makes the passes over its rows."""
-        return keeper_of(self.map, self.function)
+        return passes_of(self.map, self.function)
 
     def blocks(self) -> Iterator[slice]:
         """All rows, in contiguous blocks; in one block where the function does not separate."""
@@ -85,7 +105,7 @@ class Term:
 
     def parts(self) -> list[list[slice]]:
         """All rows for a pass, a list of ranges for each thread."""
-        if self.keeper.parallel:
+        if self.passes.parallel:
             return threads.share([slice(0, self.map.size)])
         return [list(self.blocks())]
 
@@ -93,9 +113,33 @@ class Term:
         """What the term adds to the augmented Lagrangian with multipliers y, without ω."""
 
         def work(part: list[slice]) -> float:
-            return sum(self.keeper.merit(W, at, y, beta) for at in part)
+            return sum(self.passes.merit(W, at, y, beta) for at in part)
 
         return sum(threads.run([partial(work, part) for part in self.parts()]))
+
+    def violation(self, W: Array, diameter: float) -> Violation:
+        """How far a constraint family is from being met, over a domain of this diameter."""
+        assert isinstance(self.function, Proximable)
+        squares, images, worst, row = self._miss(W)
+        size = float(max(np.sqrt(images), self.function.data_norm(self.map.size)))
+        l2, least = float(np.sqrt(squares)), 0.1 * self.map.row_norm * diameter
+        scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
+        return Violation(l2, worst, l2 / (1 + size), scaled, row)
+
+    def _miss(self, W: Array) -> tuple[float, float, float, float]:
+        """Σ r², Σ z², max |r| and `Violation.row`."""
+        unit = float(np.linalg.norm(W) / np.sqrt(W.size))
+
+        def work(part: list[slice]) -> list[Miss]:
+            return [self.passes.miss(W, at, unit) for at in part]
+
+        found = threads.run([partial(work, part) for part in self.parts()])
+        squares, images, worst, row, plain = zip(*chain(*found), strict=True)
+        total, length = float(sum(images)), float(self.map.row_norm)
+        if any(plain) and length:  # rows of 0 read 0, and miss no more than their data
+            reads = max(unit, float(np.sqrt(total / self.map.size)) / length)
+            row = (*row, max(plain) / reads if reads else np.inf)
+        return sum(squares), total, max(worst), max(row)
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""
@@ -115,26 +159,6 @@ class Term:
             self.map.scatter(G, b, self.function.slope(self.map.rows(W, b), beta, b))
         self.map.add_to(G, self.weight, out)
         return out
-
-
-class Violation(NamedTuple):
-    """How far one constraint family is from being met: r = z − proj z in five measures."""
-
-    l2: float
-    """‖r‖₂."""
-    max: float
-    """‖r‖_∞."""
-    relative: float = 0.0
-    """‖r‖₂ / (1 + max(‖z‖₂, ‖b‖₂)), b the finite data of the family."""
-    scaled: float = 0.0
-    """‖r‖₂ / (2 max(‖z‖₂, ‖b‖₂, c)), c a tenth of the largest row norm times the domain's diameter:
-    without the 1, so that the unit of the rows does not matter, and never above `relative` where
-    ‖z‖₂ or ‖b‖₂ is at least 1."""
-    row: float = 0.0
-    """max_l |r_l| / s_l, the worst single row, in units of its limit: s_l = max(|b_l|, ‖a_l‖ w),
-    w = ‖W‖₂/√(entries of W) the size of an entry. Where b_l = 0 what rows read takes its place,
-    s_l = ‖a_l‖ max(w, ‖z‖₂/(√rows · max ‖a‖)). Where all rows make one constraint ‖r‖₂ takes the
-    place of |r_l| (`functions.L2Ball`: relative to its radius)."""
 
 
 def worst(families: Mapping[str, Violation]) -> float:
@@ -169,6 +193,16 @@ class Evaluation:
     def finite(self) -> bool:
         """Whether both numbers are."""
         return bool(np.isfinite(self.objective) and np.isfinite(self.infeasibility))
+
+
+class Answers(Protocol):
+    """Who answers for the rows of a term."""
+
+    def value(self, W: Array) -> float:
+        """ω h(A W)."""
+
+    def violation(self, W: Array, diameter: float) -> Violation:
+        """How far a constraint family is from being met."""
 
 
 class Problem:
@@ -306,28 +340,25 @@ class Problem:
         W = self._point(W)
         return sum(t.smoothed(W, beta) for t in self.terms)
 
-    def violations(self, W: Array) -> dict[str, Violation]:
+    def violations(self, W: Array, rows: Sequence[Answers] | None = None) -> dict[str, Violation]:
         """Distance from each constraint family."""
-        W = self._point(W)
-        out = {}
-        for t in self.terms:
-            if t.function.indicator:
-                assert isinstance(t.function, Proximable)
-                squares, images, worst, row = _miss(t, W)
-                size = float(max(np.sqrt(images), t.function.data_norm(t.map.size)))
-                l2, least = float(np.sqrt(squares)), 0.1 * t.map.row_norm * self.domain.diameter
-                scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
-                out[t.name] = Violation(l2, worst, l2 / (1 + size), scaled, row)
-        return out
+        W, pairs = self._point(W), zip(self.terms, rows or self.terms, strict=True)
+        reach = self.domain.diameter
+        return {t.name: r.violation(W, reach) for t, r in pairs if t.function.indicator}
 
     def infeasibility(self, W: Array) -> float:
         """Total infeasibility, see `infeasibility_weights`."""
         return self._total(self.violations(W))
 
-    def evaluate(self, W: Array) -> Evaluation:
-        """Objective, violations and total infeasibility in one pass."""
-        families = self.violations(W)
-        return Evaluation(self.objective(W), families, self._total(families))
+    def evaluate(self, W: Array, rows: Sequence[Answers] | None = None) -> Evaluation:
+        """Objective, violations and total infeasibility in one pass.
+
+        `rows` are those who answer for the terms in a run; without them the terms do.
+        """
+        W, families = self._point(W), self.violations(W, rows)
+        pairs = zip(self.terms, rows or self.terms, strict=True)
+        objective = sum(r.value(W) for t, r in pairs if not t.function.indicator)
+        return Evaluation(objective, families, self._total(families))
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
@@ -342,22 +373,6 @@ class Problem:
         if self.infeasibility_weights:
             return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))
-
-
-def _miss(t: Term, W: Array) -> tuple[float, float, float, float]:
-    """Σ r², Σ z², max |r| and `Violation.row` of a constraint family."""
-    unit = float(np.linalg.norm(W) / np.sqrt(W.size))
-
-    def work(part: list[slice]) -> list[Miss]:
-        return [t.keeper.miss(W, at, unit) for at in part]
-
-    found = threads.run([partial(work, part) for part in t.parts()])
-    squares, images, worst, row, plain = zip(*chain(*found), strict=True)
-    total, length = float(sum(images)), float(t.map.row_norm)
-    if any(plain) and length:  # rows of 0 read 0, and miss no more than their data
-        reads = max(unit, float(np.sqrt(total / t.map.size)) / length)
-        row = (*row, max(plain) / reads if reads else np.inf)
-    return sum(squares), total, max(worst), max(row)
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:

@@ -6,7 +6,7 @@ import pytest
 from condgrad import functions
 from condgrad.maps import AllEntries, DataMatrix, Diagonal, Triangles
 from condgrad.maps._base import RowStorage
-from condgrad.passes import Plain, keeper_of
+from condgrad.passes import Plain, passes_of
 from conformance.test_maps import MAPS, matrix_of
 
 RNG = np.random.default_rng(11)
@@ -64,7 +64,7 @@ def test_renew_is_its_definition(name, function, dtype):
         new = slopes_by_hand(h, z + beta * multipliers, beta, at)
         table[at] = new
         multipliers[at] += theta * (new - multipliers[at])
-        keeper_of(A, h).renew(W, G, [at], y, slopes, beta, theta)
+        passes_of(A, h).renew(W, G, [at], y, slopes, beta, theta)
         assert np.array_equal(W, kept)
         assert G.dtype == y.dtype == slopes.dtype == dtype
         size = 1 + np.abs(table).max()
@@ -83,7 +83,7 @@ def test_row_storage_keeps_the_slopes_in_the_cotangent(name, function):
     h, W = FUNCTIONS[function](A.size), rng.standard_normal(A.shape)
     G, y = np.full(A.size, 7.0), np.zeros(A.size)
     elsewhere = np.full(A.size, 5.0)
-    keeper_of(A, h).renew(W, G, [slice(0, A.size)], y, elsewhere, 0.5, 0.25)
+    passes_of(A, h).renew(W, G, [slice(0, A.size)], y, elsewhere, 0.5, 0.25)
     assert np.all(elsewhere == 5.0)
     expected = slopes_by_hand(h, A.rows(W), 0.5, slice(0, A.size))
     np.testing.assert_allclose(G, expected, atol=1e-13)
@@ -104,7 +104,7 @@ def test_the_fused_pass_is_the_plain_one(name, function):
                 Plain(A, h).renew(W, G, [at], y, slopes, 0.3, 0.4)
             else:
                 store = G if isinstance(A, RowStorage) else slopes
-                keeper_of(A, h).renew(W, G, [at], y, store, 0.3, 0.4)
+                passes_of(A, h).renew(W, G, [at], y, store, 0.3, 0.4)
         outcomes.append((G, y))
     for a, b in zip(*outcomes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)

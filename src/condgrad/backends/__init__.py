@@ -16,6 +16,10 @@ import os
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from condgrad.backends.arrays import home
+
 
 class _Ops:
     """Loads the kernels at first use."""
@@ -39,6 +43,19 @@ def backend() -> str:
 
 
 ops: Any = _Ops()
+"""Those for NumPy arrays."""
+OTHERS: dict[str, str] = {}
+"""Modules with kernels for other arrays, by the package that these come from."""
+
+
+def kernels(array: Any) -> Any:
+    """The kernels for arrays of a type: it picks them, NumPy's are compiled by Numba."""
+    if isinstance(array, np.ndarray):
+        return ops
+    package = home(array)
+    if package not in OTHERS:
+        raise TypeError(f"there are no kernels for arrays of {package}: pass NumPy arrays")
+    return importlib.import_module(OTHERS[package])
 
 
 def compile_seconds() -> float:

@@ -7,6 +7,7 @@ rows stays in the nearest cache between the steps of a pass.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
@@ -138,8 +139,10 @@ def pair(
 
 
 @cache
-def fused(sweep: Callable[..., None], add: Callable[..., None]) -> Drivers:
-    kernels = [f if isinstance(f, CPUDispatcher) else njit(nogil=True)(f) for f in (sweep, add)]
+def fused(sweep: str | Callable[..., None], add: str | Callable[..., None]) -> Drivers:
+    own = importlib.import_module("condgrad.backends._numba")
+    named = [getattr(own, f) if isinstance(f, str) else f for f in (sweep, add)]
+    kernels = [f if isinstance(f, CPUDispatcher) else njit(nogil=True)(f) for f in named]
     sums = [_over(driver, *kernels, fastmath=REORDER) for driver in (miss, merit, squares, pair)]
     return Drivers(_over(dual, *kernels), *sums)
 

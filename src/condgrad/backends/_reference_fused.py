@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 import numpy as np
@@ -87,7 +88,8 @@ class Family:
         return float(np.maximum(v, 0).sum()), float(np.maximum(-v, 0).sum()), float(v @ z)
 
 
-def fused(sweep: Callable[..., None], add: Callable[..., None]) -> Drivers:
-    """The passes over the rows of a family."""
-    f = Family(sweep, add)
+def fused(sweep: str | Callable[..., None], add: str | Callable[..., None]) -> Drivers:
+    """The passes over the rows of a family; names are those of kernels."""
+    own = importlib.import_module("condgrad.backends._reference")
+    f = Family(*(getattr(own, k) if isinstance(k, str) else k for k in (sweep, add)))
     return Drivers(f.dual, f.miss, f.merit, f.squares, f.pair)

@@ -3,11 +3,9 @@
 from condgrad.certificate.bound import (
     Bound,
     Certificate,
-    Part,
     Report,
     margin,
-    part_of,
     relative_gap,
 )
 
-__all__ = ["Bound", "Certificate", "Part", "Report", "margin", "part_of", "relative_gap"]
+__all__ = ["Bound", "Certificate", "Report", "margin", "relative_gap"]

@@ -31,19 +31,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
-from condgrad._types import ALL, Array
-from condgrad.backends import threads
-from condgrad.estimators import Estimator, State
-from condgrad.passes import Pairing
-from condgrad.problem import BLOCK, Problem, Term
+from condgrad._types import Array
+from condgrad.problem import Problem, Term
+from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
 SEARCH = 6
 """Oracle calls to find how far to move along a direction."""
@@ -74,32 +70,6 @@ class Report(NamedTuple):
     is still worth in units of the objective."""
     points: dict[str, list[Part]]
     """The dual points that were tried, a part for each term."""
-
-
-class Sizes(NamedTuple):
-    """What two sums are rounded against, and in how many operations."""
-
-    spread: float = 0.0
-    """Σ_l ω|y_l|‖a_l‖, of the sum v."""
-    depth: int = 0
-    """Operations that a number passes through on its way into v."""
-    conjugates: float = 0.0
-    """ω times the absolute values that the conjugate is summed from."""
-    additions: int = 0
-    """The same for the conjugate."""
-
-
-@dataclass
-class Part:
-    """One term at one dual point."""
-
-    v: Array
-    conjugate: float
-    product: float
-    """ω⟨y, z⟩."""
-    value: float
-    """ω h(z) of a term that is no constraint."""
-    sizes: Sizes
 
 
 class Shift(NamedTuple):
@@ -142,20 +112,10 @@ class Certificate:
         if lowest > self.best.value:
             self.best = Bound(lowest, "exact", 0.0, "values")
 
-    def evaluate(
-        self,
-        W: Array,
-        estimators: Sequence[Estimator],
-        states: Sequence[State],
-        betas: Sequence[float],
-    ) -> Report:
+    def evaluate(self, W: Array, rows: Sequence[Keeper], betas: Sequence[float]) -> Report:
         """Bound the optimum by the dual points of the moment; keep the best bound."""
         W, terms = W.astype(np.float64, copy=False), self.problem.terms
-        kept = [e.duals(s, t) for e, s, t in zip(estimators, states, terms, strict=True)]
-        parts = [
-            part_of(t, W, d.get("slopes"), beta)
-            for t, d, beta in zip(terms, kept, betas, strict=True)
-        ]
+        parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
         found, fw_gap = self._bound(parts, "slopes")
         which, points = "slopes", {"slopes": parts}
         slack = {
@@ -163,10 +123,10 @@ class Certificate:
             for t, p in zip(terms, parts, strict=True)
             if not t.function.smooth
         }
-        if any("multipliers" in d for d in kept):
+        if any("multipliers" in r.points for r in rows):
             parts = [
-                part_of(t, None, d["multipliers"], 1.0) if "multipliers" in d else p
-                for t, d, p in zip(terms, kept, parts, strict=True)
+                r.pairing("multipliers", None, 1.0) if "multipliers" in r.points else p
+                for r, p in zip(rows, parts, strict=True)
             ]
             points["multipliers"] = parts
             other, _ = self._bound(parts, "multipliers")
@@ -175,8 +135,8 @@ class Certificate:
         if self._keep and (found.value > self.best.value or not self.duals):
             scale = self._scale.get(which, 1.0) if "scaled" in found.source else 1.0
             self.duals = {
-                t.name: scale * _point(t, d.get(which, d.get("slopes")), W, beta)
-                for t, d, beta in zip(terms, kept, betas, strict=True)
+                t.name: scale * r.point(which, W, beta)
+                for t, r, beta in zip(terms, rows, betas, strict=True)
                 if not t.function.smooth
             }
         failure = self.best.failure + found.failure
@@ -259,7 +219,7 @@ class Certificate:
 
     def _fixed(self, direction: Array) -> bool:
         """Whether the domain fixes the trace and the direction is the identity: nothing to gain."""
-        face = getattr(self.problem.domain, "face", None)
+        face = self.problem.domain.face
         if face is None or not face.equality:
             return False
         size = float(np.trace(direction)) / direction.shape[0]
@@ -279,44 +239,6 @@ def _better(a: Bound, b: Bound) -> Bound:
     """The larger bound; it fails where either does."""
     best = b if b.value > a.value else a  # NaN never wins
     return Bound(best.value, best.kind, a.failure + b.failure, best.source)
-
-
-def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
-    """One term at the dual point y, or at the slopes of W where none is kept."""
-
-    def work(part: list[slice]) -> tuple[Array, list[Pairing]]:
-        G = term.map.zeros()
-        return G, [term.keeper.pair(W, G, at, y, beta) for at in part]
-
-    parts = [list(term.blocks())]
-    if y is not None and term.keeper.parallel:  # slopes at W make an array
-        parts = [list(chain(*map(_cut, part))) for part in term.parts()]
-    done = threads.run([partial(work, part) for part in parts])
-    G = done[0][0]
-    for other, _ in done[1:]:
-        G += other
-    sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
-    conjugate, conjugates, spread, product, value = sums
-    v = np.zeros(term.map.shape)
-    term.map.add_to(G, term.weight, v)
-    w, pieces = term.weight, list(chain(*parts))
-    sizes = _sizes(term, spread, conjugates, pieces, len(parts))
-    return Part(v, w * conjugate, w * product, w * value, sizes)
-
-
-def _cut(at: slice) -> list[slice]:
-    """Rows in pieces, so that sums over them stay short."""
-    starts = range(at.start, at.stop, BLOCK)
-    return [slice(i, min(i + BLOCK, at.stop)) for i in starts]
-
-
-def _sizes(
-    term: Term, spread: float, conjugates: float, pieces: Sequence[slice], threads: int = 1
-) -> Sizes:
-    """The sizes of a dual point from the sums over its rows."""
-    longest, w = max(p.stop - p.start for p in pieces), term.weight
-    additions = longest + len(pieces) + 16
-    return Sizes(w * spread, term.map.depth + threads + 4, w * conjugates, additions)
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
@@ -340,15 +262,8 @@ def _at_zero(term: Term) -> Part:
     zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)
-    sizes = _sizes(term, 0.0, size, pieces)
+    sizes = sizes_of(term, 0.0, size, pieces)
     return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
-
-
-def _point(term: Term, y: Array | None, W: Array, beta: float) -> Array:
-    """A copy of y in dom h*, or the slopes h'_β(A W) where there is none."""
-    slopes = term.function.slope(term.map.rows(W), beta, ALL) if y is None else y
-    point: Array = term.function.into_dual(np.array(slopes, np.float64), ALL)
-    return point
 
 
 def _equality(term: Term) -> bool:
@@ -364,7 +279,7 @@ def _shift(term: Term) -> Shift | None:
         return None
     V, c = found
     w, h = term.weight, term.function
-    sizes = _sizes(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
+    sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
     return Shift(w * V, w * h.conjugate(c), sizes)
 
 

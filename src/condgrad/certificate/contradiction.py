@@ -13,15 +13,15 @@ price; a feasible one not at all. Where that fails some part is wrong, and so is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.certificate.bound import Bound, Part, part_of
-from condgrad.functions import Proximable
-from condgrad.problem import Problem, Term
+from condgrad.certificate.bound import Bound
+from condgrad.problem import Problem
+from condgrad.rows import Keeper, Part
 
 SLACK = 1e-9
 """What counts as rounding, relative to the numbers that are compared."""
@@ -76,7 +76,7 @@ class Suspicion:
         self,
         point: Array,
         W: Array,
-        kept: Sequence[Mapping[str, Array]],
+        rows: Sequence[Keeper],
         betas: Sequence[float],
         bound: Bound,
     ) -> bool:
@@ -86,8 +86,8 @@ class Suspicion:
         ----------
         point : array
             The point, of the domain up to rounding (else it refutes nothing).
-        W, kept, betas
-            The iterate, the dual points that the estimators keep and β of every term.
+        W, rows, betas
+            The iterate, who keeps the rows of every term, and its β.
         bound : Bound
             The bound that is in doubt; one that was given or that is Σ ω inf h has no dual point.
         """
@@ -104,14 +104,13 @@ class Suspicion:
             met = all(v.max == 0 for v in self._problem.violations(point).values())
             return met and bound.value > objective + max(slack, GIVEN) * size
         for source in ("slopes", "multipliers"):
-            ys = [d.get(source, d.get("slopes")) for d in kept]
-            parts = [part_of(t, W, y, b) for t, y, b in zip(terms, ys, betas, strict=True)]
+            parts = [r.pairing(source, W, b) for r, b in zip(rows, betas, strict=True)]
             low = domain.minimum(np.sum([p.v for p in parts], axis=0)).value
             value = low - sum(p.conjugate for p in parts)
             size = abs(objective) + abs(low) + sum(p.sizes.conjugates for p in parts)
             size += domain.reach * sum(p.sizes.spread for p in parts)
-            trios = zip(terms, ys, betas, strict=True)
-            price = sum(_price(t, y, W, b, point) for t, y, b in trios if t.function.indicator)
+            trios = zip(terms, rows, betas, strict=True)
+            price = sum(r.price(source, W, b, point) for t, r, b in trios if t.function.indicator)
             if value > objective + price + slack * size:
                 return True
         return False
@@ -120,14 +119,3 @@ class Suspicion:
 def _inside(dtype: np.dtype) -> float:
     """How far from the domain, relative to its size, rounding may have moved an iterate."""
     return 1e3 * float(np.finfo(dtype).eps)
-
-
-def _price(term: Term, y: Array | None, W: Array, beta: float, point: Array) -> float:
-    """ω Σ |y_l| |r_l| of a constraint family, r its residuals at the point."""
-    total, h = 0.0, term.function
-    assert isinstance(h, Proximable)
-    for b in term.blocks():
-        slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
-        inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
-        total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))
-    return term.weight * total

@@ -20,10 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad._floats import EPS, length
-from condgrad._types import ALL, Array
-from condgrad.certificate.bound import Part, margin, part_of
+from condgrad._types import Array
+from condgrad.certificate.bound import margin
 from condgrad.domains import Minimum
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
+from condgrad.rows import Keeper, Part
 
 KEPT = 1 << 20
 """Rows up to which the multipliers of a proof are handed out unasked."""
@@ -79,7 +80,7 @@ class Refuter:
         self,
         W: Array,
         points: Mapping[str, Sequence[Part]],
-        kept: Sequence[Mapping[str, Array]],
+        rows: Sequence[Keeper],
         betas: Sequence[float],
     ) -> Refutation | None:
         """Try the dual points of a certificate and, where that is cheap, the residuals at W.
@@ -90,33 +91,35 @@ class Refuter:
             The iterate.
         points : mapping
             Parts of every term by the name of the dual point (`Report.points`).
-        kept : sequence of mappings
-            What the estimator of every term keeps (`Estimator.duals`).
+        rows : sequence of Keeper
+            Who keeps the rows of every term.
         betas : sequence of float
             β of every term.
         """
         W = W.astype(np.float64, copy=False)
-        for source, parts in self._candidates(W, points, betas):
+        for source, parts in self._candidates(W, points, rows, betas):
             low = proof(self._problem, parts)
             self._failure += low.failure
             if not low.value > 0:
                 continue
             ray: dict[str, Array] = {}
             for i, t in zip(self._at, self._terms, strict=True) if self._keep else ():
-                y = kept[i].get(source, kept[i].get("slopes"))
-                ray[t.name] = multipliers(t, None if source == "residuals" else y, W, betas[i])
+                ray[t.name] = rows[i].point(source, W, betas[i])
             return Refutation(low.kind, self._failure, source, ray)
         return None
 
     def _candidates(
-        self, W: Array, points: Mapping[str, Sequence[Part]], betas: Sequence[float]
+        self,
+        W: Array,
+        points: Mapping[str, Sequence[Part]],
+        rows: Sequence[Keeper],
+        betas: Sequence[float],
     ) -> Iterator[tuple[str, list[Part]]]:
         """Names and parts of the dual points, the constraints alone."""
         for source, parts in points.items():
             yield source, [parts[i] for i in self._at]
         if self._rows <= CHEAP * W.size:
-            pairs = zip(self._at, self._terms, strict=True)
-            yield "residuals", [part_of(t, W, None, betas[i]) for i, t in pairs]
+            yield "residuals", [rows[i].pairing("residuals", W, betas[i]) for i in self._at]
 
 
 def proof(problem: Problem, parts: Sequence[Part]) -> Minimum:
@@ -136,10 +139,3 @@ def proof(problem: Problem, parts: Sequence[Part]) -> Minimum:
     data = [problem.domain.reach * p.sizes.spread + p.sizes.conjugates for p in parts]
     rounding += (v.size + 8) * EPS * sum(data)
     return low._replace(value=low.value - conjugate - rounding)
-
-
-def multipliers(term: Term, y: Array | None, W: Array, beta: float) -> Array:
-    """A copy of y in dom h*, or of the slopes h'_β(A W) where there is none."""
-    slopes = term.function.slope(term.map.rows(W), beta) if y is None else y
-    inside: Array = term.function.into_dual(np.array(slopes, np.float64), ALL)
-    return inside

@@ -1,6 +1,7 @@
 """Compact convex sets with a linear minimisation oracle."""
 
 from condgrad.domains._base import Domain
+from condgrad.domains._base import Face as Face
 from condgrad.domains._base import Minimum as Minimum
 from condgrad.domains.product import Product
 from condgrad.domains.spectral import (

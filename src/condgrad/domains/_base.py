@@ -31,6 +31,21 @@ KINDS = ("exact", "exact-singular-value", "exact-eigenvalue", "probabilistic", "
 """From the strongest to the weakest; a sum of bounds is of the weakest kind among them."""
 
 
+class Face(NamedTuple):
+    """{W' + offset : W' ⪰ 0, QᵀW' = 0, Tr W' = trace or at most that}: what a projection needs.
+
+    W' is block-diagonal: `parts` are the blocks, `diagonal` the positions of blocks of side 1.
+    """
+
+    trace: float
+    equality: bool
+    parts: tuple[slice, ...]
+    diagonal: Array
+    basis: Array
+    """Q, orthonormal columns; none where there are several blocks."""
+    offset: Array | None
+
+
 class Domain(ABC):
     """A compact convex set, known by its linear minimisation oracle.
 
@@ -46,6 +61,8 @@ class Domain(ABC):
     """Whether all points are symmetric matrices; then only the symmetric part of v counts."""
     finite_only: ClassVar[bool] = False
     """Whether the oracle raises `LinAlgError` for a direction with NaN or infinity in it."""
+    face: Face | None = None
+    """What a projection needs, where the set is a spectrahedron."""
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -11,7 +11,7 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, radius_of, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum
+from condgrad.domains._base import Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
     deflated,
@@ -21,22 +21,6 @@ from condgrad.domains.eigen import (
 )
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
-
-
-class Face(NamedTuple):
-    """{W' + offset : W' ⪰ 0, QᵀW' = 0, Tr W' = trace or at most that}: what a projection needs.
-
-    W' is block-diagonal: `parts` are the blocks, `diagonal` the positions of blocks of side 1.
-    """
-
-    trace: float
-    equality: bool
-    parts: tuple[slice, ...]
-    diagonal: Array
-    basis: Array
-    """Q, orthonormal columns; none where there are several blocks."""
-    offset: Array | None
-
 
 NONE = np.empty(0, np.int64)
 
@@ -73,7 +57,7 @@ class BlockSpectrahedron(Domain):
         singles = starts[:-1][np.array(self.blocks) == 1]
         if side == 1:
             parts, singles = (slice(0, 1),), NONE
-        self.face = Face(self.trace, equality, parts, singles, np.zeros((side, 0)), None)
+        self.face: Face = Face(self.trace, equality, parts, singles, np.zeros((side, 0)), None)
 
     def lmo(
         self,

@@ -91,6 +91,14 @@ class Estimator(ABC):
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         """Bring the estimate to iteration p.k, in place."""
 
+    def steps_by(self, term: Term) -> bool:
+        """Whether spectral steps may rest on its estimate of this term."""
+        return False
+
+    def measure(self, s: State, term: Term, D: Array) -> float:
+        """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
+        return term.passes.squares(D, [slice(0, term.map.size)], None)
+
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
         return float("nan")
@@ -124,6 +132,9 @@ class Full(Estimator):
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         full_pass(s, term, W, p.beta)
 
+    def steps_by(self, term: Term) -> bool:
+        return term.function.smooth
+
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         return 0.0
 
@@ -148,5 +159,5 @@ def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
 
 def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
     """G = A* h'_β(A W) over all rows."""
-    term.keeper.gradient(W.array, s.G, term.blocks(), beta)
+    term.passes.gradient(W.array, s.G, term.blocks(), beta)
     s.rows += term.map.size

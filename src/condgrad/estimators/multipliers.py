@@ -221,13 +221,23 @@ class SagAugmented(Estimator):
         assert isinstance(s, TableState)
         theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
         drawn = s.drawn = s.blocks.draw(rng)
-        parts = threads.share(drawn) if term.keeper.parallel else [drawn]
+        parts = threads.share(drawn) if term.passes.parallel else [drawn]
         own, rest = [s.G, *s.spare(len(parts) - 1)], (s.y, s.slopes, p.beta, theta)
         pairs = zip(own, parts, strict=True)
-        threads.run([partial(term.keeper.renew, W.array, G, part, *rest) for G, part in pairs])
+        threads.run([partial(term.passes.renew, W.array, G, part, *rest) for G, part in pairs])
         for G in own[1:]:
             s.G += G
         s.rows += sum(at.stop - at.start for at in drawn)
+
+    def steps_by(self, term: Term) -> bool:
+        return not term.function.smooth
+
+    def measure(self, s: State, term: Term, D: Array) -> float:
+        """Of a constraint family the rows with a slope other than 0 count."""
+        assert isinstance(s, TableState)
+        drawn = s.drawn or [slice(0, term.map.size)]
+        share = term.map.size / sum(at.stop - at.start for at in drawn)
+        return share * term.passes.squares(D, drawn, s.slopes if term.function.indicator else None)
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, TableState)

@@ -60,6 +60,8 @@ class Sampler:
         With replacement.
     """
 
+    whole = False
+
     def __init__(self, size: int, replace: bool) -> None:
         self.size, self.replace = size, replace
         self._narrow = np.int32 if size < 2**31 else np.int64  # half the cost to draw
@@ -143,6 +145,11 @@ class Blocks:
         self._order: list[int] = []
         self.seconds = 0.0
         """Time spent drawing."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a draw takes all rows."""
+        return len(self.starts) == 1
 
     @property
     def starts(self) -> range:

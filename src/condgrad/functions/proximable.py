@@ -8,7 +8,7 @@ import numpy as np
 
 from condgrad._check import positive, row_data
 from condgrad._types import ALL, Array, Rows, pick
-from condgrad.backends import ops
+from condgrad.backends import kernels
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
 from condgrad.functions.smooth import signs
@@ -51,7 +51,7 @@ class Interval(Indicator):
     def slope_into(self, z: Array, beta: float, at: Rows, out: Array) -> None:
         """`slope`, written to `out`; in one pass where one number serves all rows."""
         if isinstance(self.lower, float) and isinstance(self.upper, float):
-            ops.interval_slope(z, self.lower, self.upper, beta, out)
+            kernels(z).interval_slope(z, self.lower, self.upper, beta, out)
         else:
             out[:] = self.slope(z, beta, at)
 
@@ -94,7 +94,7 @@ class Interval(Indicator):
             high, low = np.any(y > 0) and upper != 0, np.any(y < 0) and lower != 0
             return float(upper) if high else 0.0, float(lower) if low else 0.0
         if np.ndim(lower) == np.ndim(upper) == 0:
-            up, down = ops.signed_sums(np.ascontiguousarray(y))
+            up, down = kernels(y).signed_sums(np.ascontiguousarray(y))
             return float(up * upper if up > 0 else 0.0), float(down * lower if down > 0 else 0.0)
         above, below = np.maximum(y, 0.0), np.maximum(-y, 0.0)
         with np.errstate(invalid="ignore"):
@@ -168,7 +168,7 @@ class Absolute(Lipschitz):
     def slope_into(self, z: Array, beta: float, at: Rows, out: Array) -> None:
         """`slope`, written to `out`; in one pass where one number serves all rows."""
         if isinstance(self.target, float):
-            ops.absolute_slope(z, self.target, self.scale, beta, out)
+            kernels(z).absolute_slope(z, self.target, self.scale, beta, out)
         else:
             out[:] = self.slope(z, beta, at)
 

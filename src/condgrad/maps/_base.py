@@ -11,7 +11,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
-from condgrad.backends import ops
+from condgrad.backends import kernels
+
+Kernel = str | Callable[..., None]
 
 
 class LinearMap(ABC):
@@ -30,10 +32,10 @@ class LinearMap(ABC):
     """Length of the cotangent."""
     row_norm: float
     """An upper bound on max_l ‖a_l‖, up to rounding."""
-    kernels: tuple[Callable[..., None], Callable[..., None]] | None = None
+    kernels: ClassVar[tuple[Kernel, Kernel] | None] = None
     """``sweep(W, start, stop, out)``, which writes the images of a range of rows, and its adjoint
-    ``add(G, start, stop, y)``, which Numba can compile: with them passes over all rows are fused.
-    G is shaped as W where `covers`, else the cotangent as it is."""
+    ``add(G, start, stop, y)``: functions that Numba can compile, or names of kernels. With them
+    passes over all rows are fused. G is shaped as W where `covers`, else the cotangent as it is."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 
@@ -142,7 +144,7 @@ class RowStorage(LinearMap):
         if isinstance(at, slice):
             G[at] += y
         else:
-            ops.add_at(G, at, y)
+            kernels(G).add_at(G, at, y)
 
 
 class Covering(LinearMap):
@@ -160,6 +162,6 @@ class Covering(LinearMap):
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:
-            ops.axpy(out.reshape(-1), weight, G)
+            kernels(out).axpy(out.reshape(-1), weight, G)
         else:  # a reshaped copy would swallow the sum
             out += weight * G.reshape(self.shape)

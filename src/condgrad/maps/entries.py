@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from condgrad._check import dimension, sides
 from condgrad._types import ALL, Array, Rows
-from condgrad.backends import ops
+from condgrad.backends import kernels
 from condgrad.errors import ProblemError
 from condgrad.maps._base import Covering, RowStorage
 
@@ -37,7 +37,7 @@ class AllEntries(Covering, RowStorage):
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)
-        return flat[at] if isinstance(at, slice) else ops.take(flat, at)
+        return flat[at] if isinstance(at, slice) else kernels(flat).take(flat, at)
 
     @property
     def block(self) -> int:
@@ -99,13 +99,13 @@ class Entries(RowStorage):
         return cls(i, csr.indices, csr.shape)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
-        flat = self._flat[at] if isinstance(at, slice) else ops.take(self._flat, at)
-        z: Array = ops.take(W.reshape(-1), flat)
+        flat = self._flat[at] if isinstance(at, slice) else kernels(W).take(self._flat, at)
+        z: Array = kernels(W).take(W.reshape(-1), flat)
         return z
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:
-            ops.axpy_at(out.reshape(-1), self._flat, weight, G)
+            kernels(out).axpy_at(out.reshape(-1), self._flat, weight, G)
         else:
             add_entries(out, self._flat, weight * G)
 
@@ -146,6 +146,6 @@ class Diagonal(RowStorage):
 def add_entries(out: Array, index: Array, y: Array) -> None:
     """Add y to the entries of `out` at flat positions without repeats, in place."""
     if out.flags.c_contiguous:
-        ops.add_at(out.reshape(-1), index, y.astype(out.dtype, copy=False))
+        kernels(out).add_at(out.reshape(-1), index, y.astype(out.dtype, copy=False))
     else:  # a reshaped copy would swallow the sum
         out.flat[index] += y

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from condgrad._check import canonical, dimension, numbers, real_numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import ops
+from condgrad.backends import kernels
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
 from condgrad.maps.entries import add_entries
@@ -55,7 +55,7 @@ class Inner(LinearMap):
         if self._flat is None:
             value = flat @ self._data.astype(W.dtype, copy=False)
         else:
-            value = ops.dot_at(flat, self._flat, self._data)
+            value = kernels(flat).dot_at(flat, self._flat, self._data)
         return np.full(1, value, dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
@@ -67,9 +67,9 @@ class Inner(LinearMap):
             flat = np.arange(out.size) if self._flat is None else self._flat
             add_entries(out, flat, c * self._data)
         elif self._flat is None:
-            ops.axpy(out.reshape(-1), c, self._data)
+            kernels(out).axpy(out.reshape(-1), c, self._data)
         else:
-            ops.axpy_at(out.reshape(-1), self._flat, c, self._data)
+            kernels(out).axpy_at(out.reshape(-1), self._flat, c, self._data)
 
     def norm(self, symmetric: bool = False) -> float:
         if not symmetric or len(self.shape) != 2 or self.shape[0] != self.shape[1]:
@@ -125,7 +125,7 @@ class RowSums(RowStorage):
         if isinstance(at, slice):
             start, stop = span(at, self.size)
             return np.asarray(W[start:stop].sum(axis=1))
-        z: Array = ops.row_gather(W, at)
+        z: Array = kernels(W).row_gather(W, at)
         return z
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:

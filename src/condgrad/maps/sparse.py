@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from condgrad._check import canonical, dimension, real_matrix, real_numbers
 from condgrad._floats import lengths
 from condgrad._types import ALL, Array, Rows, ids_of
-from condgrad.backends import ops
+from condgrad.backends import kernels
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap
 
@@ -112,7 +112,7 @@ class DataMatrix(LinearMap):
             return self._csr.gather(W, at)
         if isinstance(at, slice):
             return np.asarray(self._dense[at] @ W, dtype=W.dtype)
-        z: Array = ops.dense_gather(self._dense, W, at)
+        z: Array = kernels(W).dense_gather(self._dense, W, at)
         return z
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
@@ -121,7 +121,7 @@ class DataMatrix(LinearMap):
         elif isinstance(at, slice):
             G += y @ self._dense[at]
         else:
-            ops.dense_scatter(G, self._dense, at, y)
+            kernels(G).dense_scatter(G, self._dense, at, y)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         out += weight * G
@@ -155,11 +155,11 @@ class _Csr:
 
     def gather(self, x: Array, at: Rows) -> Array:
         ids = ids_of(at, self.size)
-        z: Array = ops.csr_gather(self.indptr, self.indices, self.data, x, ids)
+        z: Array = kernels(x).csr_gather(self.indptr, self.indices, self.data, x, ids)
         return z
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        ops.csr_scatter(G, self.indptr, self.indices, self.data, ids_of(at, self.size), y)
+        kernels(G).csr_scatter(G, self.indptr, self.indices, self.data, ids_of(at, self.size), y)
 
 
 def _flatten(matrices: list[Any]) -> tuple[Any, int]:

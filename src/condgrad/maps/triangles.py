@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from condgrad._check import dimension
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import backend, ops
+from condgrad.backends import backend, kernels
 from condgrad.backends.addresses import triangle_address
 from condgrad.maps._base import Covering
 
@@ -40,6 +38,7 @@ class Triangles(Covering):
     """
 
     row_norm = 2.0
+    kernels = ("triangle_sweep", "triangle_add")
 
     def __init__(self, n: int) -> None:
         side = dimension("n", n, least=3)
@@ -57,22 +56,17 @@ class Triangles(Covering):
         if isinstance(at, slice):
             start, stop = span(at, self.size)
             z = np.empty(stop - start, W.dtype)
-            ops.triangle_sweep(W, start, stop, z)
+            kernels(W).triangle_sweep(W, start, stop, z)
         else:
-            z = ops.triangle_gather(W, at)
+            z = kernels(W).triangle_gather(W, at)
         return z
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         square = G.reshape(self.shape)
         if isinstance(at, slice):
-            ops.triangle_add(square, *span(at, self.size), y)
+            kernels(G).triangle_add(square, *span(at, self.size), y)
         else:
-            ops.triangle_scatter(square, at, y)
-
-    @property
-    def kernels(self) -> tuple[Callable[..., None], Callable[..., None]]:  # type: ignore[override]
-        """Its sweep and its adjoint."""
-        return ops.triangle_sweep, ops.triangle_add
+            kernels(G).triangle_scatter(square, at, y)
 
     @property
     def depth(self) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.certificate import Certificate, Report
-from condgrad.estimators import Estimator, State
 from condgrad.problem import Evaluation, Problem, Term
+from condgrad.rows import Keeper
 
 
 class Measured(NamedTuple):
@@ -139,18 +139,16 @@ class Balancing:
         """β of every term."""
         return [factor * p.beta for factor in self.state.factors]
 
-    def after(
-        self, p: Params, W: Array, estimators: Sequence[Estimator], states: Sequence[State]
-    ) -> Measured | None:
+    def after(self, p: Params, W: Array, rows: Sequence[Keeper]) -> Measured | None:
         """Measure and move the factors where that is due after an iteration."""
         s, rule = self.state, self._rule
         if p.k < s.due:
             return None
         s.due = max(p.k + 1, int(np.ceil(p.k * 10 ** (1 / rule.per_decade))))
-        evaluation = self._problem.evaluate(W)
+        evaluation = self._problem.evaluate(W, rows)
         if not evaluation.finite:
             return None
-        report = self._certificate.evaluate(W, estimators, states, self.betas(p))
+        report = self._certificate.evaluate(W, rows, self.betas(p))
         s.bound = max(s.bound, report.bound.value)
         self._move(p.k, max(abs(evaluation.objective), abs(s.bound)), evaluation, report)
         return Measured(evaluation, report)

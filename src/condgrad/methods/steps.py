@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from condgrad._types import Array, Params
-from condgrad.backends import ops
-from condgrad.domains import Domain
+from condgrad.backends.arrays import eigenpairs, namespace, orthonormal
+from condgrad.domains import Domain, Face
 from condgrad.domains.eigen import deflated
-from condgrad.domains.spectral import Face
-from condgrad.estimators import Estimator, Full, SagAugmented, State, TableState
 from condgrad.functions import Smooth
 from condgrad.functions.block import project_simplex
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
+from condgrad.points.low_rank import LowRank, Products
 from condgrad.problem import Problem
+from condgrad.rows import Keeper
 
 Lap = Callable[[str], object]
 
@@ -31,7 +30,7 @@ class Atoms:
 
 @dataclass(frozen=True)
 class Spectral:
-    """Low-rank steps over a spectrahedron, see `BlockStep`; elsewhere steps to atoms.
+    """Low-rank steps over a spectrahedron, see `SpectralStep`; elsewhere steps to atoms.
 
     They want f taken in full, a `SagAugmented` estimator of every composite term, and β0 found.
 
@@ -75,8 +74,8 @@ class AtomState:
 
 
 @dataclass
-class BlockState:
-    """What a block step remembers."""
+class SpectralState:
+    """What a spectral step remembers."""
 
     squares: list[float]
     """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term; …"""
@@ -116,13 +115,13 @@ class AtomStep:
         return atom.products
 
 
-class BlockStep(AtomStep):
+class SpectralStep(AtomStep):
     r"""W ← (1 − η_k) W + η_k S, S the minimiser of ⟨v, S⟩ + (η_k L/2)‖S − W‖² over a spectrahedron.
 
     S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
-    of atoms instead of one. It is found block by block by Rayleigh-Ritz on the span of K and XK, K
+    of atoms instead of one. It is found part by part by Rayleigh-Ritz on the span of K and XK, K
     the vectors of the step before; where those are more than n/4, up to side 100 and at the second
-    step, a block of X is taken apart whole. The first step goes to an atom, and all the way.
+    step, a part of X is taken apart whole. The first step goes to an atom, and all the way.
 
     L is measured: Σ_t ω_t c_t ‖A_t D‖²/‖D‖², D the step before and c_t = 1/β_t, or the smoothness
     of a term of f, over the drawn rows with a slope other than 0, as a mean over the latest steps
@@ -148,18 +147,14 @@ class BlockStep(AtomStep):
     press = 0.0
 
     def __init__(
-        self, problem: Problem, face: Face, states: Sequence[State], rule: Spectral
+        self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: Spectral
     ) -> None:
         super().__init__(problem.domain)
-        self._rule = rule
-        self._terms, self._states, self._face = problem.terms, states, face
-        size, shape = len(problem.terms), problem.domain.shape
-        self.state: BlockState = BlockState(
-            [0.0] * size, [0.0] * size, 0.0, [None] * len(face.parts), np.zeros(shape)
-        )
-        self._X = np.empty(shape)
-        drawers = [s.blocks for s in states if isinstance(s, TableState)]
-        self._whole = all(len(d.starts) == 1 for d in drawers)
+        self._rule, self._rows, self._face = rule, rows, face
+        size, frames = len(rows), [None for _ in face.parts]
+        D = np.zeros(problem.domain.shape)
+        self.state: SpectralState = SpectralState([0.0] * size, [0.0] * size, 0.0, [*frames], D)
+        self._whole = all(r.whole for r in rows)
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
@@ -171,20 +166,13 @@ class BlockStep(AtomStep):
         eta, D, face = own[0].eta, self.state.D, self._face
         if own[0].k == 1:
             atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
-            np.subtract(atom.dense(), W.array, out=D)
             products = atom.products
+            np.subtract(atom.dense(), W.array, out=D)
         else:
             L = self._lipschitz([p.beta for p in own])
             L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace) or 1.0
-            X = self._X
-            ops.symmetric_part(v, X)
-            X *= -1 / L
-            X += W.array
-            if face.offset is not None:
-                X -= face.offset
-            products = self._project(X, D)
-            if face.offset is not None:
-                D += face.offset
+            S, products = self._projection(W.descended(v, 1 / L, face.offset))
+            S.write(D)
             D -= W.array
             D *= eta
         lap("oracle")
@@ -196,88 +184,68 @@ class BlockStep(AtomStep):
         own = self.state
         own.length = self._rule.recent * own.length + float(np.vdot(own.D, own.D))
         safety, total = self._rule.safety_whole if self._whole else self._rule.safety, 0.0
-        for i, (t, s, beta) in enumerate(zip(self._terms, self._states, betas, strict=True)):
-            bend = 1 / beta
-            if isinstance(t.function, Smooth):
-                bend = t.function.smoothness
-                if bend == 0:
-                    continue
-            slopes = s.slopes if t.function.indicator and isinstance(s, TableState) else None
-            drawn = s.drawn if isinstance(s, TableState) and s.drawn else [slice(0, t.map.size)]
-            share = t.map.size / sum(at.stop - at.start for at in drawn)
-            found = share * t.keeper.squares(own.D, drawn, slopes)
-            own.squares[i] = self._rule.recent * own.squares[i] + found
+        for i, (r, beta) in enumerate(zip(self._rows, betas, strict=True)):
+            h = r.term.function
+            bend = h.smoothness if isinstance(h, Smooth) else 1 / beta
+            if bend == 0:
+                continue
+            own.squares[i] = self._rule.recent * own.squares[i] + r.measure(own.D)
             now, was = own.squares[i] / max(own.length, 1e-300), own.curvature[i]
             own.curvature[i] = max(now, was + self._rule.slow * (now - was))
-            total += safety * t.weight * own.curvature[i] * bend
+            total += safety * r.term.weight * own.curvature[i] * bend
         return total
 
-    def _project(self, X: Array, out: Array) -> int:
-        """Write the projection of X to `out`; return the products with X it took."""
+    def _projection(self, X: Products) -> tuple[LowRank, int]:
+        """The point nearest to X, and the products with X that it took."""
         face = self._face
-        found = [self._spectrum(i, X[part, part]) for i, part in enumerate(face.parts)]
-        diagonal = np.einsum("ii->i", X)[face.diagonal]
-        values = np.concatenate([*(f[0] for f in found), diagonal])
-        d = np.maximum(values, 0.0)
+        found = [self._spectrum(i, X) for i in range(len(face.parts))]
+        xp, diagonal = namespace(face.basis), X.diagonal(face.diagonal)
+        values = xp.concatenate([*(f[0] for f in found), diagonal])
+        d = xp.maximum(values, 0.0)
         if face.equality or d.sum() > face.trace:
             d = project_simplex(values, face.trace)
-        if len(face.parts) != 1 or diagonal.size:
-            out.fill(0)
-        products, start = 0, 0
-        for i, (part, (own, vectors, spent)) in enumerate(zip(face.parts, found, strict=True)):
-            U = self._keep(i, d[start : start + own.size], vectors)
-            if out[part, part].flags.c_contiguous:
-                np.dot(U, U.T, out=out[part, part])
-            else:
-                out[part, part] = U @ U.T
-            products, start = products + spent, start + own.size
-        np.einsum("ii->i", out)[face.diagonal] = d[start:] if diagonal.size else 0.0
-        return products
+        factors, start = [], 0
+        for i, (own, vectors, _) in enumerate(found):
+            factors.append(self._keep(i, d[start : start + own.size], vectors))
+            start += own.size
+        S = LowRank(face.parts, factors, face.diagonal, d[start:], face.offset)
+        return S, sum(spent for _, _, spent in found)
 
-    def _spectrum(self, i: int, X: Array) -> tuple[Array, Array, int]:
-        """Leading eigenpairs of block i in falling order, off the pinned vectors, and products."""
-        n, Q, K, products = X.shape[0], self._pinned(i), self.state.frames[i], 0
+    def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
+        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products."""
+        part, K, products = self._face.parts[i], self.state.frames[i], 0
+        Q = self._face.basis[part]
+        n = Q.shape[0]
         if n <= self._rule.small or K is None:
-            P, T = None, -deflated(-X, Q)
+            P, T = None, -deflated(-X.whole(part), Q)
         else:
-            Y = X @ K
+            xp, Y = namespace(K), X.times(part, K)
             Y -= Q @ (Q.T @ Y)
             Y -= K @ (K.T @ Y)
-            Y /= np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
-            P = scipy.linalg.qr(np.hstack([Q, K, Y]), mode="economic", check_finite=False)[0]
+            Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
+            P = orthonormal(xp.hstack([Q, K, Y]))
             P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
-            T, products = P.T @ (X @ P), 3 * K.shape[1]
-        values, vectors = scipy.linalg.eigh(T, check_finite=False)
+            T, products = P.T @ X.times(part, P), 3 * K.shape[1]
+        values, vectors = eigenpairs(T)
         free = n - Q.shape[1]  # the pinned come last
         values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
         return values, vectors if P is None else P @ vectors, products
 
-    def _pinned(self, i: int) -> Array:
-        return self._face.basis[self._face.parts[i]]
-
     def _keep(self, i: int, d: Array, vectors: Array) -> Array:
-        """U with UUᵀ the projection of block i; its vectors and some more serve the next step."""
-        n, Q, rank = vectors.shape[0], self._pinned(i), int(np.count_nonzero(d))
+        """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
+        xp, n, Q = namespace(vectors), vectors.shape[0], self._face.basis[self._face.parts[i]]
+        rank = int(xp.count_nonzero(d))
         frame = vectors[:, : rank + max(self._rule.guard, rank // 4)]
         frame = frame - Q @ (Q.T @ frame)
         self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
-        U: Array = frame[:, :rank] * np.sqrt(d[:rank])
+        U: Array = frame[:, :rank] * xp.sqrt(d[:rank])
         return U
 
 
-def step_of(
-    rule: Atoms | Spectral,
-    problem: Problem,
-    estimators: Sequence[Estimator],
-    states: Sequence[State],
-) -> AtomStep:
+def step_of(rule: Atoms | Spectral, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
     """The step of a run: that of the rule, where problem and domain have what it needs."""
-    face = getattr(problem.domain, "face", None)
-    fits = isinstance(rule, Spectral) and face is not None and bool(problem.composite)
-    for t, e in zip(problem.terms, estimators, strict=True):
-        fits = fits and isinstance(e, Full if t.function.smooth else SagAugmented)
-    if fits:
-        assert isinstance(face, Face)
-        assert isinstance(rule, Spectral)
-        return BlockStep(problem, face, states, rule)
+    face = problem.domain.face
+    fits = bool(problem.composite) and all(r.estimator.steps_by(r.term) for r in rows)
+    if isinstance(rule, Spectral) and face is not None and fits:
+        return SpectralStep(problem, face, rows, rule)
     return AtomStep(problem.domain)

@@ -9,7 +9,8 @@ import numpy as np
 
 from condgrad._floats import TINY
 from condgrad._types import Array, span
-from condgrad.backends import ops, threads
+from condgrad.backends import kernels, threads
+from condgrad.backends.contract import Drivers
 from condgrad.functions import Function
 from condgrad.maps import LinearMap
 from condgrad.passes.plain import Miss, Pairing, Plain, row_misses, scalar_bounds
@@ -31,9 +32,13 @@ class Fused(Plain):
         super().__init__(map, function)
         bounds = scalar_bounds(function)
         assert bounds is not None
-        assert map.kernels is not None
         self._lower, self._upper = bounds
-        self._drivers = ops.fused(*map.kernels)
+
+    def _drivers(self, array: Array) -> Drivers:
+        """The passes for arrays of this type."""
+        assert self.map.kernels is not None
+        drivers: Drivers = kernels(array).fused(*self.map.kernels)
+        return drivers
 
     def _cotangent(self, G: Array) -> Array:
         """G as the kernels want it."""
@@ -50,7 +55,7 @@ class Fused(Plain):
         theta: float,
     ) -> None:
         W, G, ends = np.ascontiguousarray(W), self._cotangent(G), self._ends(ranges)
-        self._drivers.dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
+        self._drivers(W).dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:
@@ -58,7 +63,7 @@ class Fused(Plain):
         D = np.ascontiguousarray(D)
 
         def work(part: list[slice]) -> float:
-            return float(self._drivers.squares(D, slopes, self._ends(part)))
+            return float(self._drivers(D).squares(D, slopes, self._ends(part)))
 
         return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
 
@@ -68,14 +73,14 @@ class Fused(Plain):
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
         W, map = np.ascontiguousarray(W), self.map
-        found = self._drivers.miss(W, *span(at, map.size), self._lower, self._upper)
+        found = self._drivers(W).miss(W, *span(at, map.size), self._lower, self._upper)
         squares, images, worst = found
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
         W, rows = np.ascontiguousarray(W), span(at, self.map.size)
-        squares, lengths = self._drivers.merit(W, y, *rows, self._lower, self._upper, beta)
+        squares, lengths = self._drivers(W).merit(W, y, *rows, self._lower, self._upper, beta)
         return float(squares / (2 * beta) - beta * lengths / 2)
 
     def pair(self, W: Array | None, G: Array, at: slice, y: Array | None, beta: float) -> Pairing:
@@ -84,7 +89,7 @@ class Fused(Plain):
         map, lower, upper = self.map, self._lower, self._upper
         low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
         point = np.empty(map.shape) if W is None else np.ascontiguousarray(W)
-        sums = self._drivers.pair(
+        sums = self._drivers(G).pair(
             point, W is not None, self._cotangent(G), y, *span(at, map.size), low, high
         )
         above, below, product = sums

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import ops
+from condgrad.backends import kernels
 from condgrad.functions import Function, Proximable
 from condgrad.maps import LinearMap, RowStorage
 
@@ -100,7 +100,7 @@ class Plain:
         total = 0.0
         for at in ranges:
             z = self.map.rows(D, at)
-            total += np.vdot(z, z) if slopes is None else ops.masked_squares(z, slopes[at])
+            total += np.vdot(z, z) if slopes is None else kernels(z).masked_squares(z, slopes[at])
         return float(total)
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
@@ -176,7 +176,7 @@ class Stored(Plain):
         bounds = scalar_bounds(self.function)
         for at in ranges:
             if bounds is not None:
-                ops.interval_dual(self.map.rows(W, at), *bounds, beta, theta, y[at], G[at])
+                kernels(W).interval_dual(self.map.rows(W, at), *bounds, beta, theta, y[at], G[at])
             else:
                 G[at] = self._renewed(W, at, y, beta)
                 y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import ops
+from condgrad.backends import kernels
 
 
 class Atom(ABC):
@@ -50,7 +50,7 @@ class RankOne(Atom):
             part = slice(self.offset, self.offset + self.u.size)
             W[part, part] += eta * self.scale * np.outer(self.u, self.v)
         else:
-            ops.rank_one_step(W, 1 - eta, eta * self.scale, self.u, self.v)
+            kernels(W).rank_one_step(W, 1 - eta, eta * self.scale, self.u, self.v)
 
 
 @dataclass(eq=False)
@@ -122,6 +122,6 @@ class Moved(Atom):
     def blend(self, W: Array, eta: float) -> None:
         self.atom.blend(W, eta)
         if W.flags.c_contiguous:
-            ops.axpy(W.reshape(-1), eta, self.offset.reshape(-1))
+            kernels(W).axpy(W.reshape(-1), eta, self.offset.reshape(-1))
         else:
             W += eta * self.offset

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from condgrad._types import ALL, Array, Rows
+from condgrad.backends import kernels
+from condgrad.backends.arrays import namespace
 from condgrad.maps import LinearMap
 from condgrad.points.atoms import Atom
+from condgrad.points.low_rank import Matrix, Products
 
 
 class Dense:
@@ -24,12 +27,25 @@ class Dense:
     def __init__(self, array: Array, keep_previous: bool = False) -> None:
         self.array = array.copy(order="C")
         self.previous: Dense | None = Dense(array) if keep_previous else None
+        self._descended: Array | None = None
         self.whole = True
         """False within a step, which an interruption can leave half made."""
 
     def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
         """Images z = A W of the rows `at`."""
         return map.rows(self.array, at)
+
+    def descended(self, v: Array, step: float, offset: Array | None) -> Products:
+        """W − step (v + vᵀ)/2 − offset, good until the next call."""
+        if self._descended is None:
+            self._descended = namespace(v).empty(v.shape)
+        X = self._descended
+        kernels(v).symmetric_part(v, X)
+        X *= -step
+        X += self.array
+        if offset is not None:
+            X -= offset
+        return Matrix(X)
 
     def shift(self, D: Array) -> None:
         """W ← W + D."""

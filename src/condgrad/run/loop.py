@@ -15,12 +15,13 @@ from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.certificate import Certificate
 from condgrad.errors import ProblemError, from_keyboard
-from condgrad.estimators import Estimator, Full, State
+from condgrad.estimators import Estimator, Full
 from condgrad.methods import sag_cgal
 from condgrad.methods.registry import Method, check
 from condgrad.methods.steps import ATOMS, step_of
 from condgrad.points.dense import Dense
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
+from condgrad.rows import Keeper, keeper_of
 from condgrad.run import vector_loop
 from condgrad.run.callbacks import Callback, Info
 from condgrad.run.checks import check_parts
@@ -55,11 +56,12 @@ class Run:
         check_parts(problem, options.goal.certify)
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(_start(problem, options.start), previous)
-        terms = [e.init(t, problem) for e, t in zip(estimators, problem.terms, strict=True)]
+        pairs = zip(problem.terms, estimators, strict=True)
+        rows = [keeper_of(t, e, problem) for t, e in pairs]
         v = np.zeros(problem.domain.shape, problem.dtype)
-        lend(problem.terms, estimators, terms, v)
+        lend(rows, v)
         with self._threads():
-            step = step_of(method.step if method.auto else ATOMS, problem, estimators, terms)
+            step = step_of(method.step if method.auto else ATOMS, problem, rows)
             certificate, control = None, None
             if options.goal.certify or method.auto:
                 certificate = Certificate(problem, options.goal.floor, options.watch.duals)
@@ -70,12 +72,12 @@ class Run:
                     problem, W.array, tolerances, certificate, step.press
                 )
             own = None if control is None else control.state
-            self.state = RunState(W, v, terms, step.state, own, _generator(options.seed))
-            self._estimators, self._step, self._control = estimators, step, control
-            if vector_loop.applies(problem, estimators, terms):
+            self.state = RunState(W, v, rows, step.state, own, _generator(options.seed))
+            self._step, self._control = step, control
+            if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
             self._monitor = Monitor(
-                problem, self.state, estimators, control, certificate, options.goal, options.watch
+                problem, self.state, control, certificate, options.goal, options.watch
             )
 
     def advance(
@@ -147,16 +149,15 @@ class Run:
         s, problem, monitor = self.state, self.problem, self._monitor
         schedule, step, control = self.method.schedule, self._step, self._control
         if s.vector is not None:
-            (e,), (t,) = self._estimators, problem.terms
-            return vector_loop.run(problem.domain, t, e, schedule, s, monitor)
-        lap, terms = monitor.clock.lap, problem.terms
+            return vector_loop.run(problem.domain, schedule, s, monitor)
+        lap = monitor.clock.lap
         for k in itertools.count(s.k + 1):
             p = step.params(schedule(k))
-            own = [p if control is None else control.params(i, p) for i in range(len(terms))]
-            for e, kept, t, mine in zip(self._estimators, s.terms, terms, own, strict=True):
-                e.update(kept, t, s.W, mine, s.rng)
+            own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]
+            for rows, mine in zip(s.terms, own, strict=True):
+                rows.update(s.W, mine, s.rng)
             lap("rows")
-            direction(terms, s.terms, s.v)
+            direction(s.terms, s.v)
             if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
                 monitor.status = Status.NONFINITE
                 return
@@ -166,7 +167,7 @@ class Run:
             lap("step")
             measured = None
             if control is not None:
-                measured = control.after(p, s.W.array, self._estimators, s.terms)
+                measured = control.after(p, s.W.array, s.terms)
                 lap("control")
             if monitor.after(measured):
                 return
@@ -232,26 +233,24 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
     return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 
 
-def direction(terms: Sequence[Term], states: Sequence[State], out: Array) -> Array:
-    """v = Σ_t ω_t gain_t A_t* y_t, written to `out`."""
-    pairs = sorted(zip(terms, states, strict=True), key=lambda pair: not pair[0].map.covers)
-    for i, (t, s) in enumerate(pairs):
-        put = t.map.set_to if i == 0 else t.map.add_to
-        put(s.G, t.weight * s.gain, out)
+def direction(rows: Sequence[Keeper], out: Array) -> Array:
+    """v = Σ_t ω_t A_t* y_t, written to `out`."""
+    first, *others = sorted(rows, key=lambda r: not r.term.map.covers)
+    first.set_to(out)
+    for r in others:
+        r.add_to(out)
     return out
 
 
-def lend(
-    terms: Sequence[Term], estimators: Sequence[Estimator], states: Sequence[State], v: Array
-) -> None:
+def lend(rows: Sequence[Keeper], v: Array) -> None:
     """Let the first term that covers W write its gradient straight to the direction.
 
     Only where it is taken in full, which writes all of it anew at every iteration.
     """
-    for t, e, s in zip(terms, estimators, states, strict=True):
-        if t.map.covers:
-            if isinstance(e, Full):
-                s.G = v.reshape(-1)
+    for r in rows:
+        if r.term.map.covers:
+            if isinstance(r.estimator, Full):
+                r.state.G = v.reshape(-1)
             return
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
-from condgrad.estimators import Estimator, State
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Term
+from condgrad.rows import Keeper
 
 
 def merit(
-    W: Array,
-    evaluation: Evaluation,
-    terms: Sequence[Term],
-    states: Sequence[State],
-    betas: Sequence[float],
+    W: Array, evaluation: Evaluation, rows: Sequence[Keeper], betas: Sequence[float]
 ) -> float:
     """What the method descends on at these β and, where it has them, these multipliers.
 
@@ -27,13 +23,10 @@ def merit(
     dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
     """
     total = evaluation.objective
-    for t, s, beta in zip(terms, states, betas, strict=True):
-        if not t.function.indicator:
-            continue
-        if s.multipliers is None:
-            total += penalty(t, evaluation, beta)
-        else:
-            total += t.weight * t.merit(W, s.multipliers, beta)
+    for r, beta in zip(rows, betas, strict=True):
+        if r.term.function.indicator:
+            own = r.merit(W, beta)
+            total += penalty(r.term, evaluation, beta) if own is None else own
     return total
 
 
@@ -57,18 +50,16 @@ def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
     return term.weight * evaluation.families[term.name].l2 ** 2 / (2 * beta)
 
 
-def errors(
-    W: Dense | None, p: Params | None, watched: Iterable[tuple[Estimator, State, Term]]
-) -> dict[str, float]:
+def errors(W: Dense | None, p: Params | None, rows: Sequence[Keeper]) -> dict[str, float]:
     """ω ‖h'_{β_k}(A W_k) − y‖_1 of every estimate y that is kept row by row.
 
     After the step W_k is the previous point. NaN where there was no iteration yet, or where one may
     have been broken off after its estimates had moved on.
     """
-    kept = [(e, s, t) for e, s, t in watched if e.by_row]
+    kept = [r for r in rows if r.estimator.by_row]
     if W is None or p is None:
-        return {f"{t.name}.error": np.nan for _, _, t in kept}
-    return {f"{t.name}.error": e.error(s, t, W, p.beta) for e, s, t in kept}
+        return {f"{r.term.name}.error": np.nan for r in kept}
+    return {f"{r.term.name}.error": r.error(W, p.beta) for r in kept}
 
 
 def number(name: str, value: Any) -> float:

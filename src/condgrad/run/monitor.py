@@ -11,7 +11,6 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
-from condgrad.estimators import Estimator
 from condgrad.methods.control import Balancing, Measured
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Callback, Info, check_watchers
@@ -68,19 +67,18 @@ class Monitor:
         self,
         problem: Problem,
         state: RunState,
-        estimators: Sequence[Estimator],
         control: Balancing | None,
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
     ) -> None:
-        self._problem, self._state, self._W, self._states = problem, state, state.W, state.terms
-        self._estimators, self._control, self._goal = estimators, control, goal
+        self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
+        self._control, self._goal = control, goal
         self._watch, self._metrics = watch, watch.metrics
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._until: Callable[[Info], object] | None = None
-        self._proofs = Proofs(problem, goal, estimators, self._states, certificate, watch.duals)
+        self._proofs = Proofs(problem, goal, self._rows, certificate, watch.duals)
         self._certify_next = FROM
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
@@ -124,7 +122,7 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return sum(self._states[i].rows for i in self._counted) / self._total
+        return sum(self._rows[i].rows for i in self._counted) / self._total
 
     @property
     def _watched(self) -> bool:
@@ -166,7 +164,7 @@ class Monitor:
             gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
             self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
-        best = self._best.evaluation if judge else self._problem.evaluate(self._best.W)
+        best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
         return Result(
             W=self._best.W,
             status=self.status,
@@ -179,7 +177,7 @@ class Monitor:
             seconds=self.seconds,
             lmo_calls=self._state.lmo_calls,
             matvecs=self._state.matvecs,
-            rows={t.name: s.rows for t, s in zip(self._problem.terms, self._states, strict=True)},
+            rows={r.term.name: r.rows for r in self._rows},
             trace=self.trace,
             method=method,
             seed=seed,
@@ -199,8 +197,7 @@ class Monitor:
         """Seconds by part; the estimators know how much of theirs went into drawing rows."""
         self.clock.lap("metrics", counts=False)
         parts = dict.fromkeys(PARTS, 0.0) | self.clock.parts
-        drawers = (s.drawer for s in self._states)
-        parts["sampling"] = sum(d.seconds for d in drawers if d is not None)
+        parts["sampling"] = sum(r.sampling for r in self._rows)
         whole = "loop" if parts["loop"] else "rows"
         parts[whole] = max(0.0, parts[whole] - parts["sampling"])
         return parts
@@ -252,7 +249,10 @@ class Monitor:
             point = None if proposed is None else self._point(proposed)
             if point is not None and self._problem.domain.contains(point, 1e-6):
                 metrics = {n: number(n, metric(point)) for n, metric in self._metrics.items()}
-                self._proposed = (proposed, (point, self._problem.evaluate(point), metrics))
+                self._proposed = (
+                    proposed,
+                    (point, self._problem.evaluate(point, self._rows), metrics),
+                )
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
             self._offer(point, evaluation, metrics, proposed=True)
@@ -286,7 +286,7 @@ class Monitor:
             self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
-        return merit(W, evaluation, self._problem.terms, self._states, self._betas())
+        return merit(W, evaluation, self._rows, self._betas())
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -300,7 +300,7 @@ class Monitor:
     def _betas(self) -> list[float]:
         """β of every term now."""
         beta, control = self._state.params.beta if self._state.params else 1.0, self._state.control
-        factors = [1.0] * len(self._states) if control is None else control.factors
+        factors = [1.0] * len(self._rows) if control is None else control.factors
         return [beta * factor for factor in factors]
 
     def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
@@ -338,21 +338,19 @@ class Monitor:
     def _record(self, measured: Measured | None = None) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
         s, W, p = self._state, self._W.array, self._state.params
-        evaluation = measured.evaluation if measured else self._problem.evaluate(W)
+        evaluation = measured.evaluation if measured else self._problem.evaluate(W, self._rows)
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
             metrics = {name: number(name, metric(W)) for name, metric in self._metrics.items()}
         self._certify(evaluation, measured)
         self._last = evaluation
-        terms = self._problem.terms
-        pairs = list(zip(terms, self._states, strict=True))
         row: dict[str, float] = {
             "k": s.k,
             "seconds": self.seconds,
             "epochs": self.epochs,
             "lmo_calls": s.lmo_calls,
             "matvecs": s.matvecs,
-            "rows": sum(s.rows for _, s in pairs),
+            "rows": sum(r.rows for r in self._rows),
             "objective": evaluation.objective,
             "smoothed": smoothed(W, evaluation, self._problem.terms, self._betas())
             if p
@@ -363,7 +361,7 @@ class Monitor:
             "eta": p.eta if p else np.nan,
             "beta": p.beta if p else np.nan,
         }
-        row.update({f"epochs.{t.name}": s.rows / t.map.size for t, s in pairs})
+        row.update({f"epochs.{r.term.name}": r.rows / r.term.map.size for r in self._rows})
         for name, violation in evaluation.families.items():
             row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
         if self._control is not None:
@@ -371,8 +369,7 @@ class Monitor:
             row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
         if self._watch.errors:
             lost = not evaluation.finite or self.status in KEEP
-            watched = zip(self._estimators, self._states, self._problem.terms, strict=True)
-            row.update(errors(None if lost else self._W.previous, p, watched))
+            row.update(errors(None if lost else self._W.previous, p, self._rows))
         clash = sorted(set(row) & set(metrics))
         if clash:
             raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")

@@ -10,8 +10,8 @@ from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, Report
 from condgrad.certificate.contradiction import SLACK, Suspicion
 from condgrad.certificate.farkas import Refuter
-from condgrad.estimators import Estimator, State
 from condgrad.problem import Evaluation, Problem
+from condgrad.rows import Keeper
 from condgrad.run.limits import Goal
 
 
@@ -24,8 +24,8 @@ class Proofs:
         The problem.
     goal : Goal
         Its tolerances say what counts as feasible; its `floor` is a bound to begin with.
-    estimators, states : sequence
-        Of every term: they keep the dual points.
+    rows : sequence of Keeper
+        Who keeps the rows of every term, and dual points.
     certificate : Certificate or None
         What proves bounds; control may use the same. None: no bound is wanted.
     keep : bool
@@ -36,13 +36,11 @@ class Proofs:
         self,
         problem: Problem,
         goal: Goal,
-        estimators: Sequence[Estimator],
-        states: Sequence[State],
+        rows: Sequence[Keeper],
         certificate: Certificate | None,
         keep: bool,
     ) -> None:
-        self._problem, self._goal = problem, goal
-        self._estimators, self._states = estimators, states
+        self._problem, self._goal, self._rows = problem, goal, rows
         self._certificate = certificate if goal.certify else None
         self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
         self.bound = Bound()
@@ -68,7 +66,7 @@ class Proofs:
         `known` is what the certificate has said of them already.
         """
         assert self._certificate is not None
-        report = known or self._certificate.evaluate(W, self._estimators, self._states, betas)
+        report = known or self._certificate.evaluate(W, self._rows, betas)
         self.bound = self._certificate.best
         if self._suspicion.disagree(W, report.points["slopes"], report.fw_gap):
             self._withdraw()
@@ -81,7 +79,7 @@ class Proofs:
         """Whether the constraints are proved to have no solution; then the bound is infinite."""
         if not self._refuter.due(k, self._goal.far(evaluation)):
             return False
-        found = self._refuter.look(W, report.points, self._kept(), betas)
+        found = self._refuter.look(W, report.points, self._rows, betas)
         if found is None:
             return False
         self.ray = found.ray
@@ -109,7 +107,7 @@ class Proofs:
         converged = self._goal.miss(evaluation, self.bound, self._problem.unit) <= 1
         if not self._suspicion.due(k, end or converged):
             return False
-        if not self._suspicion.confirmed(point, W, self._kept(), betas, self.bound):
+        if not self._suspicion.confirmed(point, W, self._rows, betas, self.bound):
             return False
         self._withdraw()
         return True
@@ -117,8 +115,3 @@ class Proofs:
     def _withdraw(self) -> None:
         """Take back what was proved by parts that cannot be."""
         self.bound, self._certificate = Bound(), None
-
-    def _kept(self) -> list[dict[str, Array]]:
-        """The dual points that the estimators keep, for every term."""
-        parts = zip(self._estimators, self._states, self._problem.terms, strict=True)
-        return [e.duals(s, t) for e, s, t in parts]

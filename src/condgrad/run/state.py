@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.estimators import State
 from condgrad.methods.control import BalanceState
 from condgrad.points.dense import Dense
+from condgrad.rows import Keeper
 from condgrad.run import vector_loop
 
 
@@ -21,8 +21,8 @@ class RunState:
     W: Dense
     v: Array
     """The direction, written anew at every iteration."""
-    terms: list[State]
-    """What the estimator of every term keeps."""
+    terms: list[Keeper]
+    """Who keeps the rows of every term, and tables of them."""
     step: Any
     """What the step remembers."""
     control: BalanceState | None
@@ -55,6 +55,8 @@ def _listed(name: str, value: Any) -> dict[str, Any]:
         return {name: value}
     if isinstance(value, (list, tuple)):
         parts = {f"{name}[{i}]": part for i, part in enumerate(value)}
+    elif isinstance(value, Keeper):
+        parts = {f"{name}.{key}": part for key, part in value.arrays().items()}
     elif is_dataclass(value):
         parts = {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
     else:

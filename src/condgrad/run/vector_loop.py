@@ -18,12 +18,13 @@ from condgrad._types import Array
 from condgrad.backends import backend, ops
 from condgrad.domains import Domain, L1Ball, Simplex
 from condgrad.errors import from_keyboard
-from condgrad.estimators import SAG, Estimator, SagState, State
+from condgrad.estimators import SAG, SagState
 from condgrad.estimators.sampling import batch_size
 from condgrad.estimators.tables import DenseTable
 from condgrad.functions import Function, Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
+from condgrad.rows import Keeper
 from condgrad.run.result import Status
 from condgrad.schedules import Schedule, values
 
@@ -44,14 +45,14 @@ DRAWN = 1 << 20
 """Rows drawn ahead for one call."""
 
 
-def applies(problem: Problem, estimators: Sequence[Estimator], states: Sequence[State]) -> bool:
+def applies(problem: Problem, rows: Sequence[Keeper]) -> bool:
     """Whether `run` can take the place of the generic loop.
 
     Types are compared exactly, since a class derived from one of them can mean something else.
     """
     if len(problem.terms) != 1 or backend() != "numba":
         return False
-    (term,), (estimator,), (state,) = problem.terms, estimators, states
+    term, estimator, state = rows[0].term, rows[0].estimator, rows[0].state
     return (
         type(estimator) is SAG
         and isinstance(state, SagState)
@@ -72,19 +73,13 @@ class Scaled:
     """One number."""
 
 
-def run(
-    domain: Domain,
-    term: Term,
-    estimator: Estimator,
-    schedule: Schedule,
-    state: RunState,
-    monitor: Monitor,
-) -> None:
+def run(domain: Domain, schedule: Schedule, state: RunState, monitor: Monitor) -> None:
     """Iterate until the monitor has a status; only where `applies` says so.
 
     A call ends at the next iteration to be seen, at a limit, or after `WORK`.
     """
-    (s,), scaled, W = state.terms, state.vector, state.W
+    (rows,), scaled, W = state.terms, state.vector, state.W
+    term, estimator, s = rows.term, rows.estimator, rows.state
     assert scaled is not None
     assert isinstance(estimator, SAG)
     assert isinstance(s, SagState)

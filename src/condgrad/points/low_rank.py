@@ -1,0 +1,66 @@
+"""Points of low rank, and matrices that are only multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from condgrad._types import Array
+from condgrad.backends.arrays import namespace
+
+
+class Products(Protocol):
+    """A symmetric, block-diagonal X, known by what it does part by part."""
+
+    def times(self, part: slice, K: Array) -> Array:
+        """X K, of one part."""
+
+    def whole(self, part: slice) -> Array:
+        """The part as an array."""
+
+    def diagonal(self, at: Array) -> Array:
+        """Entries of the diagonal."""
+
+
+class Matrix:
+    """The same from an array."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def times(self, part: slice, K: Array) -> Array:
+        product: Array = self.array[part, part] @ K
+        return product
+
+    def whole(self, part: slice) -> Array:
+        return self.array[part, part]
+
+    def diagonal(self, at: Array) -> Array:
+        entries: Array = namespace(self.array).einsum("ii->i", self.array)[at]
+        return entries
+
+
+class LowRank(NamedTuple):
+    """U Uᵀ part by part, entries of the diagonal elsewhere, and an offset."""
+
+    parts: Sequence[slice]
+    factors: Sequence[Array]
+    at: Array
+    """Positions on the diagonal, …"""
+    diagonal: Array
+    """… and the entries there."""
+    offset: Array | None
+
+    def write(self, out: Array) -> None:
+        """Write the matrix to an array."""
+        xp = namespace(out)
+        if len(self.parts) != 1 or self.at.size:
+            out.fill(0)
+        for part, U in zip(self.parts, self.factors, strict=True):
+            if out[part, part].flags.c_contiguous:
+                xp.dot(U, U.T, out=out[part, part])
+            else:
+                out[part, part] = U @ U.T
+        xp.einsum("ii->i", out)[self.at] = self.diagonal if self.at.size else 0.0
+        if self.offset is not None:
+            out += self.offset

@@ -1,0 +1,135 @@
+"""Who keeps the rows of a term in a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Params
+from condgrad.estimators import Estimator, State
+from condgrad.functions import Proximable
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term, Violation
+from condgrad.rows.parts import Part, part_of
+
+
+class Keeper:
+    """The rows of one term, with what its estimator keeps of them, in this process.
+
+    Tables never leave it: what it answers is of the size of W or smaller, but for `point`.
+
+    Parameters
+    ----------
+    term : Term
+        Whose rows they are.
+    estimator : Estimator
+        The rule by which they are followed.
+    problem : Problem
+        The problem.
+    """
+
+    @classmethod
+    def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
+        """Whether it can keep such rows."""
+        return True
+
+    def __init__(self, term: Term, estimator: Estimator, problem: Problem) -> None:
+        self.term, self.estimator = term, estimator
+        self.state: State = estimator.init(term, problem)
+
+    def update(self, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        """The estimator's rule over the rows that it draws; the cotangent kept up to date."""
+        self.estimator.update(self.state, self.term, W, p, rng)
+
+    def add_to(self, v: Array) -> None:
+        """v += ω A*y of the estimate, in place."""
+        self.term.map.add_to(self.state.G, self.term.weight * self.state.gain, v)
+
+    def set_to(self, v: Array) -> None:
+        """Set v to it, in place."""
+        self.term.map.set_to(self.state.G, self.term.weight * self.state.gain, v)
+
+    def measure(self, D: Array) -> float:
+        """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
+        return self.estimator.measure(self.state, self.term, D)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row is drawn at every iteration."""
+        return self.state.drawer is None or self.state.drawer.whole
+
+    @property
+    def rows(self) -> int:
+        """Rows evaluated so far, at either point."""
+        return self.state.rows
+
+    @property
+    def sampling(self) -> float:
+        """Seconds spent drawing rows."""
+        return 0.0 if self.state.drawer is None else self.state.drawer.seconds
+
+    def value(self, W: Array) -> float:
+        """ω h(A W)."""
+        return self.term.value(W)
+
+    def violation(self, W: Array, diameter: float) -> Violation:
+        """How far a constraint family is from being met."""
+        return self.term.violation(W, diameter)
+
+    def merit(self, W: Array, beta: float) -> float | None:
+        """What a family adds to the augmented Lagrangian; None where there are no multipliers."""
+        y = self.state.multipliers
+        return None if y is None else self.term.weight * self.term.merit(W, y, beta)
+
+    def error(self, W: Dense, beta: float) -> float:
+        """`Estimator.error`."""
+        return self.estimator.error(self.state, self.term, W, beta)
+
+    @property
+    def points(self) -> dict[str, Array]:
+        """The points of dom h* that are kept, by name."""
+        return self.estimator.duals(self.state, self.term)
+
+    def pairing(self, which: str, W: Array | None, beta: float) -> Part:
+        """A*y, h*(y), ⟨y, z⟩ and Σ|y| at a dual point.
+
+        That is one of `points`, ``"slopes"`` where there is none of that name, and the slopes
+        h'_β(A W) where none is kept or ``"residuals"`` are asked for.
+        """
+        return part_of(self.term, W, self._y(which), beta)
+
+    def point(self, which: str, W: Array, beta: float) -> Array:
+        """A copy of such a point, in dom h*."""
+        term, y = self.term, self._y(which)
+        slopes = term.function.slope(term.map.rows(W), beta, ALL) if y is None else y
+        inside: Array = term.function.into_dual(np.array(slopes, np.float64), ALL)
+        return inside
+
+    def price(self, which: str, W: Array, beta: float, point: Array) -> float:
+        """ω Σ |y_l| |r_l| of a constraint family at such a y, r its residuals at a point."""
+        total, term, h, y = 0.0, self.term, self.term.function, self._y(which)
+        assert isinstance(h, Proximable)
+        for b in term.blocks():
+            slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
+            inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
+            total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))
+        return term.weight * total
+
+    def _y(self, which: str) -> Array | None:
+        kept = self.points
+        return None if which == "residuals" else kept.get(which, kept.get("slopes"))
+
+    def arrays(self) -> dict[str, Any]:
+        """What is kept, by name: all that a copy of this keeper needs to go on."""
+        return vars(self.state)
+
+
+KEEPERS: list[type[Keeper]] = [Keeper]
+"""Who may keep rows, the faster first."""
+
+
+def keeper_of(term: Term, estimator: Estimator, problem: Problem) -> Keeper:
+    """The keeper of the rows of a term."""
+    able = (keeper for keeper in KEEPERS if keeper.serves(term, estimator, problem))
+    return next(able)(term, estimator, problem)

@@ -1,0 +1,192 @@
+"""Who keeps rows, and what a new keeper, map or point must bring."""
+
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Problem, Term, domains, functions, maps
+from condgrad.backends import OTHERS, kernels, ops
+from condgrad.backends.arrays import namespace
+from condgrad.estimators import Full, SagAugmented
+from condgrad.maps._base import Covering
+from condgrad.methods.steps import SPECTRAL, SpectralStep
+from condgrad.passes import Fused, Plain, Stored, passes_of
+from condgrad.points.dense import Dense
+from condgrad.points.low_rank import Matrix
+from condgrad.rows import KEEPERS, Keeper, keeper_of
+
+
+def cost_of(n, seed=0):
+    C = np.random.default_rng(seed).standard_normal((n, n))
+    return Term(maps.Inner(C + C.T), functions.Linear(), name="cost")
+
+
+def cut(n=8):
+    rows = Term(maps.Triangles(n), functions.AtMost(0.1), name="triangles")
+    return Problem(domains.Spectrahedron(n, 2.0, equality=True), [cost_of(n), rows])
+
+
+class Counting(Keeper):
+    """Keeps triangles, and counts how often it is asked."""
+
+    asked: dict[str, int] = {}
+
+    @classmethod
+    def serves(cls, term, estimator, problem):
+        return isinstance(term.map, maps.Triangles) and isinstance(estimator, SagAugmented)
+
+    def __getattribute__(self, name):
+        own = object.__getattribute__(self, "asked")
+        own[name] = own.get(name, 0) + 1
+        return object.__getattribute__(self, name)
+
+
+def test_a_keeper_is_chosen_by_its_traits_and_asked_for_everything(monkeypatch):
+    problem, plain = cut(), cg.solve(cut(), max_iter=30, gap=1e-6)
+    monkeypatch.setattr("condgrad.rows.keeper.KEEPERS", [Counting, *KEEPERS])
+    monkeypatch.setattr(Counting, "asked", {})
+    run = cg.start(problem, gap=1e-6)
+    assert [type(r) for r in run.state.terms] == [Keeper, Counting]
+    found = run.advance(iterations=30).result()
+    assert np.array_equal(found.W, plain.W)
+    assert found.lower_bound == plain.lower_bound
+    for name in ("update", "add_to", "measure", "violation", "pairing", "merit"):
+        assert Counting.asked[name] > 0
+    assert "terms[1].y" in run.state.listed()
+
+
+def test_what_a_keeper_answers_is_as_large_as_W():
+    problem = cut()
+    keeper = keeper_of(problem.terms[1], SagAugmented(), problem)
+    W = Dense(problem.domain.center())
+    keeper.update(W, cg.sag_cgal().schedule(1), np.random.default_rng(0))
+    part = keeper.pairing("slopes", W.array, 1.0)
+    assert part.v.shape == W.array.shape
+    assert keeper.rows > 0
+    assert set(keeper.arrays()) >= {"G", "y", "slopes", "rows"}
+    v = np.zeros_like(W.array)
+    keeper.add_to(v)
+    np.testing.assert_allclose(v, part.v, atol=1e-12)  # the slopes are what G was summed from
+    assert keeper.measure(part.v) >= 0
+
+
+class Differences(Covering):
+    """z_l = W_l − W_{l+1} of a vector, with its two kernels and nothing else compiled."""
+
+    row_norm = np.sqrt(2.0)
+
+    def __init__(self, d):
+        self.shape, self.size, self.storage = (d,), d - 1, d
+
+    def rows(self, W, at=slice(None)):
+        ids = np.arange(self.size)[at]
+        return W[ids] - W[ids + 1]
+
+    def scatter(self, G, at, y):
+        ids = np.arange(self.size)[at]
+        np.add.at(G, ids, y)
+        np.subtract.at(G, ids + 1, y)
+
+
+def sweep(W, start, stop, out):
+    for l in range(start, stop):
+        out[l - start] = W[l] - W[l + 1]
+
+
+def add(G, start, stop, y):
+    for l in range(start, stop):
+        G[l] += y[l - start]
+        G[l + 1] -= y[l - start]
+
+
+class FastDifferences(Differences):
+    kernels = (sweep, add)
+
+
+class Doubled(FastDifferences):
+    """Changed rows: the kernels are no longer theirs."""
+
+    def rows(self, W, at=slice(None)):
+        return 2 * super().rows(W, at)
+
+
+def test_a_map_with_two_kernels_runs_fused(monkeypatch):
+    d, upper = 9000, functions.AtMost(1e-5)  # more rows than a chunk
+    slow, fast = passes_of(Differences(d), upper), passes_of(FastDifferences(d), upper)
+    assert (type(slow), type(fast)) == (Plain, Fused)
+    assert type(passes_of(Doubled(d), upper)) is Plain
+    assert type(passes_of(FastDifferences(d), functions.AtMost(np.ones(d - 1)))) is Plain
+    assert type(passes_of(maps.Diagonal(3), upper)) is Stored
+    rng = np.random.default_rng(0)
+    W, ranges = rng.standard_normal(d), [slice(0, 5000), slice(6000, d - 1)]
+    outcomes = []
+    for passes in (slow, fast):
+        G, y, slopes = np.zeros(d), np.zeros(d - 1), np.zeros(d - 1)
+        for beta in (0.5, 2.0):
+            passes.renew(W, G, ranges, y, slopes, beta, 0.4)
+        whole = slice(0, d - 1)
+        numbers = [
+            passes.squares(W, ranges, slopes),
+            *passes.miss(W, whole, 0.1),
+            passes.merit(W, whole, y, 0.7),
+        ]
+        A = np.zeros(d)
+        numbers += [*passes.pair(W, A, whole, y, 1.0)]
+        outcomes.append((G, y, slopes, A, np.array(numbers)))
+    for a, b in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_a_run_with_such_a_map():
+    d = 40
+    target = np.sin(np.arange(d))
+    runs = []
+    for kind in (Differences, FastDifferences):
+        fit = Term(maps.AllEntries((d,)), functions.Squared(target), name="fit")
+        rows = Term(kind(d), functions.AtMost(0.0), name="rising")
+        problem = Problem(domains.Box(-1.0, 1.0, d), [fit, rows])
+        runs.append(cg.solve(problem, max_iter=300))
+    assert runs[0].objective == pytest.approx(runs[1].objective, rel=1e-9)
+    np.testing.assert_allclose(runs[0].W, runs[1].W, atol=1e-9)
+
+
+class Multiplied(Matrix):
+    """A matrix that can be multiplied and nothing else."""
+
+    def whole(self, part):
+        raise AssertionError("no array of this side exists")
+
+
+@pytest.mark.parametrize("sides", [[130], [120, 1, 110]])
+def test_spectral_steps_need_products_only(sides, monkeypatch):
+    """Part by part, once there are vectors to begin with."""
+    n = sum(sides)
+    domain = domains.BlockSpectrahedron(sides, 3.0, equality=True)
+    problem = Problem(domain, [cost_of(n), Term(maps.Diagonal(n), functions.Equal(3.0 / n))])
+    rows = [keeper_of(problem.terms[0], Full(), problem)]
+    rows.append(keeper_of(problem.terms[1], SagAugmented(), problem))
+    rng, found = np.random.default_rng(0), []
+    V = rng.standard_normal((n, 4))
+    for kind in (Matrix, Multiplied):
+        step = SpectralStep(problem, domain.face, rows, SPECTRAL)
+        step.state.frames[:] = [np.linalg.qr(V[part])[0] for part in domain.face.parts]
+        S, products = step._projection(kind(V @ V.T))
+        W = np.empty((n, n))
+        S.write(W)
+        assert products > 0
+        assert domain.contains(W)
+        found.append(W)
+    assert np.array_equal(*found)
+
+
+class Elsewhere:
+    """Stands for an array of another package."""
+
+
+def test_the_type_of_an_array_picks_the_kernels(monkeypatch):
+    assert kernels(np.zeros(2)) is ops
+    assert namespace(np.zeros(2)) is np
+    with pytest.raises(TypeError, match="no kernels for arrays of"):
+        kernels(Elsewhere())
+    monkeypatch.setitem(OTHERS, Elsewhere.__module__.partition(".")[0], "math")
+    assert kernels(Elsewhere()).__name__ == "math"
