@@ -46,7 +46,6 @@ app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Projection-free convex optimisation with stochastic conditional gradient methods.",
 )
 solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the applications.")
 app.add_typer(solve_app, name="solve")
