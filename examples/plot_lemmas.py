@@ -6,7 +6,7 @@ import numpy as np
 
 import condgrad as cg
 from condgrad import domains, functions, maps, theory
-from condgrad.plot import pyplot
+from condgrad.plot import new_figure, save
 
 path = sys.argv[1] if len(sys.argv) > 1 else "lemmas.svg"
 iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
@@ -29,8 +29,8 @@ traces = [
 k = traces[0]["k"][1:]
 bounds = theory.estimator_error(problem, method, k)
 
-plt = pyplot()
-fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.6))
+fig = new_figure(8.8, 3.6)
+axes = fig.subplots(1, 2)
 panels = [
     ("fit", 1.0, r"Lemma 4.2: $\|\nabla f(Xw_k) - \alpha_k\|_1$", r"slope $-1$"),
     ("cut", 0.5, r"Lemma 4.3: $\|\nabla g_{\beta_k}(Aw_k) - \gamma_k\|_1$", r"slope $-1/2$"),
@@ -48,5 +48,4 @@ for ax, (name, exponent, title, slope) in zip(axes, panels, strict=True):
     ax.set_ylim(bottom=errors.min() / 30)
     ax.grid(True, alpha=0.25)
     ax.legend(loc="lower left")
-fig.tight_layout()
-fig.savefig(path, dpi=120)
+save(fig, path)

@@ -84,9 +84,9 @@ def test_a_path_is_drawn_with_its_best_point(tmp_path, monkeypatch):
     drawn = {}
     save = draw._save
 
-    def spy(fig, base):
+    def spy(fig, base, title):
         drawn[base.name] = [[line.get_data() for line in ax.lines] for ax in fig.axes]
-        return save(fig, base)
+        return save(fig, base, title)
 
     monkeypatch.setattr(draw, "_save", spy)
     paths = draw.draw(jobs, tmp_path)

@@ -1,5 +1,7 @@
 """Who keeps rows, and what a new keeper, map or point must bring."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ def cut(n=8):
 class Counting(Keeper):
     """Keeps triangles, and counts how often it is asked."""
 
-    asked: dict[str, int] = {}
+    asked: ClassVar[dict[str, int]] = {}
 
     @classmethod
     def serves(cls, term, estimator, problem):

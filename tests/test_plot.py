@@ -133,7 +133,7 @@ def test_several_runs_and_dollars_in_labels():
 
 
 def test_pictures_leave_no_global_state(tmp_path):
-    plt = plot.pyplot()
+    plt = pytest.importorskip("matplotlib.pyplot")
     before = plt.get_fignums()
     for kind in ("png", "svg", "pdf"):
         plot.convergence(AWKWARD["no bound"], tmp_path / f"c.{kind}")

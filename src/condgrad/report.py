@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,19 @@ def run_live(
     check(application.problem, built)
     if batch is not None and used is None and not quiet:
         Console(stderr=True).print(f"{built.name} has no batch size to choose: --batch is ignored")
+    with live(quiet, limits) as callbacks:
+        return application.run(method, beta0, batch, callbacks=callbacks, **limits)
+
+
+@contextmanager
+def live(quiet: bool, limits: Mapping[str, Any]) -> Iterator[tuple[Progress, ...]]:
+    """The callbacks of a run: one that draws its progress on standard error, or none."""
     if quiet:
-        return application.run(method, beta0, batch, **limits)
-    with Progress(
-        max_epochs=limits.get("max_epochs"),
-        max_iter=limits.get("max_iter"),
-        max_seconds=limits.get("max_seconds"),
-    ) as progress:
-        return application.run(method, beta0, batch, callbacks=[progress], **limits)
+        yield ()
+    else:
+        names = ("max_epochs", "max_iter", "max_seconds")
+        with Progress(**{name: limits.get(name) for name in names}) as progress:
+            yield (progress,)
 
 
 def summary(run: Run) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from condgrad.cli.options import ReportFile, check_outputs
+from condgrad.cli.options import ReportFile
+from condgrad.cli.outputs import Outputs, write_page
 from condgrad.errors import ProblemError
 
 
@@ -42,13 +43,11 @@ def plot_run(
         out = Path(f"{file.stem}-pictures.png")
         if out.exists():
             raise ProblemError(f"{out} is there already: say by --out where the picture goes")
-    check_outputs(None, out, None, report_file, plot_option="--out")
+    Outputs(plot=out, report_file=report_file).check(plot_option="--out")
     record = Record.load(file)
     if out is not None:
         sheet(record, out, only=picture, x=("epochs", "seconds") if x is None else x.value)
         typer.echo(f"Picture: {out}")
     if report_file is not None:
-        from condgrad.html import write_report
-
-        write_report(report_file, record)
+        write_page(report_file, record)
         typer.echo(f"Report: {report_file}")

@@ -4,53 +4,48 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from condgrad import __version__, _keyboard
-from condgrad.cli.options import (
-    BatchSize,
-    Beta0,
-    Epochs,
-    Feasibility,
-    Gap,
-    Interrupted,
-    Iterations,
-    Jobs,
-    JsonFile,
-    MethodName,
-    PlotFile,
-    Precision,
-    Preset,
-    PresetName,
-    Program,
-    Quiet,
-    ReportFile,
-    SaveFile,
-    Seconds,
-    Seed,
-    ShowProfile,
-    as_json,
-    check_outputs,
-    finish,
-    goal_of,
-    limits_of,
-    parse_batch,
-    preset_method,
-)
+from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
+from condgrad.cli.outputs import Outputs
 from condgrad.cli.plot import plot_run
 from condgrad.cli.sdp import solve_sdp
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, ProblemError, from_keyboard
+
+if TYPE_CHECKING:
+    from condgrad.applications import Run
+
+
+class Interrupted(Exception):
+    """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
+
+
+class Program(TyperGroup):
+    """The commands; Ctrl-C ends each in the same way."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, ImportError, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            raise Interrupted from None
+
 
 app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Projection-free convex optimisation with stochastic conditional gradient methods.",
 )
 solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the applications.")
 app.add_typer(solve_app, name="solve")
@@ -87,10 +82,11 @@ def demo(
     from condgrad.applications import sparsest_cut
     from condgrad.io import read_graph
 
-    check_outputs(None, plot)
+    outputs = Outputs(plot=plot, quiet=quiet)
+    outputs.check()
     application = sparsest_cut(read_graph("karate_club"))
     run = report.run_live(application, quiet=quiet, max_epochs=epochs, gap=1e-3, seed=seed)
-    finish(run, None, plot, None, quiet, {}, partial(report.print_cut, run))
+    outputs.finish(run, partial(report.print_cut, run))
     if not quiet:
         Console().print(f"Convergence plot: {plot}")
 
@@ -104,185 +100,118 @@ def list_methods() -> None:
 
 
 @solve_app.command("sparsest-cut")
+@grouped()
 def solve_sparsest_cut(
     graph: Annotated[
         str, typer.Argument(help="Edge list, .mtx or .graphml file, or a networkx name.")
     ],
-    method: MethodName = None,
-    beta0: Beta0 = None,
-    batch: BatchSize = None,
-    epochs: Epochs = None,
-    iterations: Iterations = None,
-    seconds: Seconds = None,
-    gap: Gap = None,
-    feasibility: Feasibility = None,
-    seed: Seed = 0,
-    preset: PresetName = Preset.auto,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-    save: SaveFile = None,
-    report_file: ReportFile = None,
-    jobs: Jobs = None,
-    profile: ShowProfile = False,
-    quiet: Quiet = False,
+    options: RunOptions,
+    outputs: Outputs,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
-    from condgrad import report
     from condgrad.applications import sparsest_cut
     from condgrad.io import read_named_graph
 
-    check_outputs(json_file, plot, save, report_file)
+    outputs.check()
     adjacency, names = read_named_graph(graph)
-    application = sparsest_cut(adjacency, preset.value)
-    goal = goal_of(gap, feasibility, preset)
-    limits = limits_of(epochs, iterations, seconds, max_epochs=3000 if goal else 1000)
-    name = method or preset_method(preset, "h-sag-v2")
-    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
-    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
-    more = {"input": graph, "cut": as_json(run.rounded, names)}
-    answer = partial(report.print_cut, run, names=names)
-    finish(
-        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
-        adjacency=adjacency,
-        names=names,
-        limits={**limits, **goal},
-    )
+    application = sparsest_cut(adjacency, options.preset.value)
+    limits = options.limits(max_epochs=3000)
+    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
+    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
 
 
 @solve_app.command("max-cut")
+@grouped("preset")
 def solve_max_cut(
     graph: Annotated[
         str, typer.Argument(help="Edge list (Gset), .mtx or .graphml file, or a networkx name.")
     ],
-    method: MethodName = None,
-    beta0: Beta0 = None,
-    batch: BatchSize = None,
-    epochs: Epochs = None,
-    iterations: Iterations = None,
-    seconds: Seconds = None,
-    gap: Gap = None,
-    feasibility: Feasibility = None,
-    seed: Seed = 0,
+    *,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from the mixing method, off the clock, or not."),
     ] = True,
     hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-    save: SaveFile = None,
-    report_file: ReportFile = None,
-    jobs: Jobs = None,
-    profile: ShowProfile = False,
-    quiet: Quiet = False,
+    options: RunOptions,
+    outputs: Outputs,
 ) -> None:
     """Maximum cut of a graph by its semidefinite relaxation and random hyperplanes."""
-    from condgrad import report
     from condgrad.applications import max_cut
     from condgrad.io import read_named_graph
 
-    check_outputs(json_file, plot, save, report_file)
+    outputs.check()
     adjacency, names = read_named_graph(graph, signed=True)
-    goal = goal_of(gap, feasibility, Preset.auto)
-    limits = limits_of(epochs, iterations, seconds, max_epochs=3000)
+    limits = options.limits(max_epochs=3000)
     application = max_cut(
         adjacency,
-        warm=goal["gap"] if warm else None,
+        warm=limits["gap"] if warm else None,
         warm_seconds=limits.get("max_seconds", math.inf),
         hyperplanes=hyperplanes,
-        seed=seed,
+        seed=options.seed,
     )
-    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
-    name = method or "sag-cgal"
-    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
-    more = {"input": graph, "cut": as_json(run.rounded, names)}
+    run = options.run(application, "sag-cgal", limits, outputs.quiet)
+    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
+
+
+def finish_cut(
+    run: Run, outputs: Outputs, graph: str, names: Sequence[str] | None, **data: Any
+) -> None:
+    """Write and print a cut: the smaller side with its vertices counted from 1, or named."""
+    from condgrad import report
+
+    found = None
+    if run.rounded is not None:
+        cut = run.rounded.answer
+        chosen = np.nonzero(cut.side)[0].tolist()
+        found = {"value": cut.value, "vertices": [i + 1 for i in chosen]}
+        found |= {} if names is None else {"names": [names[i] for i in chosen]}
     answer = partial(report.print_cut, run, names=names)
-    finish(
-        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
-        adjacency=adjacency,
-        names=names,
-        limits={**limits, **goal},
-    )
+    outputs.finish(run, answer, {"input": graph, "cut": found}, names=names, **data)
 
 
 @solve_app.command("kmeans")
+@grouped()
 def solve_kmeans(
     data: Annotated[Path, typer.Argument(help="Points in an .npz, .npy or .csv file.")],
     k: Annotated[int, typer.Option("-k", help="Number of clusters.")],
-    method: MethodName = None,
-    beta0: Beta0 = None,
-    batch: BatchSize = None,
-    epochs: Epochs = None,
-    iterations: Iterations = None,
-    seconds: Seconds = None,
-    gap: Gap = None,
-    feasibility: Feasibility = None,
-    seed: Seed = 0,
-    preset: PresetName = Preset.auto,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-    save: SaveFile = None,
-    report_file: ReportFile = None,
-    jobs: Jobs = None,
-    profile: ShowProfile = False,
-    quiet: Quiet = False,
+    options: RunOptions,
+    outputs: Outputs,
 ) -> None:
     """k-means clustering by its semidefinite relaxation."""
     from condgrad import report
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    check_outputs(json_file, plot, save, report_file)
+    outputs.check()
     features = read_features(data)
-    application = kmeans(features.distances, k, preset.value)
-    goal = goal_of(gap, feasibility, preset)
-    limits = limits_of(epochs, iterations, seconds, max_epochs=20_000 if goal else 1000)
-    name = method or preset_method(preset, "h-sag-v2")
-    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
-    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
+    application = kmeans(features.distances, k, options.preset.value)
+    limits = options.limits(max_epochs=20_000)
+    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
     found = None if run.rounded is None else run.rounded.answer.labels.tolist()
     more = {"input": str(data), "labels": found}
     answer = partial(report.print_clusters, run)
-    finish(
-        *(run, json_file, plot, save, quiet, more, answer, profile, report_file),
-        points=features.points,
-        limits={**limits, **goal},
-    )
+    outputs.finish(run, answer, more, points=features.points, limits=limits)
 
 
 @solve_app.command("matrix-completion")
+@grouped()
 def solve_matrix_completion(
     ratings: Annotated[Path, typer.Argument(help="user, item, rating by tab, comma or ::")],
+    *,
     test: Annotated[Path | None, typer.Option(help="Ratings held out.")] = None,
     radius: Annotated[float | None, typer.Option(help="Nuclear-norm bound.")] = None,
     bounds: Annotated[
         tuple[float, float] | None, typer.Option(help="LO HI for every entry.")
     ] = None,
     l1: Annotated[float | None, typer.Option(help="Weight λ of an l1 term.")] = None,
-    method: MethodName = None,
-    beta0: Beta0 = None,
-    batch: BatchSize = None,
-    epochs: Epochs = None,
-    iterations: Iterations = None,
-    seconds: Seconds = None,
-    gap: Gap = None,
-    feasibility: Feasibility = None,
-    seed: Seed = 0,
-    preset: PresetName = Preset.auto,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-    save: SaveFile = None,
-    report_file: ReportFile = None,
-    jobs: Jobs = None,
-    profile: ShowProfile = False,
-    quiet: Quiet = False,
+    options: RunOptions,
+    outputs: Outputs,
 ) -> None:
     """Matrix completion from ratings, with box constraints or an l1 term."""
-    from condgrad import report
     from condgrad.applications import matrix_completion
     from condgrad.io import index_ratings, read_ratings
 
-    check_outputs(json_file, plot, save, report_file)
+    outputs.check()
     data = index_ratings(read_ratings(ratings), None if test is None else read_ratings(test))
     held_out = (
         (data.test_rows, data.test_cols, data.test_values)
@@ -290,29 +219,20 @@ def solve_matrix_completion(
         else None
     )
     application = matrix_completion(
-        data.rows,
-        data.cols,
-        data.values,
-        data.shape,
+        *(data.rows, data.cols, data.values, data.shape),
         radius=radius,
         bounds=bounds,
         l1=l1,
         test=held_out,
-        preset=preset.value,
+        preset=options.preset.value,
     )
-    if not quiet and data.dropped:
+    if not outputs.quiet and data.dropped:
         note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
         Console(stderr=True).print(note)
-    goal = goal_of(gap, feasibility, preset)
-    limits = limits_of(epochs, iterations, seconds, max_iter=5000 if goal else 1000)
-    name = method or preset_method(preset, "h-sag-v1")
-    options = {**limits, **goal, "seed": seed, "n_jobs": jobs, "quiet": quiet}
-    run = report.run_live(application, name, beta0, parse_batch(batch), **options)
+    limits = options.limits(max_iter=5000)
+    run = options.run(application, "h-sag-v1", limits, outputs.quiet)
     more = {"input": str(ratings), "test_dropped": data.dropped}
-    finish(
-        *(run, json_file, plot, save, quiet, more, None, profile, report_file),
-        limits={**limits, **goal},
-    )
+    outputs.finish(run, None, more, limits=limits)
 
 
 @app.command("reproduce")

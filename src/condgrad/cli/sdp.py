@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,28 +12,8 @@ from rich.console import Console
 from scipy.linalg import block_diag
 
 from condgrad._types import Array
-from condgrad.cli.options import (
-    Beta0,
-    Feasibility,
-    Gap,
-    Iterations,
-    Jobs,
-    JsonFile,
-    MethodName,
-    PlotFile,
-    Preset,
-    Quiet,
-    ReportFile,
-    SaveFile,
-    Seconds,
-    Seed,
-    ShowProfile,
-    check_outputs,
-    finish,
-    goal_of,
-    limits_of,
-    write_json,
-)
+from condgrad.cli.options import RunOptions, grouped
+from condgrad.cli.outputs import Outputs, write_json
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import METHODS, Method
 
@@ -42,45 +21,34 @@ if TYPE_CHECKING:
     from condgrad.sdp import Solution
 
 
+@grouped("batch", "epochs", "preset")
 def solve_sdp(
     file: Annotated[Path, typer.Argument(help="An SDPA sparse file, .dat-s or .dat-s.gz.")],
+    *,
     trace_bound: Annotated[
         float | None,
         typer.Option(help="Tr Y is at most this; default: from the rows, or guessed and raised."),
     ] = None,
-    method: MethodName = None,
-    beta0: Beta0 = None,
-    iterations: Iterations = None,
-    seconds: Seconds = None,
-    gap: Gap = None,
-    feasibility: Feasibility = None,
-    seed: Seed = 0,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-    save: SaveFile = None,
-    jobs: Jobs = None,
-    profile: ShowProfile = False,
-    quiet: Quiet = False,
-    report_file: ReportFile = None,
+    options: RunOptions,
+    outputs: Outputs,
 ) -> None:
     """A semidefinite program from an SDPA file: max ⟨F0, Y⟩, ⟨Fi, Y⟩ = ci, Y ⪰ 0."""
+    from condgrad import report
     from condgrad.applications import Run
     from condgrad.io import read_sdpa
-    from condgrad.run.callbacks import Progress
     from condgrad.sdp import SDP
 
-    check_outputs(json_file, plot, save, report_file)
-    slug, built, used = _method(method or "sag-cgal", beta0)
+    outputs.check()
+    slug, built, used = _method(options.method or "sag-cgal", options.beta0)
     sdp = SDP.from_sdpa(read_sdpa(file))
-    limits = {**limits_of(None, iterations, seconds), **goal_of(gap, feasibility, Preset.auto)}
-    live = nullcontext() if quiet else Progress(max_seconds=seconds, max_iter=iterations)
-    with live as progress:
+    limits = options.limits()
+    with report.live(outputs.quiet, limits) as callbacks:
         solution = sdp.solve(
             trace_bound=trace_bound,
             method=built,
-            seed=seed,
-            n_jobs=jobs,
-            callbacks=() if progress is None else (progress,),
+            seed=options.seed,
+            n_jobs=options.jobs,
+            callbacks=callbacks,
             **limits,
         )
     settings = {
@@ -109,11 +77,11 @@ def solve_sdp(
     if solution.result is None:
         status = {"status": solution.status.name.lower(), "message": str(solution.status)}
         about = {"application": "sdp", "sense": "max", "method": slug, "settings": settings}
-        if json_file is not None:
-            write_json(json_file, {**about, **status, **more})
-        if not quiet and json_file != "-":
+        if outputs.json_file is not None:
+            write_json(outputs.json_file, {**about, **status, **more})
+        if not outputs.quiet and outputs.json_file != "-":
             answer(Console())
-            if save or plot or report_file:
+            if outputs.save or outputs.plot or outputs.report_file:
                 Console().print("No run was needed: there is nothing to save or draw.")
         return
     proviso = f", {solution.proviso}" if solution.proviso else ""
@@ -129,7 +97,7 @@ def solve_sdp(
     )
     named: dict[str, Any] = {"settings": settings, "sense": "max", "proviso": solution.proviso}
     run = Run("sdp", "auto", slug, used, None, result, **named)
-    finish(*(run, json_file, plot, save, quiet, more, answer, profile, report_file), limits=limits)
+    outputs.finish(run, answer, more, limits=limits)
 
 
 def _method(name: str, beta0: float | None) -> tuple[str, Method, float | str | None]:

@@ -13,8 +13,17 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.runner import instance_of
-from condgrad.experiments.summary import Groups, Runs, Setting, column, groups, label
-from condgrad.plot import pyplot
+from condgrad.experiments.summary import (
+    Groups,
+    Runs,
+    Setting,
+    column,
+    groups,
+    label,
+    last,
+    suboptimality,
+)
+from condgrad.plot import new_figure, save
 
 LABELS = {
     "suboptimality": "|f − f*| / |f*|",
@@ -63,14 +72,12 @@ def _label(key: Setting, figure: Figure) -> str:
 
 def _one(runs: Groups, folder: Path) -> list[Path]:
     """The runs of one instance against iterations and seconds."""
-    plt = pyplot()
     panel = next(iter(runs))
     figure, instance = instance_of(runs[panel][0][0])
     names = _names(figure, instance)
     axes_x = ("epochs" if figure.unit == "max_epochs" else "k", "seconds")
-    fig, axes = plt.subplots(
-        2, len(names), figsize=(4.2 * len(names) + 2, 6.4), squeeze=False, sharey="col"
-    )
+    fig = new_figure(4.2 * len(names) + 2, 6.4)
+    axes = fig.subplots(2, len(names), squeeze=False, sharey="col")
     colours = {key: f"C{i}" for i, key in enumerate(runs)}
     for i, x in enumerate(axes_x):
         for j, name in enumerate(names):
@@ -87,29 +94,28 @@ def _one(runs: Groups, folder: Path) -> list[Path]:
             ax.grid(True, which="major", alpha=0.25)
             ax.minorticks_off()
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="center right", fontsize=8)
+    fig.legend(handles, labels, loc="outside right center", fontsize=8)
     dotted = " (dotted: published)" if instance.curves and not figure.beta0s else ""
-    fig.suptitle(f"{figure.title}, {panel.instance}, preset {panel.preset}{dotted}")
-    fig.tight_layout(rect=(0, 0, 1 - 1.7 / (4.2 * len(names) + 2), 1))
-    return _save(fig, folder / "-".join(panel[:3]))
+    title = f"{figure.title}, {panel.instance}, preset {panel.preset}{dotted}"
+    return _save(fig, folder / "-".join(panel[:3]), title)
 
 
 def _path(runs: Groups, folder: Path) -> list[Path]:
     """The last records against the place on the path; stars where the test RMSE is smallest."""
-    plt = pyplot()
     panel = next(iter(runs))
     figure, instance = instance_of(runs[panel][0][0])
     names = _names(figure, instance)
-    fig, axes = plt.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), squeeze=False)
+    fig = new_figure(4.2 * len(names), 3.8)
+    axes = fig.subplots(1, len(names), squeeze=False)
     lines: dict[Setting, list[Runs]] = {}
     for key, group in runs.items():
         lines.setdefault(key._replace(instance=""), []).append(group)
     for i, (key, members) in enumerate(lines.items()):
         path = sorted(members, key=lambda group: _instance(group).at or 0.0)
         x = np.array([_instance(group).at for group in path], dtype=float)
-        best = _smallest([_last(group, "test_rmse") for group in path])
+        best = _smallest([last(group, "test_rmse") for group in path])
         for ax, name in zip(axes[0], names, strict=True):
-            values = [_last(group, name) for group in path]
+            values = [last(group, name) for group in path]
             mean = np.array([v.mean() for v in values])
             ax.plot(x, mean, f"C{i}o-", label=_label(key, figure), lw=1.3, ms=4)
             low, high = [v.min() for v in values], [v.max() for v in values]
@@ -119,14 +125,8 @@ def _path(runs: Groups, folder: Path) -> list[Path]:
             ax.set_ylabel(LABELS[name])
             ax.grid(True, alpha=0.25)
     axes[0, 0].legend(fontsize=8)
-    fig.suptitle(f"{figure.title}, preset {panel.preset}")
-    fig.tight_layout()
-    return _save(fig, folder / f"{figure.name}-path-{panel.preset}")
-
-
-def _last(group: Runs, name: str) -> Array:
-    """The last record of each seed."""
-    return np.array([column(t, name, _instance(group).optimum)[-1] for _, t in group])
+    title = f"{figure.title}, preset {panel.preset}"
+    return _save(fig, folder / f"{figure.name}-path-{panel.preset}", title)
 
 
 def _smallest(values: list[Array]) -> list[int]:
@@ -135,11 +135,10 @@ def _smallest(values: list[Array]) -> list[int]:
     return [int(np.nanargmin(means))] if np.isfinite(means).any() else []
 
 
-def _save(fig: Any, base: Path) -> list[Path]:
+def _save(fig: Any, base: Path, title: str) -> list[Path]:
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
-        fig.savefig(path, dpi=110)
-    pyplot().close(fig)
+        save(fig, path, title)
     shrink(paths[-1])
     return paths
 
@@ -199,7 +198,7 @@ def _published(ax: Any, instance: Instance, method: str, name: str, colour: str)
         y = np.atleast_2d(data[f"{old}_{source}"]).mean(axis=0)
         x = data["iteration"] if "iteration" in data.files else data[f"{old}_epoch"]
     if name == "suboptimality" and instance.optimum is not None:
-        y = np.abs(y - instance.optimum) / abs(instance.optimum)
+        y = suboptimality(y, instance.optimum)
     seen = np.unique(np.geomspace(1, x.size, POINTS).astype(int)) - 1
     seen = seen[y[seen] > 0]
     ax.plot(x[seen], y[seen], color=colour, ls=":", lw=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from condgrad import datasets
@@ -123,19 +124,19 @@ MOVIELENS = {
     "shcgm": {"train_rmse": 0.5316, "test_rmse": 1.1388, "infeasibility": 3.90},
 }
 RMSE = ("train_rmse", "test_rmse")
-BOX = Instance(
-    "movielens",
-    partial(completion, "movielens-100k"),
-    published=MOVIELENS,
-    curves="matrix-completion_movielens-100k.npz",
-)
-BOX_EMBEDDED = Instance("ratings", partial(completion, "embedded/ratings"))
 
 FIG1 = Figure(
     name="fig1",
     title="Matrix completion with box constraints",
-    instances=(BOX,),
-    embedded=(BOX_EMBEDDED,),
+    instances=(
+        Instance(
+            "movielens",
+            partial(completion, "movielens-100k"),
+            published=MOVIELENS,
+            curves="matrix-completion_movielens-100k.npz",
+        ),
+    ),
+    embedded=(Instance("ratings", partial(completion, "embedded/ratings")),),
     methods=("h-sag-v1", "shcgm"),
     columns=(*RMSE, "infeasibility"),
     unit="max_iter",
@@ -144,21 +145,16 @@ FIG1 = Figure(
     presets=("paper",),
 )
 
-FIG1_GRID = Figure(
+FIG1_GRID = replace(
+    FIG1,
     name="fig1-grid",
     title="Matrix completion with box constraints, one grid of β0 for every method",
-    instances=(BOX,),
-    embedded=(BOX_EMBEDDED,),
-    methods=("h-sag-v1", "shcgm"),
-    columns=(*RMSE, "infeasibility"),
-    unit="max_iter",
-    length=10_000,
     quick=100,
-    presets=("paper",),
     beta0s=(0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
 )
 
-FIG1_RADIUS = Figure(
+FIG1_RADIUS = replace(
+    FIG1,
     name="fig1-radius",
     title="Matrix completion with box constraints along a path of radii",
     instances=tuple(
@@ -170,26 +166,19 @@ FIG1_RADIUS = Figure(
         for r in (320, 360, 400, 480)
     ),
     methods=("h-sag-v1",),
-    columns=(*RMSE, "infeasibility"),
-    unit="max_iter",
-    length=10_000,
     quick=100,
-    presets=("paper",),
     beta0s=(100.0,),
     along="radius of the nuclear-norm ball",
 )
 
-FIG2 = Figure(
+FIG2 = replace(
+    FIG1,
     name="fig2",
     title="Matrix completion with an l1 term",
     instances=(Instance("movielens", partial(completion, "movielens-100k", l1=0.1)),),
     embedded=(Instance("ratings", partial(completion, "embedded/ratings", l1=0.1)),),
-    methods=("h-sag-v1", "shcgm"),
     columns=RMSE,
-    unit="max_iter",
     length=100_000,
-    quick=300,
-    presets=("paper",),
 )
 
 FIGURES: dict[str, Figure] = {

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,25 +65,16 @@ def plan(
         for slug in methods or ():
             if slug not in METHODS:
                 raise ProblemError(f"method is {slug!r}: choose one of {', '.join(METHODS)}")
-        for instance in figure.embedded if embedded else figure.instances:
-            for preset in [p for p in figure.presets if p in (presets or figure.presets)]:
-                for method in methods or figure.methods:
-                    for beta0 in figure.beta0s or (None,):
-                        jobs += [
-                            Job(
-                                name,
-                                instance.name,
-                                embedded,
-                                preset,
-                                method,
-                                beta0,
-                                seed,
-                                figure.unit,
-                                figure.quick if quick else figure.length,
-                                dtype,
-                            )
-                            for seed in range(seeds)
-                        ]
+        settings = product(
+            [instance.name for instance in (figure.embedded if embedded else figure.instances)],
+            [embedded],
+            [preset for preset in figure.presets if preset in (presets or figure.presets)],
+            methods or figure.methods,
+            figure.beta0s or [None],
+            range(seeds),
+        )
+        length = figure.quick if quick else figure.length
+        jobs += [Job(name, *setting, figure.unit, length, dtype) for setting in settings]
     return jobs
 
 
@@ -119,10 +111,7 @@ def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
     with np.load(path) as data:
         about = json.loads(str(data["about"]))
         columns = {name: data[name] for name in data.files if name != "about"}
-    trace = Trace()
-    for row in zip(*columns.values(), strict=True):
-        trace.append(dict(zip(columns, row, strict=True)))
-    return about, trace
+    return about, Trace.of(columns)
 
 
 def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[tuple[Job, str]]:

@@ -40,12 +40,23 @@ Groups = dict[Setting, Runs]
 
 
 def column(trace: Trace, name: str, optimum: float | None) -> Array:
-    """A column of a trace; ``suboptimality`` is |objective − optimum|/|optimum|."""
+    """A column of a trace, or its ``suboptimality``."""
     if name != "suboptimality":
         return trace[name] if name in trace.columns else np.full(len(trace), np.nan)
     if optimum is None:
         return np.full(len(trace), np.nan)
-    return np.abs(trace["objective"] - optimum) / abs(optimum)
+    return suboptimality(trace["objective"], optimum)
+
+
+def suboptimality(objective: Any, optimum: float) -> Any:
+    """|objective − optimum|/|optimum|, of a number or an array."""
+    return abs(objective - optimum) / abs(optimum)
+
+
+def last(runs: Runs, name: str) -> Array:
+    """A column at the last record of each seed."""
+    optimum = instance_of(runs[0][0])[1].optimum
+    return np.array([column(trace, name, optimum)[-1] for _, trace in runs])
 
 
 def groups(jobs: Sequence[Job], folder: Path) -> Groups:
@@ -76,13 +87,12 @@ def rows(found: Groups) -> list[Row]:
             row["at"] = instance.at
         families = [c for c in runs[0][1].columns if c.endswith((".l2", ".max"))]
         for name in (*SHOWN, *families, *COSTS, "matvecs"):
-            last = np.array([column(t, name, instance.optimum)[-1] for _, t in runs])
-            if np.isfinite(last).all():
-                row[name], row[f"{name}.std"] = last.mean(), last.std(ddof=int(last.size > 1))
+            ends = last(runs, name)
+            if np.isfinite(ends).all():
+                row[name], row[f"{name}.std"] = ends.mean(), ends.std(ddof=int(ends.size > 1))
         published = dict(instance.published.get(job.method, {}))
         if instance.optimum is not None and "objective" in published:
-            gap = abs(published["objective"] - instance.optimum)
-            published["suboptimality"] = gap / abs(instance.optimum)
+            published["suboptimality"] = suboptimality(published["objective"], instance.optimum)
         row.update({f"published.{name}": value for name, value in published.items()})
         table.append(row)
     return table

@@ -4,7 +4,7 @@ Every function returns a matplotlib ``Figure`` that belongs to no window and no 
 written to a file where `path` is given, and drawn on the `figure` (or subfigure) given, if any.
 """
 
-from condgrad.plot._base import check_path, new_figure, pyplot, save, write
+from condgrad.plot._base import check_path, new_figure, save, write
 from condgrad.plot.curves import LABELS, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map, principal_plane
 from condgrad.plot.pictures import Picture, pictures, sheet
@@ -21,7 +21,6 @@ __all__ = [
     "pictures",
     "principal_plane",
     "profile",
-    "pyplot",
     "save",
     "sheet",
     "write",

@@ -8,22 +8,8 @@ from typing import Any
 
 from condgrad.errors import ProblemError
 
-MISSING = "plots need matplotlib: install condgrad[plot]"
 TEXT = {"svg.fonttype": "none"}
 """In SVG files text stays text: they are small."""
-
-
-def pyplot() -> Any:
-    """matplotlib.pyplot with a backend that needs no screen, or a sentence how to get it."""
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        mpl.rcParams.update(TEXT)
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ProblemError(MISSING) from None
-    return plt
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -31,7 +17,7 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ProblemError(MISSING) from None
+        raise ProblemError("plots need matplotlib: install condgrad[plot]") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -42,8 +28,10 @@ def check_path(name: str, path: str | Path) -> None:
         raise ProblemError(f"{name} is {str(path)!r}: end it in .png, .svg or .pdf")
 
 
-def save(figure: Any, path: str | Path | None) -> Any:
-    """Write a figure to a file, if there is one, and return the figure."""
+def save(figure: Any, path: str | Path | None, title: str = "") -> Any:
+    """Give a figure its title, write it to a file, if there is one, and return it."""
+    if title:
+        figure.suptitle(plain(title))
     if path is not None:
         try:
             write(figure, path, TEXT, dpi=120)

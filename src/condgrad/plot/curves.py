@@ -85,9 +85,7 @@ def convergence(
         axes[1, 0].set_ylabel("infeasibility")
     if axes[0, 0].get_legend_handles_labels()[1]:
         axes[0, 0].legend()
-    if title:
-        fig.suptitle(plain(title))
-    return save(fig, path)
+    return save(fig, path, title)
 
 
 def _columns(x: str | tuple[str, ...], runs: Mapping[str, Trace]) -> list[str]:
@@ -219,6 +217,4 @@ def profile(
         ax.margins(x=0.15)
         ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
-    if title:
-        fig.suptitle(plain(title))
-    return save(fig, path)
+    return save(fig, path, title)

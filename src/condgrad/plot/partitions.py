@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.plot._base import new_figure, plain, save
+from condgrad.plot._base import new_figure, save
 
 SIDES, CUT_EDGE = ("#56B4E9", "#E69F00"), "#D55E00"
 """Colours that everybody can tell apart."""
@@ -75,9 +75,7 @@ def heat_map(
     ax.set_yticks([])
     part = f", {rows.size} of {W.shape[0]} rows" if rows.size < W.shape[0] else ""
     ax.set_xlabel(("sorted by label" if labels is not None else "columns") + part)
-    if title:
-        fig.suptitle(plain(title))
-    return save(fig, path)
+    return save(fig, path, title)
 
 
 def clusters(
@@ -119,9 +117,7 @@ def clusters(
     ax.grid(True, alpha=0.25)
     if found.size <= LISTED:
         ax.legend(title="cluster (size)", loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
-    if title:
-        fig.suptitle(plain(title))
-    return save(fig, path)
+    return save(fig, path, title)
 
 
 def principal_plane(X: Any) -> Array:
@@ -190,9 +186,7 @@ def cut(
     else:
         chosen = [str(i + 1) for i in range(n)] if names is None else [str(name) for name in names]
         _graph(ax, A, side, chosen if n <= NAMED else [])
-    if title:
-        fig.suptitle(plain(title))
-    return save(fig, path)
+    return save(fig, path, title)
 
 
 def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
