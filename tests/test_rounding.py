@@ -76,7 +76,7 @@ def neighbours(side):
 @pytest.mark.parametrize("seed", range(6))
 def test_no_move_and_no_swap_improves_the_cut(seed):
     A, start = weighted_graph(20, seed), np.random.default_rng(seed).random(20) < 0.5
-    side = _improve(sp.csr_array(A), start)
+    side = _improve(sp.csr_array(A), np.ones(len(A)), start)
     value = plain_value(A, side)
     assert value < plain_value(A, start)
     assert value <= min(plain_value(A, near) for near in neighbours(side)) * (1 + 1e-9)
@@ -84,7 +84,7 @@ def test_no_move_and_no_swap_improves_the_cut(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_order_is_swept(seed, monkeypatch):
-    monkeypatch.setattr("condgrad.applications.rounding._improve", lambda A, side: side)
+    monkeypatch.setattr("condgrad.applications.rounding._improve", lambda A, sizes, side: side)
     ring = nx.to_numpy_array(nx.cycle_graph(9), np.random.default_rng(seed).permutation(9))
     A, W, H = ring * (1 + weighted_graph(9, seed)), gram(9, seed), np.eye(9) - 1 / 9
     X = H @ W @ H

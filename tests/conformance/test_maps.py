@@ -68,6 +68,7 @@ MAPS = {
     "LowRankStack ones": LowRankStack(np.eye(4), [1, 1, 1, 1]),
     "DataMatrix": DataMatrix(X),
     "DataMatrix csr": DataMatrix(sparse((7, 4))),
+    "Triangles weighted": Triangles(4, [1.0, 5.0, 0.3, 2.0]),
     "Stack": Stack([RowSums(4), Trace(4), Diagonal(4), Triangles(4)]),
     "Stack nested": Stack([Stack([Trace(4), AllEntries(4)]), Entries([1], [2], 4)]),
     "Stack vectors": Stack([DataMatrix(X), Inner([1.0, 0.0, -1.0]), DataMatrix(sp.csr_array(X))]),

@@ -24,7 +24,8 @@ SLACK = 1e-12
 class Cut(NamedTuple):
     """A partition of the vertices and its value.
 
-    That is n² w(S, S̄)/(2|S||S̄|) for sparsest cut, w(S, S̄) for max-cut.
+    That is n² w(S, S̄)/(2|S||S̄|) for sparsest cut, w(S, S̄) for max-cut. With weights μ of the
+    vertices |S| stands for their sum over S, and n for that over all of them.
     """
 
     side: Array
@@ -33,12 +34,13 @@ class Cut(NamedTuple):
 
 
 class _Graph(NamedTuple):
-    """Each edge once, by its ends and its weight."""
+    """Each edge once, by its ends and its weight; the sizes of the vertices."""
 
     n: int
     u: Array
     v: Array
     weight: Array
+    sizes: Array
 
     def adjacency(self) -> Any:
         """The sparse symmetric matrix."""
@@ -47,28 +49,29 @@ class _Graph(NamedTuple):
 
     def cut(self, side: Array) -> Cut:
         """The cut with its value, summed over the edges across: exactly 0 where there are none."""
-        size = int(side.sum())
+        size, rest = self.sizes[side].sum(), self.sizes[~side].sum()
         across = self.weight[side[self.u] != side[self.v]].sum()
-        value = float(self.n * self.n * across / (2 * size * (self.n - size)))
-        return Cut(smaller_side(side), value)
+        return Cut(smaller_side(side), float((size + rest) ** 2 * across / (2 * size * rest)))
 
 
-def cut_value(adjacency: Any, side: Array) -> float:
-    """n² w(S, S̄)/(2|S||S̄|), the objective of the relaxation at the cut.
+def cut_value(adjacency: Any, side: Array, vertex_weights: Any = None) -> float:
+    """n² w(S, S̄)/(2|S||S̄|), the objective of the relaxation at the cut; see `Cut`.
 
     Examples
     --------
     >>> cut_value(np.ones((4, 4)) - np.eye(4), np.array([True, False, False, False]))
     8.0
     """
-    graph = _graph(adjacency)
+    graph = _graph(adjacency, vertex_weights)
     return graph.cut(_two_sides(side, graph.n)).value
 
 
-def cut_matrix(side: Array) -> Array:
+def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
     r"""The point of the relaxation that stands for a cut.
 
     .. math:: W = \frac{n^2}{2|S||\bar S|}\, x x^\top, \qquad x = 1_S - \frac{|S|}{n} 1
+
+    With weights μ the entries of x are multiplied by their square roots, and |S| and n are sums.
 
     W1 = 0 and Tr W = n/2, so n Tr W − 1ᵀW1 = n²/2. The squared distances W_ii + W_jj − 2W_ij are a
     multiple of the cut metric, so every triangle inequality holds, and ⟨L, W⟩ is `cut_value`.
@@ -77,14 +80,17 @@ def cut_matrix(side: Array) -> Array:
     ----------
     side : array of bool
         True for the vertices of S; neither side may be empty.
+    vertex_weights : array, optional
+        μ > 0 of every vertex; default: 1.
 
     References
     ----------
     .. [1] S. Arora, S. Rao, U. Vazirani, J. ACM 56(2), 2009.
     """
     x = _two_sides(side).astype(np.float64)
-    n, size = x.size, x.sum()
-    x -= size / n
+    mu = sizes_of(vertex_weights, x.size)
+    n, size = mu.sum(), float(x @ mu)
+    x = np.sqrt(mu) * (x - size / n)
     return np.asarray(n * n / (2 * size * (n - size)) * np.outer(x, x))
 
 
@@ -107,7 +113,7 @@ def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
     return graph.cut(_unpack(min(found, key=found.__getitem__)))
 
 
-def round_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
+def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = None) -> Cut:
     r"""The best cut read off W by sweeping and local improvement.
 
     Vertices are ordered by each leading eigenvector of the centred W, by each of its rows, and by
@@ -124,6 +130,8 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
         Solution of the relaxation; it may be inaccurate.
     vectors : int, default 5
         How many eigenvectors to sweep.
+    vertex_weights : array, optional
+        μ > 0 of every vertex; default: 1.
 
     Notes
     -----
@@ -145,8 +153,9 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
     >>> cut.side.tolist(), cut.value
     ([True, True, True, False, False, False], 2.0)
     """
-    graph = _graph(adjacency)
-    W = _centred(W, graph.n)
+    graph = _graph(adjacency, vertex_weights)
+    root = np.sqrt(graph.sizes)
+    W = _centred(W, graph.n) if vertex_weights is None else W / root / root[:, None]
     A = graph.adjacency()
     diagonal = np.diag(W)
     distances = diagonal[:, None] + diagonal - 2 * W
@@ -155,14 +164,27 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
     for scores in (_leading(W, vectors), -W, distances, components[None]):
         found |= _sweep(graph, scores)
     best = heapq.nsmallest(KEPT, found, key=found.__getitem__)
-    cuts = [graph.cut(_improve(A, _unpack(key))) for key in best]
+    cuts = [graph.cut(_improve(A, graph.sizes, _unpack(key))) for key in best]
     return min(cuts, key=lambda cut: cut.value)
 
 
-def _graph(adjacency: Any) -> _Graph:
+def _graph(adjacency: Any, vertex_weights: Any = None) -> _Graph:
     upper = sp.coo_array(sp.triu(laplacian(adjacency), 1))
-    u, v = upper.coords
-    return _Graph(upper.shape[0], u, v, -upper.data)
+    (u, v), n = upper.coords, upper.shape[0]
+    return _Graph(n, u, v, -upper.data, sizes_of(vertex_weights, n))
+
+
+def sizes_of(vertex_weights: Any, n: int) -> Array:
+    """Checked weights of the vertices, 1 each without any."""
+    if vertex_weights is None:
+        return np.ones(n)
+    sizes = numbers("vertex_weights", vertex_weights)
+    if sizes.shape != (n,) or not (sizes > 0).all():
+        raise ProblemError(
+            f"vertex_weights must be {n} positive numbers, one for each vertex: got shape "
+            f"{sizes.shape}" + ("" if sizes.shape != (n,) else f" with {sizes.min():g} in it")
+        )
+    return sizes
 
 
 def _two_sides(side: Array, n: int | None = None) -> Array:
@@ -211,40 +233,44 @@ def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
     The vertex at place s of an order joins S with w(s, V) − 2 w(s, earlier vertices) added to the
     cut, and an edge is counted by the later of its ends: O(edges + n log n) an order.
     """
-    n, u, v, weight = graph
-    degree = np.bincount(u, weight, n) + np.bincount(v, weight, n)
-    size = np.arange(1, n)
-    scale = n * n / (2 * size * (n - size))
+    n, u, v, weight, sizes = graph
+    degree, total = np.bincount(u, weight, n) + np.bincount(v, weight, n), sizes.sum()
     place = np.empty(n, dtype=np.int64)
     found: dict[bytes, float] = {}
     for score in scores:
         order = np.argsort(score, kind="stable")
         place[order] = np.arange(n)
         earlier = np.bincount(np.maximum(place[u], place[v]), weight, n)
+        size = np.cumsum(sizes[order])[:-1]
+        scale = total * total / (2 * size * (total - size))
         values = scale * np.cumsum(degree[order] - 2 * earlier)[:-1]
         i = int(np.argmin(values))
         found.setdefault(smaller_side(place <= i).tobytes(), float(values[i]))
     return found
 
 
-def _improve(A: Any, side: Array) -> Array:
+def _improve(A: Any, sizes: Array, side: Array) -> Array:
     """Move the best vertex, or else swap the best pair, until the value falls no more."""
-    n, total = side.size, float(A.sum())
+    n, total = float(sizes.sum()), float(A.sum())
     sign = np.where(side, 1.0, -1.0)
     while True:
         pull = A @ sign
         cut = (total - sign @ pull) / 4
         pull *= sign  # what the cut gains if the vertex changes sides
-        size = np.sum(sign > 0)
-        pairs = (size - sign) * (n - size + sign)
-        values = np.where(pairs > 0, (cut + pull) / np.maximum(pairs, 1), np.inf)
+        ours, theirs = np.nonzero(sign > 0)[0], np.nonzero(sign < 0)[0]
+        size = float(sizes[ours].sum())
+        limit = cut / (size * (n - size)) - SLACK * total / n
+        left = size - sign * sizes  # with the vertex on the other side
+        lone = np.where(sign > 0, ours.size, theirs.size) == 1
+        values = np.where(lone, np.inf, (cut + pull) / np.where(lone, 1.0, left * (n - left)))
         i = int(np.argmin(values))
-        if values[i] < cut / (size * (n - size)) - SLACK * total / n:
+        if values[i] < limit:
             sign[i] *= -1
             continue
-        ours, theirs = np.nonzero(sign > 0)[0], np.nonzero(sign < 0)[0]
         gains = pull[ours, None] + pull[theirs] + 2 * A[ours][:, theirs].toarray()
-        i, j = divmod(int(np.argmin(gains)), theirs.size)
-        if gains[i, j] >= -SLACK * total:
+        left = size - sizes[ours, None] + sizes[theirs]
+        values = (cut + gains) / (left * (n - left))
+        i, j = divmod(int(np.argmin(values)), theirs.size)
+        if values[i, j] >= limit:
             return np.asarray(sign > 0)
         sign[ours[i]], sign[theirs[j]] = -1.0, 1.0

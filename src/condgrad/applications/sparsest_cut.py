@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
@@ -16,14 +17,15 @@ from condgrad.applications._base import (
     top_rank_one,
 )
 from condgrad.applications.graphs import laplacian
-from condgrad.applications.rounding import cut_matrix, round_cut
+from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
+from condgrad.errors import ProblemError
 from condgrad.functions import AtMost, Equal, Linear
 from condgrad.maps import Inner, Triangles
 from condgrad.problem import Problem, Term
 
 
-def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
+def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = None) -> Application:
     r"""The semidefinite relaxation of uniform sparsest cut.
 
     .. math:: \min ⟨L, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W ≤ n,
@@ -35,6 +37,10 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
     A cut (S, S̄) is a feasible point of value n² w(S, S̄)/(2|S||S̄|). Total infeasibility is
     |equality| + √(2 Σ violation²), as in the paper's figures.
 
+    With weights μ of the vertices, scaled to sum to n, |S| is their sum over S. Then
+    :math:`W_{ij} = \sqrt{μ_i μ_j} ⟨x_i, x_j⟩`, so that W√μ = 0 is asked of the domain, and cost and
+    triangles are those of :math:`W_{ij}/\sqrt{μ_i μ_j}`.
+
     Parameters
     ----------
     adjacency : array or SciPy sparse matrix
@@ -44,6 +50,8 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
         1 on every constraint of the text, which states the triangle inequality for all ordered
         i, j, k and so each of our rows twice: weight 2 on those. ``published``: weight n on the
         equality, 1 on the triangles, and a fixed oracle effort.
+    vertex_weights : array, optional
+        Positive weights of the vertices, for preset ``auto``; default: 1.
 
     References
     ----------
@@ -55,7 +63,9 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
     n = L.shape[0]
     require_room((n, n), 3, "cut a part of the graph")
     if preset == "auto":
-        return _reduced(adjacency, L)
+        return _reduced(adjacency, L, vertex_weights)
+    if vertex_weights is not None:
+        raise ProblemError(f"preset {preset} has no vertex_weights: use preset auto")
     spread = n * np.eye(n) - np.ones((n, n))
     problem = Problem(
         Spectrahedron(n, trace=n),
@@ -86,20 +96,26 @@ def sparsest_cut(adjacency: Any, preset: str = "auto") -> Application:
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="spread + √2 · triangles",
         settings={"vertices": n},
-        rounding=partial(_rounded, adjacency),
+        rounding=partial(_rounded, adjacency, None),
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
-def _reduced(adjacency: Any, L: Any) -> Application:
+def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
     """The form of preset ``auto``."""
     n = L.shape[0]
-    domain = PinnedSpectrahedron(np.ones(n), trace=n / 2, equality=True)
+    mu, triangles, weights = np.ones(n), Triangles(n), vertex_weights
+    if weights is not None:
+        weights = sizes_of(weights, n)
+        mu = weights = weights * (n / weights.sum())
+        triangles, root = Triangles(n, mu), sp.diags_array(1 / np.sqrt(mu))
+        L = sp.csr_array(root @ L @ root)
+    domain = PinnedSpectrahedron(np.sqrt(mu), trace=n / 2, equality=True)
     problem = Problem(
         domain,
         [
             Term(Inner(L), Linear(), name="cost"),
-            Term(Triangles(n), AtMost(0.0), name="triangles"),
+            Term(triangles, AtMost(0.0), name="triangles"),
         ],
         infeasibility_weights={"triangles": np.sqrt(2)},
     )
@@ -112,11 +128,11 @@ def _reduced(adjacency: Any, L: Any) -> Application:
         batch=0.05,
         formula="√2 · triangles",
         settings={"vertices": n},
-        rounding=partial(_rounded, adjacency),
+        rounding=partial(_rounded, adjacency, weights),
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
-def _rounded(adjacency: Any, W: Any) -> Rounded:
-    cut = round_cut(adjacency, np.asarray(W, dtype=np.float64))
-    return Rounded(cut.value, cut_matrix(cut.side), cut)
+def _rounded(adjacency: Any, weights: Any, W: Any) -> Rounded:
+    cut = round_cut(adjacency, np.asarray(W, dtype=np.float64), vertex_weights=weights)
+    return Rounded(cut.value, cut_matrix(cut.side, weights), cut)

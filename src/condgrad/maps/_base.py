@@ -39,6 +39,10 @@ class LinearMap(ABC):
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 
+    def seen(self, W: Array) -> Array:
+        """What `kernels` sweep, where that is not W itself; `add_to` takes G back from there."""
+        return W
+
     @abstractmethod
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         """z_l = ⟨a_l, W⟩ for the rows `at`."""

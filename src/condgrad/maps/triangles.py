@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from condgrad._check import dimension
+from condgrad._check import dimension, numbers
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import backend, kernels
 from condgrad.backends.addresses import triangle_address
+from condgrad.errors import ProblemError
 from condgrad.maps._base import Covering
 
 
@@ -25,6 +28,9 @@ class Triangles(Covering):
     ----------
     n : int
         Side of the symmetric matrix W, at least 3.
+    weights : array, optional
+        Positive numbers μ: the inequalities are those of :math:`W_{ij}/\sqrt{μ_i μ_j}`, the Gram
+        matrix where :math:`W_{ij} = \sqrt{μ_i μ_j}\, ⟨x_i, x_j⟩`. Default: all 1.
 
     References
     ----------
@@ -37,14 +43,33 @@ class Triangles(Covering):
     12
     """
 
-    row_norm = 2.0
     kernels = ("triangle_sweep", "triangle_add")
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, weights: Any = None) -> None:
         side = dimension("n", n, least=3)
         self.shape = (side, side)
         self.size = side * (side - 1) * (side - 2) // 2
         self.storage = side * side
+        self.row_norm, self._scale = 2.0, None
+        if weights is not None:
+            mu = numbers("weights", weights)
+            if mu.shape != (side,) or not (mu > 0).all():
+                raise ProblemError(f"weights must be {side} positive numbers, one for each vertex")
+            root = 1 / np.sqrt(mu)
+            self._scale = np.outer(root, root)
+            self.row_norm = 2.0 * float(self._scale.max())
+
+    def seen(self, W: Array) -> Array:
+        """W_ij/√(μ_i μ_j)."""
+        return W if self._scale is None else W * self._scale.astype(W.dtype, copy=False)
+
+    def set_to(self, G: Array, weight: float, out: Array) -> None:
+        super().set_to(G, weight, out)
+        if self._scale is not None:
+            out *= self._scale.astype(out.dtype, copy=False)
+
+    def add_to(self, G: Array, weight: float, out: Array) -> None:
+        super().add_to(self.seen(G.reshape(self.shape)).reshape(-1), weight, out)
 
     def triples(self, ids: Array) -> tuple[Array, Array, Array]:
         """The vertices (p, q, r) of given rows."""
@@ -52,7 +77,7 @@ class Triangles(Covering):
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         z: Array
-        W = np.ascontiguousarray(W)
+        W = np.ascontiguousarray(self.seen(W))
         if isinstance(at, slice):
             start, stop = span(at, self.size)
             z = np.empty(stop - start, W.dtype)
@@ -77,7 +102,8 @@ class Triangles(Covering):
         W_pq. The reference kernel adds all rows of an apex to W_qq one by one.
         """
         n, pairs = self.shape[0], self.block
-        return pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
+        own = pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
+        return own if self._scale is None else own + 8  # the scale has been rounded, too
 
     @property
     def block(self) -> int:
@@ -93,4 +119,5 @@ class Triangles(Covering):
         give (3n − 4)/2. The second is the largest for every n ≥ 3.
         """
         n = self.shape[0]
-        return float(np.sqrt(n * (n - 1) / 2)) if symmetric else super().norm()
+        known = symmetric and self._scale is None
+        return float(np.sqrt(n * (n - 1) / 2)) if known else super().norm(symmetric)

@@ -40,8 +40,12 @@ class Fused(Plain):
         drivers: Drivers = kernels(array).fused(*self.map.kernels)
         return drivers
 
+    def _seen(self, W: Array) -> Array:
+        """W as the kernels want it, …"""
+        return np.ascontiguousarray(self.map.seen(W))
+
     def _cotangent(self, G: Array) -> Array:
-        """G as the kernels want it."""
+        """… and G."""
         return G.reshape(self.map.shape) if self.map.covers else G
 
     def renew(
@@ -54,13 +58,13 @@ class Fused(Plain):
         beta: float,
         theta: float,
     ) -> None:
-        W, G, ends = np.ascontiguousarray(W), self._cotangent(G), self._ends(ranges)
+        W, G, ends = self._seen(W), self._cotangent(G), self._ends(ranges)
         self._drivers(W).dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:
             return super().squares(D, ranges, slopes)
-        D = np.ascontiguousarray(D)
+        D = self._seen(D)
 
         def work(part: list[slice]) -> float:
             return float(self._drivers(D).squares(D, slopes, self._ends(part)))
@@ -72,14 +76,14 @@ class Fused(Plain):
         return np.array([span(at, self.map.size) for at in ranges], np.int64).reshape(-1, 2)
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
-        W, map = np.ascontiguousarray(W), self.map
+        W, map = self._seen(W), self.map
         found = self._drivers(W).miss(W, *span(at, map.size), self._lower, self._upper)
         squares, images, worst = found
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
-        W, rows = np.ascontiguousarray(W), span(at, self.map.size)
+        W, rows = self._seen(W), span(at, self.map.size)
         squares, lengths = self._drivers(W).merit(W, y, *rows, self._lower, self._upper, beta)
         return float(squares / (2 * beta) - beta * lengths / 2)
 
@@ -88,7 +92,7 @@ class Fused(Plain):
             return super().pair(W, G, at, y, beta)
         map, lower, upper = self.map, self._lower, self._upper
         low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
-        point = np.empty(map.shape) if W is None else np.ascontiguousarray(W)
+        point = np.empty(map.shape) if W is None else self._seen(W)
         sums = self._drivers(G).pair(
             point, W is not None, self._cotangent(G), y, *span(at, map.size), low, high
         )
