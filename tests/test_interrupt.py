@@ -67,7 +67,7 @@ def impatient(monkeypatch):
 def test_interrupted_warm_start_ends_the_run(impatient, name, after):
     impatient(name, after)
     run = max_cut(GRAPH, warm=1e-9).run(gap=1e-9)
-    assert (run.result.status, run.result.iterations) == (Status.INTERRUPTED, 0)
+    assert (run.status, run.result.iterations) == (Status.INTERRUPTED, 0)
     np.testing.assert_allclose(np.diag(run.result.W), 1)
     positive = GRAPH[GRAPH > 0].sum() / 2
     assert 0 < -run.rounded.value <= -run.result.lower_bound < positive

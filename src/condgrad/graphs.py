@@ -20,12 +20,13 @@ from condgrad import applications
 from condgrad._floats import EPS
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import Run, Sense, closeness
+from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import smaller_side
 from condgrad.errors import ProblemError
+from condgrad.run.answer import Answer
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.result import Result, Status
+from condgrad.run.result import Result, Status, Trace
 
 SHOWN = 20
 """How many vertices of a cut are printed."""
@@ -33,8 +34,8 @@ PASSES = 3000
 """A limit for max-cut where no time ends it: a relative gap to an optimum of 0 is never small."""
 
 
-@dataclass(frozen=True, eq=False)
-class GraphCut:
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphCut(Answer):
     """A cut of a graph and what is proved of it."""
 
     partition: tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -58,10 +59,22 @@ class GraphCut:
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices."""
 
-    def __repr__(self) -> str:
-        return f"<GraphCut: {self}>"
+    infeasibility = 0.0
+    """A cut is a cut."""
+    _feasible = True
 
-    def __str__(self) -> str:
+    @property
+    def objective(self) -> float:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def trace(self) -> Trace:
+        """That of `result`, in its units; empty where no run was needed."""
+        return Trace() if self.result is None else self.result.trace
+
+    def summary(self) -> str:
+        """Value, bound and smaller side of the cut, as a sentence."""
         name = "Maximum cut" if self.sense == "max" else "Sparsest cut"
         beyond = "above" if self.sense == "max" else "below"
         known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
@@ -235,7 +248,7 @@ def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> G
     return GraphCut(_partition(side, names), side, value, value, 0.0, Status.CONVERGED, sense)
 
 
-def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
+def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
     """The cut of a run, whose values are to be multiplied by `scale`."""
     if run.rounded is None:  # the keyboard ended the rounding as well
         raise KeyboardInterrupt
@@ -248,7 +261,7 @@ def _cut(run: Run, names: tuple[Any, ...], scale: float) -> GraphCut:
         scale * run.rounded.value,
         bound,
         run.rounded_gap,
-        run.result.status,
+        run.status,
         run.sense,
         run.result,
         run.bound_failure,

@@ -16,7 +16,7 @@ from typing import Any
 
 from condgrad import report
 from condgrad._round import bound_text, percent, up
-from condgrad.applications import Run
+from condgrad.applications import Outcome
 from condgrad.errors import ProblemError
 from condgrad.plot import Picture, pictures, write
 from condgrad.record import Record
@@ -57,7 +57,7 @@ pre { background: var(--soft); padding: 0.7rem 1rem; border-radius: 6px; white-s
 
 
 def write_report(
-    path: str | Path, run: Run | Result | Record, *, title: str = "", **facts: Any
+    path: str | Path, run: Outcome | Result | Record, *, title: str = "", **facts: Any
 ) -> None:
     """Write the report of a run.
 
@@ -65,13 +65,13 @@ def write_report(
     ----------
     path : str or Path
         The file, whose name ends in .html or .htm.
-    run : Run, Result or Record
+    run : Outcome, Result or Record
         The run; a `Record` is what `Record.load` reads from a saved run.
     title : str, optional
         Title of the page; default: application and method.
     **facts
-        What goes to `Record.of` with a `Run` or `Result`, such as ``adjacency`` and ``points`` for
-        the pictures.
+        What goes to `Record.of` with an `Outcome` or `Result`, such as ``adjacency`` and ``points``
+        for the pictures.
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):

@@ -20,7 +20,7 @@ from rich.console import Console
 import condgrad
 from condgrad import report
 from condgrad._types import Array
-from condgrad.applications import Run
+from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.run.result import Result, Trace
 
@@ -54,8 +54,8 @@ class Record:
     """
 
     facts: Mapping[str, Any]
-    """`Run.to_json` with ``summary`` (pairs of name and text), ``answer`` (sentences), ``command``
-    and ``versions``; empty where only a trace was saved."""
+    """`Outcome.to_json` with ``summary`` (pairs of name and text), ``answer`` (sentences),
+    ``command`` and ``versions``; empty where only a trace was saved."""
     trace: Trace
     W: Array | None = None
     arrays: Mapping[str, Array] = field(default_factory=dict)
@@ -65,11 +65,12 @@ class Record:
     @classmethod
     def of(
         cls,
-        run: Run | Result,
+        run: Outcome | Result,
         *,
         adjacency: Any = None,
         points: Any = None,
         names: Sequence[str] | None = None,
+        W: Array | None = None,
         command: Sequence[str] = (),
         answer: Callable[[Console], None] | None = None,
         **more: Any,
@@ -78,7 +79,7 @@ class Record:
 
         Parameters
         ----------
-        run : Run or Result
+        run : Outcome or Result
             The run.
         adjacency : array or SciPy sparse matrix, optional
             The graph that was cut.
@@ -86,6 +87,8 @@ class Record:
             The points that were clustered, one a row.
         names : sequence of str, optional
             The names of the vertices.
+        W : array, optional
+            The point, where that of the result is in other units.
         command : sequence of str, optional
             The command line that repeats the run; of paths only the file name is kept.
         answer : callable, optional
@@ -93,9 +96,10 @@ class Record:
         **more
             Further facts, such as ``input`` (a file) and ``limits`` (a mapping).
         """
-        if not isinstance(run, (Run, Result)):
-            raise ProblemError(f"run is a {type(run).__name__}: give a Run or a Result")
-        run = run if isinstance(run, Run) else Run("problem", "", run.method, None, None, run)
+        if not isinstance(run, (Outcome, Result)):
+            raise ProblemError(f"run is a {type(run).__name__}: give an Outcome or a Result")
+        if isinstance(run, Result):
+            run = Outcome("problem", "", run.method, None, None, run)
         found = None if run.rounded is None else run.rounded.answer
         arrays = {name: np.asarray(a) for name in ("side", "labels")
                   if (a := getattr(found, name, None)) is not None}  # fmt: skip
@@ -119,7 +123,7 @@ class Record:
             "command": shlex.join(map(_name_only, command)),
             "versions": versions(),
         }
-        return cls(facts, run.result.trace, run.result.W, arrays)
+        return cls(facts, run.trace, run.result.W if W is None else W, arrays)
 
     @property
     def adjacency(self) -> Any:
@@ -187,7 +191,7 @@ def versions() -> dict[str, str]:
     return {**found, "system": f"{platform.system()} {platform.machine()}".strip()}
 
 
-def _words(run: Run, answer: Callable[[Console], None] | None) -> list[str]:
+def _words(run: Outcome, answer: Callable[[Console], None] | None) -> list[str]:
     """The answer in the words of the command line, a sentence a line."""
     found = None if run.rounded is None else run.rounded.answer
     file = io.StringIO()

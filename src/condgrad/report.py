@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from condgrad._round import bound_text, up
-from condgrad.applications import Application, Cut, Run, closeness
+from condgrad.applications import Application, Cut, Outcome, closeness
 from condgrad.methods.registry import METHODS, check
+from condgrad.problem import worst
 from condgrad.run.callbacks import Progress
 from condgrad.run.result import Status
 
@@ -26,8 +27,8 @@ def run_live(
     *,
     quiet: bool = False,
     **limits: Any,
-) -> Run:
-    """Run an application with a live progress line on standard error."""
+) -> Outcome:
+    """Outcome an application with a live progress line on standard error."""
     built, _, used = application.method(method, beta0, batch)
     check(application.problem, built)
     if batch is not None and used is None and not quiet:
@@ -47,18 +48,18 @@ def live(quiet: bool, limits: Mapping[str, Any]) -> Iterator[tuple[Progress, ...
             yield (progress,)
 
 
-def summary(run: Run) -> list[tuple[str, str]]:
+def summary(run: Outcome) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
-    r = run.result
-    rows = [("status", run.message), ("objective", f"{run.sign * r.objective:.8g}")]
-    meaning = f"  = {run.formula}" if len(r.families) > 1 else ""
-    if np.isfinite(r.lower_bound):
+    r, found = run.result, run.found
+    rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
+    meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
+    if np.isfinite(run.bound):
         chance = f", wrong with probability {up(run.bound_failure, 1)}" if run.bound_failure else ""
-        text = f"{bound_text(run.sign * r.lower_bound, 8, run.sense)} ({run.bound_kind}{chance})"
+        text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
-        rows.append(("gap", up(r.gap, 3)))
-    rows.append(("infeasibility", f"{r.infeasibility:.4g}{meaning}"))
-    for name, violation in r.families.items():
+        rows.append(("gap", up(run.gap, 3)))
+    rows.append(("infeasibility", f"{run.infeasibility:.4g}{meaning}"))
+    for name, violation in found.families.items():
         text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
         text += f", of the worst row {violation.row:.2g}"
         rows.append((f"  {name}", text))
@@ -67,12 +68,12 @@ def summary(run: Run) -> list[tuple[str, str]]:
     origin = "rounded at" if r.proposed else "from"
     rows.append(("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})"))
     rows.append(("epochs", f"{r.epochs:.5g}"))
-    rows.append(("seconds", f"{r.seconds:.3g}"))
+    rows.append(("seconds", f"{found.seconds:.3g}"))
     rows.append(("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)"))
     return rows
 
 
-def print_run(run: Run, console: Console) -> None:
+def print_run(run: Outcome, console: Console) -> None:
     """The final table."""
     r = run.result
     table = Table(title=f"{run.application} · {r.method} · preset {run.preset}", show_header=False)
@@ -84,8 +85,8 @@ def print_run(run: Run, console: Console) -> None:
     table.add_row("settings", ", ".join(settings))
     console.print(table)
     first = float(r.trace["infeasibility"][0])
-    far = r.worst > 1e-2
-    if far and r.status in Status.limits() and r.infeasibility > 0.1 * first:
+    far = worst(run.found.families) > 1e-2
+    if far and run.status in Status.limits() and run.infeasibility > 0.1 * first:
         number = isinstance(run.beta0, (int, float))
         lower = f"lower --beta0 (now {run.beta0:g}), " if number else ""
         other = ", or use preset auto." if run.preset != "auto" else "."
@@ -105,18 +106,18 @@ def profile_rows(profile: Mapping[str, float], iterations: int) -> list[list[str
     ]
 
 
-def print_profile(run: Run, console: Console) -> None:
+def print_profile(run: Outcome, console: Console) -> None:
     """Where the time of the run went."""
     r = run.result
     table = Table(title="Profile")
     for column in PROFILE:
         table.add_column(column, justify="left" if column == "part" else "right")
-    for row in profile_rows(r.profile, r.iterations):
+    for row in profile_rows(run.found.profile, r.iterations):
         table.add_row(*row)
     console.print(table)
     rows = sum(r.rows.values()) / max(r.iterations, 1)
     products = r.matvecs / max(r.lmo_calls, 1)
-    console.print(f"{r.seconds:.3f} s of it count as the method's own time.")
+    console.print(f"{run.found.seconds:.3f} s of it count as the method's own time.")
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 
@@ -125,7 +126,7 @@ SHOWN = 200
 """How many vertices of a cut are printed."""
 
 
-def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) -> None:
+def print_cut(run: Outcome, console: Console, names: Sequence[str] | None = None) -> None:
     """The partition found and what is proved of it."""
     if run.rounded is None:
         return console.print(UNROUNDED)
@@ -142,7 +143,7 @@ def print_cut(run: Run, console: Console, names: Sequence[str] | None = None) ->
     console.print(promise(run, "cut"))
 
 
-def print_clusters(run: Run, console: Console) -> None:
+def print_clusters(run: Outcome, console: Console) -> None:
     """The clustering found and what is proved of it."""
     if run.rounded is None:
         return console.print(UNROUNDED)
@@ -155,7 +156,7 @@ def print_clusters(run: Run, console: Console) -> None:
     console.print(promise(run, "clustering"))
 
 
-def promise(run: Run, what: str) -> str:
+def promise(run: Outcome, what: str) -> str:
     """What the bound proves of a rounded solution, as a sentence."""
     assert run.rounded is not None
     gap, failure = run.rounded_gap, run.bound_failure
@@ -188,7 +189,7 @@ def print_methods(console: Console) -> None:
         console.print(f"  {slugs}: {needs}", soft_wrap=True, highlight=False)
 
 
-def draw(run: Run, path: Path) -> None:
+def draw(run: Outcome, path: Path) -> None:
     """The convergence plot of a run."""
     from condgrad.plot import convergence
 

@@ -3,13 +3,11 @@
 from condgrad.applications._base import (
     PRESETS,
     Application,
-    Rounded,
     Rounder,
-    Run,
-    Sense,
     closeness,
     require_room,
 )
+from condgrad.applications._outcome import Outcome, Rounded, Sense
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,
@@ -27,14 +25,17 @@ from condgrad.applications.rounding_max_cut import (
 )
 from condgrad.applications.sparsest_cut import sparsest_cut
 
+Run = Outcome
+"""The name until `condgrad.Run` was one too."""
+
 __all__ = [
     "PRESETS",
     "Application",
     "Clustering",
     "Cut",
+    "Outcome",
     "Rounded",
     "Rounder",
-    "Run",
     "Sense",
     "closeness",
     "clustering_matrix",

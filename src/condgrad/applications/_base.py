@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from condgrad._round import percent
 from condgrad._types import Array
+from condgrad.applications._outcome import Outcome, Rounded, Sense
 from condgrad.backends import memory
-from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods.registry import METHODS, Method
 from condgrad.problem import Problem
-from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
 
 PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
 in the text of the H-SAG-CGM paper, each of its constraints with weight 1.
 `published`: the weights and the oracle effort of its published baseline curves."""
-
-Sense = Literal["min", "max"]
 
 PUBLISHED_EFFORT = 2 * np.sqrt(10)
 """⌈2√10 ln n⌉ Lanczos steps. Ours start from the iterate, stop early or go on by their residual and
@@ -33,17 +30,6 @@ give way to LAPACK up to n = 40: the oracle is at least as accurate as the publi
 
 ROUNDING = 1e-14
 """Gaps below this are rounding of sums."""
-
-
-class Rounded(NamedTuple):
-    """A solution of the combinatorial problem behind a relaxation."""
-
-    value: float
-    """Its value, in the units of the relaxation's objective."""
-    W: Array
-    """The same as a feasible point of the relaxation."""
-    answer: Any
-    """The partition or the labels."""
 
 
 class Rounder:
@@ -65,110 +51,6 @@ class Rounder:
         if self.best is None or found.value < self.best.value:
             self.best = found
         return self.best.W if self._feasible is None else self._feasible(W, self.best)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run of an application, with the settings that were used."""
-
-    application: str
-    preset: str
-    slug: str
-    beta0: float | str | None
-    batch: Batch | str | None
-    result: Result
-    formula: str = ""
-    """What total infeasibility means here."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of the application."""
-    rounded: Rounded | None = None
-    """The best solution that rounding found; None where there is no rounding or Ctrl-C ended it."""
-    sense: Sense = "min"
-    whole: bool = False
-    floor_failure: float = 0.0
-    floor_kind: str = "given"
-    proviso: str = ""
-    """Under what condition a bound, or that there is no solution, is proved."""
-
-    @property
-    def message(self) -> str:
-        """Why the run ended."""
-        conditional = self.proviso and self.result.status is Status.INFEASIBLE
-        return f"{self.result.status}{f', {self.proviso}' if conditional else ''}"
-
-    @property
-    def bound_kind(self) -> str:
-        """How the bound is known, as `Result.bound_kind`; the application knows its floor."""
-        kind = self.result.bound_kind
-        return self.floor_kind if kind == "given" else kind
-
-    @property
-    def bound_failure(self) -> float:
-        """Probability that the bound does not hold."""
-        return self.result.bound_failure + self.floor_failure
-
-    @property
-    def sign(self) -> int:
-        """What turns numbers of the result into those of the application: −1 for a maximum."""
-        return -1 if self.sense == "max" else 1
-
-    @property
-    def bound_name(self) -> str:
-        """What the bound is called."""
-        return "upper_bound" if self.sense == "max" else "lower_bound"
-
-    @property
-    def rounded_bound(self) -> float:
-        """No rounded solution has a value below this, in the units and the sense of the result."""
-        bound = self.result.lower_bound
-        return float(np.ceil(bound)) if self.whole else bound
-
-    @property
-    def rounded_gap(self) -> float:
-        """How far the rounded solution is from the best possible one, relative to the larger."""
-        if self.rounded is None:
-            return float("inf")
-        value, bound = self.rounded.value, self.rounded_bound
-        return 0.0 if value <= bound else relative_gap(value, bound)
-
-    def to_json(self) -> dict[str, Any]:
-        """The run as plain numbers, ready for `json.dump`."""
-        r = self.result
-        families = {name: v._asdict() for name, v in r.families.items()}
-        return {
-            "application": self.application,
-            "sense": self.sense,
-            "method": self.slug,
-            "preset": self.preset,
-            "beta0": self.beta0,
-            "batch": self.batch,
-            "seed": r.seed,
-            "status": r.status.name.lower(),
-            "message": self.message,
-            "iterations": r.iterations,
-            "best_iteration": r.best_iteration,
-            "epochs": r.epochs,
-            "seconds": r.seconds,
-            "profile": r.profile,
-            "lmo_calls": r.lmo_calls,
-            "matvecs": r.matvecs,
-            "rows": sum(r.rows.values()),
-            "objective": self.sign * r.objective,
-            self.bound_name: self.sign * r.lower_bound,
-            "gap": r.gap,
-            "bound_kind": self.bound_kind,
-            "bound_failure": self.bound_failure,
-            "infeasibility": {"total": r.infeasibility, "families": families},
-            **r.metrics,
-            "rounded": None
-            if self.rounded is None
-            else {
-                "value": self.sign * self.rounded.value,
-                "bound": self.sign * self.rounded_bound,
-                "gap": self.rounded_gap,
-            },
-            "settings": dict(self.settings),
-        }
 
 
 @dataclass(frozen=True)
@@ -269,7 +151,7 @@ class Application:
         beta0: float | str | None = None,
         batch: Batch | None = None,
         **limits: Any,
-    ) -> Run:
+    ) -> Outcome:
         """Solve with the method of that name; `limits` go to `condgrad.solve`.
 
         Where a gap is asked for, rounded solutions are offered to the run as points. Ctrl-C ends
@@ -287,16 +169,15 @@ class Application:
             metrics=self.metrics,
             **{"propose": rounder, "floor": self.floor, **limits},
         )
-        if self.interrupted:
-            result = replace(result, status=Status.INTERRUPTED)
+        interrupted = self.interrupted
         try:
             if rounder is not None:
                 rounder(result.W)
         except (KeyboardInterrupt, SystemError) as error:
             if not from_keyboard(error):
                 raise
-            result = replace(result, status=Status.INTERRUPTED)
-        return Run(
+            interrupted = True
+        return Outcome(
             self.name,
             self.preset,
             slug.replace("_", "-"),
@@ -310,6 +191,7 @@ class Application:
             self.whole,
             self.floor_failure,
             floor_kind,
+            interrupted,
         )
 
 

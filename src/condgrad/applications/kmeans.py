@@ -11,11 +11,11 @@ from condgrad._floats import EPS
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
-    Rounded,
     check_preset,
     require_room,
     top_rank_one,
 )
+from condgrad.applications._outcome import Rounded
 from condgrad.applications.clustering import clustering_matrix, round_clusters, squared_distances
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError

@@ -11,7 +11,8 @@ import numpy as np
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.applications._base import Application, Rounded
+from condgrad.applications._base import Application
+from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
@@ -38,7 +39,7 @@ def max_cut(
 
     .. math:: \max \tfrac14 ⟨L, W⟩ \quad W ⪰ 0,\; \mathrm{diag}\, W = 1
 
-    The library minimises, so the problem has the cost −L/4, over Tr W = n; a `Run` of it speaks of
+    The library minimises, so the problem has the cost −L/4, over Tr W = n; an `Outcome` speaks of
     the maximum. A cut is the feasible point xxᵀ, x = ±1, of value w(S, S̄). The points offered to
     the run are the iterates scaled to unit diagonal, so that its gap lies between a feasible point
     and the bound; only an iterate that meets `feasibility` while its scaled form misses the gap

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
-    Rounded,
     check_preset,
     require_room,
     top_rank_one,
 )
+from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import laplacian
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron

@@ -19,7 +19,7 @@ import typer
 from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
-    from condgrad.applications import Application, Run
+    from condgrad.applications import Application, Outcome
 
 
 class Preset(StrEnum):
@@ -124,7 +124,9 @@ class RunOptions:
         given = _given(max_epochs=self.epochs, max_iter=self.iterations, max_seconds=self.seconds)
         return {**(given or usual), **goal}
 
-    def run(self, application: Application, paper: str, limits: dict[str, Any], quiet: bool) -> Run:
+    def run(
+        self, application: Application, paper: str, limits: dict[str, Any], quiet: bool
+    ) -> Outcome:
         """Solve; `paper` is the method of the presets other than auto."""
         from condgrad import report
 

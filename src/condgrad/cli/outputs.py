@@ -100,8 +100,8 @@ class Outputs:
         if lost:
             sys.stderr.write(f"condgrad: interrupted, not written: {', '.join(lost)}\n")
         codes = {Status.INTERRUPTED: CODE, Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
-        if lost or run.result.status in codes:
-            raise typer.Exit(CODE if lost else codes[run.result.status])
+        if lost or run.status in codes:
+            raise typer.Exit(CODE if lost else codes[run.status])
 
 
 def write_all(outputs: Mapping[Any, Callable[[Any], None]]) -> list[str]:

@@ -22,7 +22,7 @@ from condgrad.cli.sdp import solve_sdp
 from condgrad.errors import InputError, ProblemError, from_keyboard
 
 if TYPE_CHECKING:
-    from condgrad.applications import Run
+    from condgrad.applications import Outcome
 
 
 class Interrupted(Exception):
@@ -154,7 +154,7 @@ def solve_max_cut(
 
 
 def finish_cut(
-    run: Run, outputs: Outputs, graph: str, names: Sequence[str] | None, **data: Any
+    run: Outcome, outputs: Outputs, graph: str, names: Sequence[str] | None, **data: Any
 ) -> None:
     """Write and print a cut: the smaller side with its vertices counted from 1, or named."""
     from condgrad import report

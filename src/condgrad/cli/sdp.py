@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -16,9 +15,6 @@ from condgrad.cli.options import RunOptions, grouped
 from condgrad.cli.outputs import Outputs, write_json
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import METHODS, Method
-
-if TYPE_CHECKING:
-    from condgrad.sdp import Solution
 
 
 @grouped("batch", "epochs", "preset")
@@ -34,7 +30,7 @@ def solve_sdp(
 ) -> None:
     """A semidefinite program from an SDPA file: max ⟨F0, Y⟩, ⟨Fi, Y⟩ = ci, Y ⪰ 0."""
     from condgrad import report
-    from condgrad.applications import Run
+    from condgrad.applications import Outcome
     from condgrad.io import read_sdpa
     from condgrad.sdp import SDP
 
@@ -84,20 +80,9 @@ def solve_sdp(
             if outputs.save or outputs.plot or outputs.report_file:
                 Console().print("No run was needed: there is nothing to save or draw.")
         return
-    proviso = f", {solution.proviso}" if solution.proviso else ""
-    result = replace(
-        solution.result,
-        W=_square(solution.W),
-        status=solution.status,
-        lower_bound=-solution.bound,  # an SDPA file is a maximisation, a result a minimisation
-        gap=solution.gap,
-        bound_kind=f"{solution.result.bound_kind}{proviso}",
-        seconds=solution.seconds,
-        profile=_profile(solution),
-    )
-    named: dict[str, Any] = {"settings": settings, "sense": "max", "proviso": solution.proviso}
-    run = Run("sdp", "auto", slug, used, None, result, **named)
-    outputs.finish(run, answer, more, limits=limits)
+    named: dict[str, Any] = {"settings": settings, "sense": "max", "solution": solution}
+    run = Outcome("sdp", "auto", slug, used, None, solution.result, **named)
+    outputs.finish(run, answer, more, limits=limits, W=_square(solution.W))
 
 
 def _method(name: str, beta0: float | None) -> tuple[str, Method, float | str | None]:
@@ -111,13 +96,6 @@ def _method(name: str, beta0: float | None) -> tuple[str, Method, float | str | 
         raise ProblemError("CGAL cannot find its β0: give --beta0, or use --method sag-cgal")
     used = "auto" if beta0 is None else beta0
     return slug, METHODS[slug](beta0=used), used
-
-
-def _profile(solution: Solution) -> dict[str, float]:
-    """Seconds by part: of the last run, and what came before it."""
-    assert solution.result is not None
-    parts = solution.result.profile
-    return {"before": max(0.0, solution.seconds - sum(parts.values())), **parts}
 
 
 def _square(W: Any) -> Array:

@@ -91,7 +91,7 @@ def run_job(job: Job, folder: Path) -> None:
     application = instance.build(job.preset).astype(job.dtype)
     limits = {job.unit: job.length, "seed": job.seed, "certify": False}
     run = application.run(job.method, job.beta0, **limits)
-    if run.result.status is Status.INTERRUPTED:  # a run cut short is not kept
+    if run.status is Status.INTERRUPTED:  # a run cut short is not kept
         raise KeyboardInterrupt
     trace = run.result.trace
     about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}

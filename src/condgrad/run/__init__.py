@@ -1,5 +1,6 @@
 """A run is a value: its state, the loop, what watches it and what it returns."""
 
+from condgrad.run.answer import Answer
 from condgrad.run.callbacks import Info, Progress, StopWhen
 from condgrad.run.loop import Run, start
 from condgrad.run.result import Result, Status, Trace
@@ -7,6 +8,7 @@ from condgrad.run.solve import solve
 from condgrad.run.state import RunState
 
 __all__ = [
+    "Answer",
     "Info",
     "Progress",
     "Result",

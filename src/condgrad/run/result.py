@@ -16,6 +16,7 @@ from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.problem import Violation, worst, worst_row
+from condgrad.run.answer import Answer
 
 
 class Status(Enum):
@@ -188,8 +189,8 @@ class Trace:
         return trace
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Answer):
     """The best point of a run and how it went.
 
     *Best* is judged at recorded iterations by the function the method descends on at the β of the
@@ -253,6 +254,14 @@ class Result:
     of ⟨Σ ω A*y, s⟩ over the domain is above Σ ω h*(y), which it would not be if some s met all
     constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
 
+    sense = "min"
+    """A run minimises."""
+
+    @property
+    def bound(self) -> float:
+        """The same as `lower_bound`."""
+        return self.lower_bound
+
     @property
     def worst(self) -> float:
         """The largest relative infeasibility of a family, which `feasibility` is compared with."""
@@ -263,7 +272,8 @@ class Result:
         """The largest relative infeasibility of a row; `row_feasibility` is compared with it."""
         return worst_row(self.families)
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """The numbers of the run and why it ended, as a sentence."""
         return (
             f"{self.method}: objective {self.objective:.6g}, "
             f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "

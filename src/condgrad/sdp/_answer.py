@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,12 +46,9 @@ def answer(
     conditional = source == "user" and dual.within > dual.bound
     terms = float(np.abs(reduced.cost) @ np.abs(W))
     range_ = max(terms, least * float(np.linalg.norm(reduced.cost)))
-    if reduced.money != 1:
-        low = reduced.money * result.lower_bound
-        result = replace(result, objective=value, lower_bound=low)
-    if source == "guess":  # what the run says holds for W up to the guess
-        end = Status.UNDECIDED if result.status is Status.INFEASIBLE else result.status
-        result = replace(result, status=end, lower_bound=dual.bound)
+    status = result.status
+    if source == "guess" and status is Status.INFEASIBLE:  # that holds for W up to the guess
+        status = Status.UNDECIDED
     return Solution(
         W=shaped(sdp, W),
         value=sign * value,
@@ -60,14 +56,16 @@ def answer(
         conditional_bound=sign * dual.within,
         y=sign * dual.point.y,
         Z=shaped(sdp, reduced.flat_slack(dual.Z)),
-        status=result.status,
+        status=status,
         errors=errors,
         sense=sdp.sense,
         trace_bound=trace * reduced.widest,
         trace_from=source,
         conditional=conditional,
         seconds=0.0,
-        result=replace(result, families=families, infeasibility=l2),
+        result=result,
+        infeasibility=l2,
+        families=families,
         worst_row=worst,
         unit=UNIT * (range_ or abs(value_at(reduced, np.zeros(W.size)))),
     )
@@ -85,8 +83,9 @@ def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
         low, there = worth(reduced, point), slack(reduced, found)  # f(0) ≥ −Σ ω h*(u)
         dual = Dual(found, there.Z, low, low, there.lowest)
         errors = _errors(reduced, reduced.square(flat), flat, value, dual)
+        l2 = float(np.linalg.norm(missed(sdp, flat)[1]))
     else:
-        value, dual = np.inf, Dual(point, reduced.square(flat), np.inf, np.inf, 0.0)
+        l2, value, dual = np.inf, np.inf, Dual(point, reduced.square(flat), np.inf, np.inf, 0.0)
         errors = DimacsErrors(np.inf, 0.0, 0.0, 0.0, np.inf, nan)
     return Solution(
         W=shaped(sdp, flat),
@@ -103,6 +102,7 @@ def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
         conditional=False,
         seconds=0.0,
         result=None,
+        infeasibility=l2,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
+from condgrad.problem import worst
 from condgrad.run.callbacks import Info
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
@@ -322,22 +323,11 @@ class Search:
             status = Status.UNDECIDED
         infinite = -reduced.sign * np.inf
         verdict = {Status.INFEASIBLE: -infinite}.get(status, infinite)
-        result = found.result
-        if result is not None:  # a run without cost
-            result = replace(
-                result,
-                status=status,
-                objective=reduced.sign * value,
-                lower_bound=reduced.sign * verdict,
-                gap=np.inf,
-                bound_kind="none",
-            )
         return replace(
             found,
             status=status,
             value=value if status is not Status.INFEASIBLE else found.value,
             errors=found.errors._replace(gap=np.inf, complementarity=float("nan")),
-            result=result,
             bound=verdict,
             conditional_bound=verdict,
             sense=self.sdp.sense,
@@ -378,8 +368,7 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
 
 def _miss(solution: Solution) -> float:
     """Infeasibility, where it is large."""
-    assert solution.result is not None
-    return max(HOPELESS, solution.result.worst)
+    return max(HOPELESS, worst(solution.families))
 
 
 def refuted(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.run.result import Result, Status
+from condgrad.problem import Violation
+from condgrad.run.answer import Answer
+from condgrad.run.result import Result, Status, Trace
 
 
 class DimacsErrors(NamedTuple):
@@ -38,8 +41,8 @@ class DimacsErrors(NamedTuple):
     """⟨W, Z⟩/(1 + |⟨C, W⟩| + |b'y|), the slack of rows with ≤ included."""
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Answer):
     """The best point found for a semidefinite program, and what is proved about it."""
 
     W: Any
@@ -66,8 +69,12 @@ class Solution:
     """Whether `bound`, or the proof that no W is feasible, needs the user's trace bound."""
     seconds: float
     result: Result | None
-    """The last run of the method, whose trace measures rows scaled to length 1; None where the rows
-    leave at most W = 0."""
+    """The last run of the method, as it was: it minimises, over scaled variables and rows of length
+    1, what the bound on the trace allows. None where the rows leave at most W = 0."""
+    infeasibility: float = 0.0
+    """‖A W − b‖, of a row with ≤ only its violation."""
+    families: Mapping[str, Violation] = field(default_factory=dict)
+    """The violation of all rows in their own units, under the name of each family of the run."""
     worst_row: float = 0.0
     """The largest violation of a row relative to its own scale: the larger of |b_l| and
     Σ |A_l,ij| √(W_ii W_jj), or ‖A_l‖ ‖W‖ where b_l = 0."""
@@ -78,6 +85,30 @@ class Solution:
     """D ⪰ 0, shaped as `W`, where the status is UNBOUNDED: W + tD is as feasible as W for every
     t ≥ 0 up to rounding, and its value improves for ever. The rows of D are off by less than 10⁻¹²
     of what it gains, so that every dual point, if there is one, has multipliers above 10¹²."""
+
+    @property
+    def objective(self) -> float:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def trace(self) -> Trace:
+        """That of `result`, whose units are not those of the program."""
+        return Trace() if self.result is None else self.result.trace
+
+    @property
+    def bound_kind(self) -> str:
+        """How the bound is known, as `Result.bound_kind`; ``none`` where nothing is proved."""
+        worst = np.inf if self.sense == "max" else -np.inf
+        if self.bound == worst:
+            return "none"
+        return "exact" if self.result is None else self.result.bound_kind
+
+    @property
+    def profile(self) -> dict[str, float]:
+        """Seconds by part: those of the last run, and all ``before`` it."""
+        parts = {} if self.result is None else self.result.profile
+        return {"before": max(0.0, self.seconds - sum(parts.values())), **parts}
 
     @property
     def gap(self) -> float:
@@ -96,7 +127,8 @@ class Solution:
             return [_factor(W, tol) for W in self.W]
         return _factor(self.W, tol)
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """Value, bound, gap and infeasibility, and why it ended, as a sentence."""
         side = "upper" if self.sense == "max" else "lower"
         text = bound_text(self.bound, 8, self.sense)
         proviso = f", {self.proviso}" if self.proviso else ""
@@ -111,11 +143,8 @@ class Solution:
             return f"{self.status}{proviso} ({self.seconds:.2f} s)"
         return (
             f"value {self.value:.8g}, {proved}, "
-            f"infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
+            f"relative infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
         )
-
-    def __repr__(self) -> str:
-        return f"<Solution: {self}>"
 
     @property
     def proviso(self) -> str:

@@ -6,7 +6,8 @@ except ImportError:
     text = "condgrad.sklearn needs scikit-learn 1.6 or newer: install condgrad[sklearn]"
     raise ImportError(text) from None
 
-from condgrad.sklearn.clustering import Certification, SDPKMeans, certify
+from condgrad.sklearn._certification import Certification
+from condgrad.sklearn.clustering import SDPKMeans, certify
 from condgrad.sklearn.completion import MatrixCompletion
 
 __all__ = ["Certification", "MatrixCompletion", "SDPKMeans", "certify"]

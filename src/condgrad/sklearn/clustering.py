@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad._floats import EPS
-from condgrad._round import down, percent, up
 from condgrad._types import Array
 from condgrad.applications import (
     Rounded,
@@ -36,6 +34,7 @@ from condgrad.run.callbacks import Info
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
+from condgrad.sklearn._certification import Certification
 from condgrad.sklearn._interrupt import pass_on
 
 ARRAYS = 32
@@ -44,48 +43,6 @@ SMALLEST = 1e-70
 """The least spread of the points whose distances to the fourth power are numbers, and 1/most."""
 FINER = 10
 """The relaxation counts as solved where iterate and bound are within a tenth of the gap."""
-
-
-@dataclass(frozen=True)
-class Certification:
-    """What is proved of a clustering of n points into k clusters."""
-
-    inertia: float
-    """Σ_i ‖x_i − mean of its cluster‖², the number that ``KMeans.inertia_`` is."""
-    lower_bound: float
-    """No partition of these points into at most k clusters has a smaller inertia."""
-    gap: float
-    """(inertia − lower_bound)/inertia, 0 where the inertia is 0."""
-    n_clusters: int
-    """k."""
-    target: float
-    """The gap that was asked for."""
-    bound_kind: str
-    """How the bound is known, as in `Result.bound_kind`."""
-    bound_failure: float
-    """Probability that the bound does not hold; 0 unless the kind is ``probabilistic``."""
-    status: Status
-    """``CONVERGED``: the gap asked for is proved, or the relaxation is solved and a longer run
-    would prove little more; otherwise the limit that ended the run."""
-    seconds: float
-    """Wall time."""
-
-    def __str__(self) -> str:
-        clusters = f"{self.n_clusters} cluster{'s' if self.n_clusters > 1 else ''}"
-        sure = (
-            f" (wrong with probability {up(self.bound_failure, 1)})" if self.bound_failure else ""
-        )
-        text = (
-            f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
-            f"less than {down(self.lower_bound, 6)}: proved{sure}, no clustering has an inertia "
-            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s"
-        )
-        if self.gap <= self.target:
-            return text
-        why = str(self.status)
-        if self.status is Status.CONVERGED:
-            why = "the relaxation is solved, so that a longer run would prove little more"
-        return f"{text}; the {100 * self.target:.3g} % asked for are not proved: {why}"
 
 
 def certify(
@@ -326,7 +283,7 @@ def _certified(
         bound = inertia * (1 - (d + 2 * n + 8) * EPS)
     gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
     seconds = time.perf_counter() - since
-    return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds)
+    return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds, result)
 
 
 def _rounded(C: Array, k: int, seed: int, W: Array) -> Rounded:

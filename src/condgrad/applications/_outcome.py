@@ -1,0 +1,193 @@
+"""What a run of an application returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from condgrad._round import bound_text, up
+from condgrad._types import Array
+from condgrad.certificate import relative_gap
+from condgrad.estimators.sampling import Batch
+from condgrad.run.answer import Answer
+from condgrad.run.result import Result, Status, Trace
+
+Sense = Literal["min", "max"]
+
+
+class Rounded(NamedTuple):
+    """A solution of the combinatorial problem behind a relaxation."""
+
+    value: float
+    """Its value, in the units of the relaxation's objective."""
+    W: Array
+    """The same as a feasible point of the relaxation."""
+    answer: Any
+    """The partition or the labels."""
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome(Answer):
+    """What a run of an application came to, with the settings that were used."""
+
+    application: str
+    preset: str
+    slug: str
+    beta0: float | str | None
+    batch: Batch | str | None
+    result: Result
+    """The run as it was: it minimises the negative of a maximum."""
+    formula: str = ""
+    """What total infeasibility means here."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the application."""
+    rounded: Rounded | None = None
+    """The best solution that rounding found; None where there is no rounding or Ctrl-C ended it."""
+    sense: Sense = "min"
+    whole: bool = False
+    floor_failure: float = 0.0
+    floor_kind: str = "given"
+    interrupted: bool = False
+    """Whether the keyboard ended what comes before or after the run."""
+    solution: Any = None
+    """The `condgrad.sdp.Solution` that the run belongs to, whose numbers are those of the program;
+    None where `result` has them."""
+
+    @property
+    def status(self) -> Status:
+        """Why it ended."""
+        status: Status = self.found.status
+        return Status.INTERRUPTED if self.interrupted else status
+
+    @property
+    def objective(self) -> float:
+        """The value of the best point, in the sense of the application."""
+        return self._turn * float(self.found.objective)
+
+    @property
+    def bound(self) -> float:
+        """Proven: the optimum of the relaxation, and so every solution, is not better."""
+        return self._turn * float(self.found.bound)
+
+    @property
+    def gap(self) -> float:
+        """Of objective and bound; that of a rounded solution is `rounded_gap`."""
+        return float(self.found.gap)
+
+    @property
+    def infeasibility(self) -> float:
+        """Total infeasibility of the best point, which `formula` explains."""
+        return float(self.found.infeasibility)
+
+    @property
+    def trace(self) -> Trace:
+        """That of `result`."""
+        return self.result.trace
+
+    @property
+    def found(self) -> Any:
+        """`solution` or `result`: the answer whose numbers these are."""
+        return self.result if self.solution is None else self.solution
+
+    @property
+    def _turn(self) -> int:
+        return 1 if self.found.sense == self.sense else -1
+
+    @property
+    def message(self) -> str:
+        """Why the run ended, and under what condition that is proved."""
+        proviso = self._proviso if self.status is Status.INFEASIBLE else ""
+        return f"{self.status}{proviso}"
+
+    @property
+    def bound_kind(self) -> str:
+        """How the bound is known, as `Result.bound_kind`; the application knows its floor."""
+        kind = self.found.bound_kind
+        return f"{self.floor_kind if kind == 'given' else kind}{self._proviso}"
+
+    @property
+    def _proviso(self) -> str:
+        return f", {self.solution.proviso}" if self.solution and self.solution.proviso else ""
+
+    @property
+    def bound_failure(self) -> float:
+        """Probability that the bound does not hold."""
+        return self.result.bound_failure + self.floor_failure
+
+    @property
+    def sign(self) -> int:
+        """What turns numbers of the result into those of the application: −1 for a maximum."""
+        return -1 if self.sense == "max" else 1
+
+    @property
+    def bound_name(self) -> str:
+        """What the bound is called."""
+        return "upper_bound" if self.sense == "max" else "lower_bound"
+
+    @property
+    def rounded_bound(self) -> float:
+        """No rounded solution has a value below this, in the units and the sense of the result."""
+        bound = self.result.lower_bound
+        return float(np.ceil(bound)) if self.whole else bound
+
+    @property
+    def rounded_gap(self) -> float:
+        """How far the rounded solution is from the best possible one, relative to the larger."""
+        if self.rounded is None:
+            return float("inf")
+        value, bound = self.rounded.value, self.rounded_bound
+        return 0.0 if value <= bound else relative_gap(value, bound)
+
+    def summary(self) -> str:
+        """Objective, bound, gap, infeasibility and what was rounded, as a sentence."""
+        text = (
+            f"{self.application}, {self.result.method}: objective {self.objective:.6g}, "
+            f"{self.bound_name.replace('_', ' ')} {bound_text(self.bound, 6, self.sense)}, "
+            f"gap {up(self.gap, 2)}, infeasibility {self.infeasibility:.3g}; {self.message}"
+        )
+        if self.rounded is None:
+            return text
+        value, gap = self.sign * self.rounded.value, up(self.rounded_gap, 2)
+        return f"{text}; rounded to a solution of value {value:.6g}, gap {gap}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain numbers, ready for `json.dump`."""
+        r, found = self.result, self.found
+        families = {name: v._asdict() for name, v in found.families.items()}
+        return {
+            "application": self.application,
+            "sense": self.sense,
+            "method": self.slug,
+            "preset": self.preset,
+            "beta0": self.beta0,
+            "batch": self.batch,
+            "seed": r.seed,
+            "status": self.status.name.lower(),
+            "message": self.message,
+            "iterations": r.iterations,
+            "best_iteration": r.best_iteration,
+            "epochs": r.epochs,
+            "seconds": found.seconds,
+            "profile": found.profile,
+            "lmo_calls": r.lmo_calls,
+            "matvecs": r.matvecs,
+            "rows": sum(r.rows.values()),
+            "objective": self.objective,
+            self.bound_name: self.bound,
+            "gap": self.gap,
+            "bound_kind": self.bound_kind,
+            "bound_failure": self.bound_failure,
+            "infeasibility": {"total": self.infeasibility, "families": families},
+            **r.metrics,
+            "rounded": None
+            if self.rounded is None
+            else {
+                "value": self.sign * self.rounded.value,
+                "bound": self.sign * self.rounded_bound,
+                "gap": self.rounded_gap,
+            },
+            "settings": dict(self.settings),
+        }

@@ -1,0 +1,70 @@
+"""What is proved of a clustering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from condgrad._round import down, percent, up
+from condgrad.run.answer import Answer
+from condgrad.run.result import Result, Status, Trace
+
+
+@dataclass(frozen=True, repr=False)
+class Certification(Answer):
+    """What is proved of a clustering of n points into k clusters."""
+
+    inertia: float
+    """Σ_i ‖x_i − mean of its cluster‖², the number that ``KMeans.inertia_`` is."""
+    bound: float
+    """No partition of these points into at most k clusters has a smaller inertia."""
+    gap: float
+    """(inertia − bound)/inertia, 0 where the inertia is 0."""
+    n_clusters: int
+    """k."""
+    target: float
+    """The gap that was asked for."""
+    bound_kind: str
+    """How the bound is known, as in `Result.bound_kind`."""
+    bound_failure: float
+    """Probability that the bound does not hold; 0 unless the kind is ``probabilistic``."""
+    status: Status
+    """``CONVERGED``: the gap asked for is proved, or the relaxation is solved and a longer run
+    would prove little more; otherwise the limit that ended the run."""
+    seconds: float
+    """Wall time."""
+    result: Result | None = field(default=None, compare=False)
+    """The run on the relaxation, whose objective is twice the inertia; None where none was needed:
+    one cluster, or no more different points than clusters."""
+
+    sense = "min"
+    infeasibility = 0.0
+    """Every partition is feasible."""
+    _feasible = True
+
+    @property
+    def objective(self) -> float:
+        """The same as `inertia`."""
+        return self.inertia
+
+    @property
+    def trace(self) -> Trace:
+        """That of `result`, in its units; empty where no run was needed."""
+        return Trace() if self.result is None else self.result.trace
+
+    def summary(self) -> str:
+        """Inertia, bound and gap, and why it ended, as a sentence."""
+        clusters = f"{self.n_clusters} cluster{'s' if self.n_clusters > 1 else ''}"
+        sure = (
+            f" (wrong with probability {up(self.bound_failure, 1)})" if self.bound_failure else ""
+        )
+        text = (
+            f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
+            f"less than {down(self.bound, 6)}: proved{sure}, no clustering has an inertia "
+            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s"
+        )
+        if self.gap <= self.target:
+            return text
+        why = str(self.status)
+        if self.status is Status.CONVERGED:
+            why = "the relaxation is solved, so that a longer run would prove little more"
+        return f"{text}; the {100 * self.target:.3g} % asked for are not proved: {why}"
