@@ -22,7 +22,8 @@ from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.rounding import smaller_side
+from condgrad.applications.presolve import by_blocks, uneven
+from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
 from condgrad.run.limits import Goal, Limits
@@ -50,7 +51,8 @@ class GraphCut(Answer):
     """|value − bound| / max(|value|, |bound|); 0 is a proof that no cut is better. Where the best
     value is 0 the gap says little, being 0 or 1: read `bound`."""
     status: Status
-    """Why the run ended; it converged where the *relaxation* was solved to the gap asked for."""
+    """Why the run ended: it converged where the gap is at most what was asked for, and is RELAXED
+    where the relaxation was solved but is not as tight as that."""
     sense: Sense
     """``min`` for a sparsest cut, ``max`` for a maximum cut."""
     result: Result | None = None
@@ -96,13 +98,18 @@ def sparsest_cut(
     max_seconds: float | None = 60.0,
     seed: int = 0,
     weight: str | None = "weight",
+    vertex_weight: Any = None,
+    presolve: bool = True,
     n_jobs: int | None = None,
 ) -> GraphCut:
     r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
 
     It is found by rounding the relaxation with triangle inequalities, which is often tight;
     `condgrad.applications.sparsest_cut` builds that problem, in the units n² w(S, S̄)/(2|S||S̄|).
-    W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices.
+    W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices. A graph
+    whose best cut lies in a smaller part is solved there: the two sides of a best cut can be taken
+    to be connected, and so to differ within one biconnected block, in which every vertex has the
+    weight of all that hangs on it. Trees take no run at all.
 
     Parameters
     ----------
@@ -119,6 +126,11 @@ def sparsest_cut(
     weight : str or None, default "weight"
         Edge attribute of a networkx graph that holds the weight, 1 where an edge lacks it; None:
         every edge has weight 1.
+    vertex_weight : str or array, optional
+        Positive weights of the vertices, the node attribute of a networkx graph that holds them or
+        numbers in the order of the graph: |S| is their sum over S. Default: 1.
+    presolve : bool, default True
+        Solve block by block; False: solve the relaxation of the whole graph.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
 
@@ -133,18 +145,23 @@ def sparsest_cut(
     _check(gap, max_seconds)
     A, names = _weights(graph, weight, signed=False)
     n = A.shape[0]
+    sizes = _sizes(graph, vertex_weight, n)
     parts, label = sp.csgraph.connected_components(A, directed=False)
     if parts > 1:
         return _known(names, label == label[0], 0.0, "min")
     if n == 2:
-        return _known(names, np.array([True, False]), float(A[0, 1]), "min")
+        return _known(names, np.array([True, False]), float(A[0, 1] / sizes.prod()), "min")
     options: dict[str, Any] = {
         "gap": gap,
         "max_seconds": max_seconds,
         "seed": seed,
         "n_jobs": n_jobs,
     }
-    return _cut(applications.sparsest_cut(A).run(**options), names, 2 / n**2)
+    if presolve:
+        application: applications.Application = by_blocks(A, sizes)
+    else:
+        application = applications.sparsest_cut(A, vertex_weights=uneven(sizes))
+    return _cut(application.run(**options), names, 2 / float(sizes.sum()) ** 2)
 
 
 def max_cut(
@@ -237,6 +254,20 @@ def _networkx_weights(
     return adjacency_matrix(A, name="graph", signed=signed, least=2), tuple(graph)
 
 
+def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
+    """The weights of the vertices."""
+    if isinstance(vertex_weight, str):
+        if not hasattr(graph, "nodes"):
+            raise ProblemError("vertex_weight is a name, but graph has no attributes: pass numbers")
+        missing = [v for v, data in graph.nodes(data=True) if vertex_weight not in data]
+        if missing:
+            raise ProblemError(
+                f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
+            )
+        vertex_weight = [data[vertex_weight] for _, data in graph.nodes(data=True)]
+    return sizes_of(vertex_weight, n)
+
+
 def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     pairs = list(zip(names, side, strict=True))
     return tuple(n for n, first in pairs if first), tuple(n for n, first in pairs if not first)
@@ -254,7 +285,7 @@ def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
         raise KeyboardInterrupt
     side, bound = run.rounded.answer.side, scale * run.rounded_bound
     if abs(scale) != 1:  # the factor and the product are rounded
-        bound -= 4 * EPS * abs(bound) * run.sign
+        bound -= 32 * EPS * abs(bound) * run.sign  # and so are weights of vertices
     return GraphCut(
         _partition(side, names),
         side,

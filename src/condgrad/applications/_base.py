@@ -10,12 +10,15 @@ import numpy as np
 
 from condgrad._round import percent
 from condgrad._types import Array
-from condgrad.applications._outcome import Outcome, Rounded, Sense
+from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.backends import memory
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods.registry import METHODS, Method
 from condgrad.problem import Problem
+from condgrad.run.callbacks import Info
+from condgrad.run.limits import Goal
+from condgrad.run.result import Status
 from condgrad.run.solve import solve
 
 PRESETS = ("auto", "paper", "published")
@@ -51,6 +54,11 @@ class Rounder:
         if self.best is None or found.value < self.best.value:
             self.best = found
         return self.best.W if self._feasible is None else self._feasible(W, self.best)
+
+    def gap(self, info: Info, whole: bool) -> float:
+        """That of the best solution, at the latest bound of a run."""
+        value = np.inf if self.best is None else self.best.value
+        return gap_of(value, info.trace.last["lower_bound"], whole)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,9 @@ class Application:
         ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
+    finer : float
+        The relaxation is solved to the gap asked for divided by this, unless what is rounded
+        reaches the gap before.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
@@ -116,6 +127,7 @@ class Application:
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
+    finer: float = 1.0
     interrupted: bool = False
 
     def astype(self, dtype: Any) -> Application:
@@ -154,12 +166,23 @@ class Application:
     ) -> Outcome:
         """Solve with the method of that name; `limits` go to `condgrad.solve`.
 
-        Where a gap is asked for, rounded solutions are offered to the run as points. Ctrl-C ends
-        the run, and a second time its last certificate or the rounding, each with what there is.
+        Where a gap is asked for, rounded solutions are offered to the run as points, and it ends
+        once the best of them is within the gap. Ctrl-C ends the run, and a second time its last
+        certificate or the rounding, each with what there is.
         """
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
         floor_kind = "given" if "floor" in limits else self.floor_kind
+        asked = limits.get("gap") if rounder is not None else None
+        if asked is not None:
+            Goal(asked)
+
+            def enough(info: Info) -> Status | None:
+                assert rounder is not None
+                return Status.CONVERGED if rounder.gap(info, self.whole) <= asked else None
+
+            limits["callbacks"] = [*limits.get("callbacks", ()), enough]
+            limits["gap"] = asked / self.finer
         if self.interrupted:
             limits["max_iter"] = 0
         result = solve(
@@ -192,6 +215,7 @@ class Application:
             self.floor_failure,
             floor_kind,
             interrupted,
+            asked,
         )
 
 

@@ -29,6 +29,17 @@ class Rounded(NamedTuple):
     """The partition or the labels."""
 
 
+def least(bound: float, whole: bool) -> float:
+    """What solutions with integer values, or others, cannot fall below."""
+    return float(np.ceil(bound)) if whole and np.isfinite(bound) else bound
+
+
+def gap_of(value: float, bound: float, whole: bool) -> float:
+    """The gap of a solution to a bound on the relaxation, relative to the larger of both."""
+    bound = least(bound, whole)
+    return 0.0 if value <= bound else relative_gap(value, bound)
+
+
 @dataclass(frozen=True, repr=False)
 class Outcome(Answer):
     """What a run of an application came to, with the settings that were used."""
@@ -52,6 +63,8 @@ class Outcome(Answer):
     floor_kind: str = "given"
     interrupted: bool = False
     """Whether the keyboard ended what comes before or after the run."""
+    asked: float | None = None
+    """The gap that was asked of a rounded solution."""
     solution: Any = None
     """The `condgrad.sdp.Solution` that the run belongs to, whose numbers are those of the program;
     None where `result` has them."""
@@ -60,7 +73,11 @@ class Outcome(Answer):
     def status(self) -> Status:
         """Why it ended."""
         status: Status = self.found.status
-        return Status.INTERRUPTED if self.interrupted else status
+        if self.interrupted:
+            return Status.INTERRUPTED
+        if self.asked is None or self.rounded is None or status is not Status.CONVERGED:
+            return status
+        return status if self.rounded_gap <= self.asked else Status.RELAXED
 
     @property
     def objective(self) -> float:
@@ -130,16 +147,13 @@ class Outcome(Answer):
     @property
     def rounded_bound(self) -> float:
         """No rounded solution has a value below this, in the units and the sense of the result."""
-        bound = self.result.lower_bound
-        return float(np.ceil(bound)) if self.whole else bound
+        return least(self.result.lower_bound, self.whole)
 
     @property
     def rounded_gap(self) -> float:
         """How far the rounded solution is from the best possible one, relative to the larger."""
-        if self.rounded is None:
-            return float("inf")
-        value, bound = self.rounded.value, self.rounded_bound
-        return 0.0 if value <= bound else relative_gap(value, bound)
+        value = np.inf if self.rounded is None else self.rounded.value
+        return gap_of(value, self.result.lower_bound, self.whole)
 
     def summary(self) -> str:
         """Objective, bound, gap, infeasibility and what was rounded, as a sentence."""

@@ -101,20 +101,29 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
     )
 
 
+class _Scaled(Inner):
+    """A cost that has been rounded already: every entry in six operations."""
+
+    @property
+    def depth(self) -> int:
+        return super().depth + 6
+
+
 def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
     """The form of preset ``auto``."""
     n = L.shape[0]
-    mu, triangles, weights = np.ones(n), Triangles(n), vertex_weights
+    mu, weights = np.ones(n), vertex_weights
+    cost, triangles = Inner(L), Triangles(n)
     if weights is not None:
         weights = sizes_of(weights, n)
         mu = weights = weights * (n / weights.sum())
         triangles, root = Triangles(n, mu), sp.diags_array(1 / np.sqrt(mu))
-        L = sp.csr_array(root @ L @ root)
+        cost = _Scaled(sp.csr_array(root @ L @ root))
     domain = PinnedSpectrahedron(np.sqrt(mu), trace=n / 2, equality=True)
     problem = Problem(
         domain,
         [
-            Term(Inner(L), Linear(), name="cost"),
+            Term(cost, Linear(), name="cost"),
             Term(triangles, AtMost(0.0), name="triangles"),
         ],
         infeasibility_weights={"triangles": np.sqrt(2)},
@@ -129,6 +138,7 @@ def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
         formula="√2 · triangles",
         settings={"vertices": n},
         rounding=partial(_rounded, adjacency, weights),
+        finer=10.0,  # the relaxation is often tight
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 

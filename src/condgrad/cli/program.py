@@ -105,16 +105,22 @@ def solve_sparsest_cut(
     graph: Annotated[
         str, typer.Argument(help="Edge list, .mtx or .graphml file, or a networkx name.")
     ],
+    *,
+    presolve: Annotated[
+        bool, typer.Option("--presolve/--whole", help="Solve block by block, or the whole graph.")
+    ] = True,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad.applications import sparsest_cut
+    from condgrad.applications.presolve import by_blocks, connected
     from condgrad.io import read_named_graph
 
     outputs.check()
     adjacency, names = read_named_graph(graph)
-    application = sparsest_cut(adjacency, options.preset.value)
+    auto = presolve and options.preset is Preset.auto and connected(adjacency)
+    application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
     run = options.run(application, "h-sag-v2", limits, outputs.quiet)
     finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)

@@ -23,6 +23,10 @@ class Status(Enum):
     """Why a run ended, as a sentence. Only the first is a proof of near-optimality."""
 
     CONVERGED = "the gap to the proven bound and the infeasibility are below their tolerances"
+    RELAXED = (
+        "the relaxation is solved, but what was rounded from it is farther from the bound than was "
+        "asked for"
+    )
     MAX_ITER = "the limit on iterations was reached"
     MAX_EPOCHS = "the limit on epochs was reached"
     MAX_SECONDS = "the limit on time was reached"

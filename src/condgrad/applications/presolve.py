@@ -1,0 +1,166 @@
+"""Sparsest cuts block by block."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._floats import EPS
+from condgrad._types import Array
+from condgrad.applications._base import Application
+from condgrad.applications._outcome import Outcome, Rounded
+from condgrad.applications.blocks import Block, blocks_of, extended
+from condgrad.applications.graphs import adjacency_matrix
+from condgrad.applications.rounding import Cut, cut_value, round_cut, sizes_of, smaller_side
+from condgrad.applications.sparsest_cut import sparsest_cut
+from condgrad.run.callbacks import Info
+from condgrad.run.result import Result, Status, Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByBlocks(Application):
+    """A sparsest cut that is looked for in every block of the graph (`blocks_of`).
+
+    The problem is that of the largest block; all of them have the same unit for values.
+    """
+
+    adjacency: Any
+    weights: Array
+    blocks: Sequence[Block]
+
+    def run(
+        self,
+        slug: str = "sag-cgal",
+        beta0: float | str | None = None,
+        batch: Any = None,
+        **limits: Any,
+    ) -> Outcome:
+        """Solve block by block, those first whose cuts look best.
+
+        A run ends once its bound shows that the block has no cut better than the best one at hand
+        by more than the gap. The outcome is that of the block with the lowest bound.
+        """
+        began, seconds = time.perf_counter(), limits.pop("max_seconds", None)
+        callbacks, gap = list(limits.pop("callbacks", ())), limits.get("gap")
+        self.method(slug, beta0, batch)  # refused before any work
+        cuts = {i: _first(self.adjacency, b) for i, b in enumerate(self.blocks)}
+        best = min(cuts.values(), key=lambda cut: cut.value)
+        ends: list[Outcome] = []
+        for i in sorted(cuts, key=lambda i: cuts[i].value):
+            block = self.blocks[i]
+            if block.vertices.size == 2:
+                continue  # one cut, which is known
+
+            def enough(info: Info, value: float = best.value) -> Status | None:
+                bound = info.trace.last["lower_bound"]
+                done = gap is not None and bound >= (1 - gap) * value
+                return Status.CONVERGED if done else None
+
+            if seconds is not None:
+                spent = time.perf_counter() - began
+                limits["max_seconds"] = max(0.0, seconds - spent)
+            part = sp.csr_array(self.adjacency)[block.vertices][:, block.vertices]
+            own = sparsest_cut(part, vertex_weights=uneven(block.weights))
+            end = own.run(slug, beta0, batch, callbacks=[*callbacks, enough], **limits)
+            ends.append(end)
+            if end.rounded is None:  # the keyboard ended the rounding as well
+                return end
+            if end.rounded.value < best.value:
+                best = _whole(self.adjacency, block, end.rounded.answer.side, end.rounded.value)
+            if end.status in (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE):
+                break
+        return self._outcome(slug, best, ends, len(ends) < self._large, gap)
+
+    @property
+    def _large(self) -> int:
+        return sum(block.vertices.size > 2 for block in self.blocks)
+
+    def _outcome(
+        self, slug: str, best: Cut, ends: Sequence[Outcome], broken: bool, gap: float | None
+    ) -> Outcome:
+        pairs = [b for b in self.blocks if b.vertices.size == 2]
+        known = min((_first(self.adjacency, b).value for b in pairs), default=np.inf)
+        known -= 8 * EPS * known if pairs else 0.0
+        last = min(ends, key=lambda end: end.result.lower_bound, default=None)
+        rounded = Rounded(best.value, np.zeros((0, 0)), best)
+        settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
+        if last is None or (known <= last.result.lower_bound and not broken):
+            result = exact(best.value, known, 0)
+            return Outcome(
+                self.name, self.preset, slug, None, None, result, self.formula, settings, rounded,
+                asked=gap, floor_kind="exact",
+            )  # fmt: skip
+        if broken:  # nothing is known of the blocks that were left
+            bound = replace(last.result, lower_bound=self.floor or 0.0, bound_kind="exact")
+            last = replace(last, result=bound)
+        return replace(last, rounded=rounded, settings=settings, asked=gap)
+
+
+def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
+    """The sparsest cut of a connected graph with at least 2 vertices, block by block.
+
+    Parameters
+    ----------
+    adjacency : array or SciPy sparse matrix
+        Symmetric, non-negative weights; the diagonal is ignored.
+    vertex_weights : array, optional
+        Positive weights of the vertices; default: 1.
+    """
+    A = adjacency_matrix(adjacency, least=2)
+    weights = sizes_of(vertex_weights, A.shape[0])
+    blocks = blocks_of(A, weights)
+    block = blocks[0]
+    part = A[block.vertices][:, block.vertices]
+    if block.vertices.size == 2:
+        part = sp.csr_array(np.ones((3, 3)) - np.eye(3))  # there will be no run
+    first = sparsest_cut(part, vertex_weights=uneven(block.weights) if part.shape[0] > 3 else None)
+    own = {f.name: getattr(first, f.name) for f in fields(Application)}
+    own["settings"] = {"vertices": A.shape[0], "largest block": block.vertices.size}
+    return ByBlocks(**own, adjacency=A, weights=weights, blocks=blocks)
+
+
+def connected(adjacency: Any) -> bool:
+    """Whether a graph has one component."""
+    return bool(sp.csgraph.connected_components(adjacency, directed=False)[0] == 1)
+
+
+def exact(value: float, bound: float, seed: Any) -> Result:
+    """The result where no run was needed."""
+    counts: dict[str, Any] = {"iterations": 0, "best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
+    counts |= {"lmo_calls": 0, "matvecs": 0, "rows": {}, "trace": Trace(), "method": "presolve"}
+    how: dict[str, Any] = {"lower_bound": bound, "gap": 0.0, "bound_kind": "exact", "seed": seed}
+    return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **counts, **how)
+
+
+def uneven(weights: Array) -> Array | None:
+    """Weights that are not all the same, or None."""
+    return None if (weights == weights[0]).all() else weights
+
+
+def _first(A: Any, block: Block) -> Cut:
+    """A cut along the spectral relaxation of a block, the only one where it has two vertices."""
+    part = A[block.vertices][:, block.vertices]
+    if block.vertices.size == 2:
+        side = np.array([True, False])
+    else:
+        root = 1 / np.sqrt(block.weights)
+        L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
+        v = np.linalg.eigh(root[:, None] * L * root)[1][:, 1]
+        side = round_cut(part, np.outer(v, v), 1, block.weights).side
+    return _whole(A, block, side, _value(part, block.weights, side))
+
+
+def _value(part: Any, weights: Array, side: Array) -> float:
+    if part.shape[0] == 2:
+        return float(weights.sum() ** 2 * part[0, 1] / (2 * weights.prod()))
+    return cut_value(part, side, weights)
+
+
+def _whole(A: Any, block: Block, side: Array, value: float) -> Cut:
+    """A cut of a block as one of the graph."""
+    return Cut(smaller_side(extended(A, block, side)), value)

@@ -1,0 +1,151 @@
+"""Sparsest cuts block by block, and with weights of vertices, against all cuts."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import ProblemError, Status
+from condgrad.applications import cut_matrix, cut_value, round_cut
+from condgrad.applications import sparsest_cut as relaxation
+from condgrad.applications.blocks import blocks_of, extended
+from condgrad.applications.presolve import by_blocks
+
+
+def best_of_all(A, mu):
+    """The least w(S, S̄)/(μ(S) μ(S̄)) over all cuts."""
+    n, found = len(mu), np.inf
+    for bits in range(1, 2 ** (n - 1)):
+        side = np.array([(bits >> i) & 1 for i in range(n)], bool)
+        found = min(found, A[np.ix_(side, ~side)].sum() / (mu[side].sum() * mu[~side].sum()))
+    return found
+
+
+def random_graph(seed, most=11):
+    """A connected graph with integer weights, often with several blocks, and vertex weights."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, most))
+    tree = nx.random_labeled_tree(n, seed=seed)
+    A = nx.to_numpy_array(tree)
+    more = np.triu(rng.random((n, n)) < rng.choice([0.05, 0.2, 0.5]), 1)
+    A = np.triu(((A > 0) | more | more.T) * rng.integers(1, 5, (n, n)), 1)
+    return A + A.T.astype(float), 10.0 ** rng.uniform(0, 1.5, n)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_cut_is_in_a_block(seed):
+    A, mu = random_graph(seed)
+    blocks = blocks_of(A, mu)
+    expected = sorted(map(sorted, nx.biconnected_components(nx.from_numpy_array(A))))
+    assert sorted(block.vertices.tolist() for block in blocks) == expected
+    found = np.inf
+    for vertices, weights in blocks:
+        assert weights.sum() == pytest.approx(mu.sum())
+        found = min(found, best_of_all(A[np.ix_(vertices, vertices)], weights))
+    assert found == pytest.approx(best_of_all(A, mu))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_hangs_on_a_vertex_is_on_its_side(seed):
+    A, mu = random_graph(seed)
+    rng = np.random.default_rng(seed)
+    for block in blocks_of(A, mu):
+        side = rng.random(block.vertices.size) < 0.5
+        whole = extended(A, block, side)
+        assert np.array_equal(whole[block.vertices], side)
+        assert mu[whole].sum() == pytest.approx(block.weights[side].sum())
+        across = A[np.ix_(whole, ~whole)].sum()
+        inside = A[np.ix_(block.vertices, block.vertices)]
+        assert across == inside[np.ix_(side, ~side)].sum()
+
+
+@pytest.mark.parametrize("presolve", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_cuts_with_weights(seed, presolve):
+    A, mu = random_graph(seed, 10)
+    best = best_of_all(A, mu)
+    cut = cg.sparsest_cut(A, vertex_weight=mu, presolve=presolve, gap=1e-3)
+    assert cut.bound <= best <= cut.value * (1 + 1e-12)
+    if cut.status is Status.CONVERGED:
+        assert cut.gap <= 1e-3
+        assert cut.value == pytest.approx(best, rel=1.1e-3)
+    across = A[np.ix_(cut.side, ~cut.side)].sum()
+    assert cut.value == pytest.approx(across / (mu[cut.side].sum() * mu[~cut.side].sum()))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_unit_of_weights_changes_nothing_but_the_value(seed):
+    A, mu = random_graph(seed, 9)
+    one, other = (cg.sparsest_cut(A, vertex_weight=c * mu) for c in (1.0, 1e6))
+    assert one.value == pytest.approx(1e12 * other.value)
+    assert one.bound == pytest.approx(1e12 * other.bound, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        nx.path_graph(120),
+        nx.random_labeled_tree(120, seed=3),
+        nx.star_graph(30),
+        nx.barbell_graph(40, 10),
+        nx.lollipop_graph(8, 30),
+    ],
+    ids=["path", "tree", "star", "barbell", "lollipop"],
+)
+def test_simple_graphs_are_exact(graph):
+    cut = cg.sparsest_cut(graph)
+    assert cut.status is Status.CONVERGED
+    assert cut.gap <= 1e-12
+    assert cut.bound <= cut.value
+    whole = by_blocks(nx.to_scipy_sparse_array(graph)).run(gap=1e-3)
+    assert 2 * whole.rounded.value / len(graph) ** 2 == pytest.approx(cut.value)
+
+
+def test_the_gap_of_the_cut_counts():
+    """The iterate alone was within 1e-4 where the cut was not."""
+    cut = cg.sparsest_cut(nx.barbell_graph(8, 2), gap=1e-4, presolve=False)
+    assert cut.status is Status.CONVERGED
+    assert cut.gap <= 1e-4
+
+
+def test_a_loose_relaxation_says_so():
+    cut = cg.max_cut(nx.petersen_graph(), gap=1e-3)  # 12 edges of 15; the relaxation says 12.5
+    assert (cut.value, cut.bound) == (12.0, 12.0)  # rounded down, as weights are integers
+    assert cut.status is Status.CONVERGED
+    graph = nx.cycle_graph(5)
+    nx.set_edge_attributes(graph, 1.1, "weight")
+    loose = cg.max_cut(graph, gap=1e-3)
+    assert loose.status is Status.RELAXED
+    assert loose.gap > 1e-3
+    assert "not" in str(loose.status) or "farther" in str(loose.status)
+
+
+def test_weighted_points_of_cuts_are_feasible():
+    A, mu = random_graph(4)
+    n = len(mu)
+    problem = relaxation(A, vertex_weights=mu).problem
+    scaled = mu * n / mu.sum()
+    for bits in range(1, 2 ** (n - 1), 7):
+        side = np.array([(bits >> i) & 1 for i in range(n)], bool)
+        W = cut_matrix(side, scaled)
+        assert problem.domain.contains(W, 1e-9)
+        assert problem.objective(W) == pytest.approx(cut_value(A, side, mu))
+        assert problem.infeasibility(W) <= 1e-9 * n
+        assert round_cut(A, W, vertex_weights=scaled).value <= cut_value(A, side, mu) * (1 + 1e-9)
+
+
+def test_names_of_weights():
+    graph = nx.cycle_graph(6)
+    nx.set_node_attributes(graph, {v: 1.0 + v for v in graph}, "population")
+    cut = cg.sparsest_cut(graph, vertex_weight="population")
+    expected = best_of_all(nx.to_numpy_array(graph), np.arange(1.0, 7.0))
+    assert cut.value == pytest.approx(expected)
+    for wrong, message in (
+        ("people", "has no 'people'"),
+        ([1.0, 2.0], "6 positive numbers"),
+        (np.zeros(6), "6 positive numbers"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            cg.sparsest_cut(graph, vertex_weight=wrong)
+    with pytest.raises(ProblemError, match="pass numbers"):
+        cg.sparsest_cut(np.ones((3, 3)), vertex_weight="population")
