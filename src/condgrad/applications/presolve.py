@@ -132,7 +132,10 @@ def connected(adjacency: Any) -> bool:
 def exact(value: float, bound: float, seed: Any) -> Result:
     """The result where no run was needed."""
     counts: dict[str, Any] = {"iterations": 0, "best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
-    counts |= {"lmo_calls": 0, "matvecs": 0, "rows": {}, "trace": Trace(), "method": "presolve"}
+    row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
+    trace = Trace()
+    trace.append({**row, "objective": value, "infeasibility": 0, "lower_bound": bound, "gap": 0})
+    counts |= {"lmo_calls": 0, "matvecs": 0, "rows": {}, "trace": trace, "method": "presolve"}
     how: dict[str, Any] = {"lower_bound": bound, "gap": 0.0, "bound_kind": "exact", "seed": seed}
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **counts, **how)
 
