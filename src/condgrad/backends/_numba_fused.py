@@ -62,6 +62,28 @@ def dual(
             add(G, i, j, buffer)
 
 
+def ascend(
+    W: Array, G: Array, y: Array, ends: Array, lower: float, upper: float, beta: float
+) -> float:
+    real, wide, total = y.dtype.type, G.dtype.type, 0.0
+    b, low, high = real(1 / beta), real(lower / beta), real(upper / beta)
+    buffer = np.empty(CHUNK, W.dtype)
+    for start, stop in ends:
+        for i in range(start, stop, CHUNK):
+            j = min(i + CHUNK, stop)
+            sweep(W, i, j, buffer)
+            z, some = buffer[: j - i], y[i:j]
+            for s in range(j - i):
+                x = some[s] + b * real(z[s])
+                new = x - min(max(x, low), high)
+                change = wide(new) - wide(some[s])
+                total += change * change
+                z[s] = change
+                some[s] = new
+            add(G, i, j, buffer)
+    return total
+
+
 def squares(D: Array, slopes: Array, ends: Array) -> float:
     total = 0.0
     buffer = np.empty(CHUNK, D.dtype)
@@ -144,7 +166,9 @@ def fused(sweep: str | Callable[..., None], add: str | Callable[..., None]) -> D
     named = [getattr(own, f) if isinstance(f, str) else f for f in (sweep, add)]
     kernels = [f if isinstance(f, CPUDispatcher) else njit(nogil=True)(f) for f in named]
     sums = [_over(driver, *kernels, fastmath=REORDER) for driver in (miss, merit, squares, pair)]
-    return Drivers(_over(dual, *kernels), *sums)
+    return Drivers(
+        _over(ascend, *kernels, fastmath=REORDER - {"contract"}), _over(dual, *kernels), *sums
+    )
 
 
 def _over(driver: Callable[..., Any], sweep: Any, add: Any, **options: Any) -> Callable[..., Any]:

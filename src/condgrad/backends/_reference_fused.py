@@ -23,6 +23,26 @@ class Family:
         self.sweep(W, start, stop, z)
         return z
 
+    def ascend(
+        self,
+        W: Array,
+        G: Array,
+        y: Array,
+        ends: Array,
+        lower: float,
+        upper: float,
+        beta: float,
+    ) -> float:
+        total = 0.0
+        for start, stop in ends:
+            some = y[start:stop]
+            x = some + self.images(W, start, stop) / beta
+            change = x - np.clip(x, lower / beta, upper / beta) - some
+            some += change
+            self.add(G, start, stop, change)
+            total += float(change @ change)
+        return total
+
     def dual(
         self,
         W: Array,
@@ -92,4 +112,4 @@ def fused(sweep: str | Callable[..., None], add: str | Callable[..., None]) -> D
     """The passes over the rows of a family; names are those of kernels."""
     own = importlib.import_module("condgrad.backends._reference")
     f = Family(*(getattr(own, k) if isinstance(k, str) else k for k in (sweep, add)))
-    return Drivers(f.dual, f.miss, f.merit, f.squares, f.pair)
+    return Drivers(f.ascend, f.dual, f.miss, f.merit, f.squares, f.pair)

@@ -47,6 +47,9 @@ class Drivers(NamedTuple):
     the cotangent is.
     """
 
+    ascend: Callable[..., float]
+    """y⁺ = x − clip(x, lower/β, upper/β) with x = y + z/β of ranges, in place, with
+    G += A*(y⁺ − y); Σ (y⁺ − y)²."""
     dual: Callable[..., None]
     """`interval_dual` of ranges, with G += A*(γ − γ_old)."""
     miss: Callable[..., tuple[float, float, float]]

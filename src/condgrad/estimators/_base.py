@@ -30,6 +30,11 @@ class State:
     """Rows evaluated so far, at either point."""
 
     @property
+    def estimate(self) -> Array:
+        """What enters the direction, up to `gain`."""
+        return self.G
+
+    @property
     def drawer(self) -> Sampler | Blocks | None:
         """What draws rows, if anything does."""
         return None

@@ -74,8 +74,18 @@ class AtomState:
 
 
 @dataclass
-class SpectralState:
-    """What a spectral step remembers."""
+class FrameState:
+    """What a step to the projection of a matrix remembers."""
+
+    frames: list[Array | None]
+    """Vectors that serve the next step, for every part."""
+    D: Array
+    """The step before."""
+
+
+@dataclass
+class SpectralState(FrameState):
+    """… and a spectral step."""
 
     squares: list[float]
     """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term; …"""
@@ -83,10 +93,6 @@ class SpectralState:
     """… relative to that of ‖D‖², rising at once and falling slowly."""
     length: float
     """Σ ‖D‖² with the same weights."""
-    frames: list[Array | None]
-    """Vectors that serve the next step, for every part."""
-    D: Array
-    """The step before."""
 
 
 class AtomStep:
@@ -115,7 +121,71 @@ class AtomStep:
         return atom.products
 
 
-class SpectralStep(AtomStep):
+class FrameStep(AtomStep):
+    """Steps to the projection of a matrix onto a spectrahedron, part by part.
+
+    It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of the step before; where
+    those are more than n/4, and up to side `small`, a part of X is taken apart whole.
+    """
+
+    press = 0.0
+    state: FrameState
+
+    def __init__(
+        self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: Spectral | PrimalDual
+    ) -> None:
+        super().__init__(problem.domain)
+        self._rows, self._face = rows, face
+        self._guard, self._small = rule.guard, rule.small
+
+    def _projection(self, X: Products) -> tuple[LowRank, int]:
+        """The point nearest to X, and the products with X that it took."""
+        face = self._face
+        found = [self._spectrum(i, X) for i in range(len(face.parts))]
+        xp, diagonal = namespace(face.basis), X.diagonal(face.diagonal)
+        values = xp.concatenate([*(f[0] for f in found), diagonal])
+        d = xp.maximum(values, 0.0)
+        if face.equality or d.sum() > face.trace:
+            d = project_simplex(values, face.trace)
+        factors, start = [], 0
+        for i, (own, vectors, _) in enumerate(found):
+            factors.append(self._keep(i, d[start : start + own.size], vectors))
+            start += own.size
+        S = LowRank(face.parts, factors, face.diagonal, d[start:], face.offset)
+        return S, sum(spent for _, _, spent in found)
+
+    def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
+        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products."""
+        part, K, products = self._face.parts[i], self.state.frames[i], 0
+        Q = self._face.basis[part]
+        n = Q.shape[0]
+        if n <= self._small or K is None:
+            P, T = None, -deflated(-X.whole(part), Q)
+        else:
+            xp, Y = namespace(K), X.times(part, K)
+            Y -= Q @ (Q.T @ Y)
+            Y -= K @ (K.T @ Y)
+            Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
+            P = orthonormal(xp.hstack([Q, K, Y]))
+            P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
+            T, products = P.T @ X.times(part, P), 3 * K.shape[1]
+        values, vectors = eigenpairs(T)
+        free = n - Q.shape[1]  # the pinned come last
+        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
+        return values, vectors if P is None else P @ vectors, products
+
+    def _keep(self, i: int, d: Array, vectors: Array) -> Array:
+        """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
+        xp, n, Q = namespace(vectors), vectors.shape[0], self._face.basis[self._face.parts[i]]
+        rank = int(xp.count_nonzero(d))
+        frame = vectors[:, : rank + max(self._guard, rank // 4)]
+        frame = frame - Q @ (Q.T @ frame)
+        self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
+        U: Array = frame[:, :rank] * xp.sqrt(d[:rank])
+        return U
+
+
+class SpectralStep(FrameStep):
     r"""W ← (1 − η_k) W + η_k S, S the minimiser of ⟨v, S⟩ + (η_k L/2)‖S − W‖² over a spectrahedron.
 
     S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
@@ -144,16 +214,14 @@ class SpectralStep(AtomStep):
        nuclear norm minimization", Math. Comp. 82, 2013.
     """
 
-    press = 0.0
-
     def __init__(
         self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: Spectral
     ) -> None:
-        super().__init__(problem.domain)
-        self._rule, self._rows, self._face = rule, rows, face
+        super().__init__(problem, face, rows, rule)
+        self._rule = rule
         size, frames = len(rows), [None for _ in face.parts]
         D = np.zeros(problem.domain.shape)
-        self.state: SpectralState = SpectralState([0.0] * size, [0.0] * size, 0.0, [*frames], D)
+        self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
         self._whole = all(r.whole for r in rows)
 
     def params(self, p: Params) -> Params:
@@ -194,52 +262,6 @@ class SpectralStep(AtomStep):
             own.curvature[i] = max(now, was + self._rule.slow * (now - was))
             total += safety * r.term.weight * own.curvature[i] * bend
         return total
-
-    def _projection(self, X: Products) -> tuple[LowRank, int]:
-        """The point nearest to X, and the products with X that it took."""
-        face = self._face
-        found = [self._spectrum(i, X) for i in range(len(face.parts))]
-        xp, diagonal = namespace(face.basis), X.diagonal(face.diagonal)
-        values = xp.concatenate([*(f[0] for f in found), diagonal])
-        d = xp.maximum(values, 0.0)
-        if face.equality or d.sum() > face.trace:
-            d = project_simplex(values, face.trace)
-        factors, start = [], 0
-        for i, (own, vectors, _) in enumerate(found):
-            factors.append(self._keep(i, d[start : start + own.size], vectors))
-            start += own.size
-        S = LowRank(face.parts, factors, face.diagonal, d[start:], face.offset)
-        return S, sum(spent for _, _, spent in found)
-
-    def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
-        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products."""
-        part, K, products = self._face.parts[i], self.state.frames[i], 0
-        Q = self._face.basis[part]
-        n = Q.shape[0]
-        if n <= self._rule.small or K is None:
-            P, T = None, -deflated(-X.whole(part), Q)
-        else:
-            xp, Y = namespace(K), X.times(part, K)
-            Y -= Q @ (Q.T @ Y)
-            Y -= K @ (K.T @ Y)
-            Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
-            P = orthonormal(xp.hstack([Q, K, Y]))
-            P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
-            T, products = P.T @ X.times(part, P), 3 * K.shape[1]
-        values, vectors = eigenpairs(T)
-        free = n - Q.shape[1]  # the pinned come last
-        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
-        return values, vectors if P is None else P @ vectors, products
-
-    def _keep(self, i: int, d: Array, vectors: Array) -> Array:
-        """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
-        xp, n, Q = namespace(vectors), vectors.shape[0], self._face.basis[self._face.parts[i]]
-        rank = int(xp.count_nonzero(d))
-        frame = vectors[:, : rank + max(self._rule.guard, rank // 4)]
-        frame = frame - Q @ (Q.T @ frame)
-        self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
-        U: Array = frame[:, :rank] * xp.sqrt(d[:rank])
-        return U
 
 
 def step_of(rule: Atoms | Spectral, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:

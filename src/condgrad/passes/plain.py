@@ -89,6 +89,19 @@ class Plain:
             slopes[at] = new
             y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
+    def ascend(
+        self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float
+    ) -> float:
+        """y ← h'_β(z + βy) of ranges of rows and G += A*(y⁺ − y), in place; Σ (y⁺ − y)²."""
+        total = 0.0
+        for at in ranges:
+            new = self._renewed(W, at, y, beta).astype(y.dtype, copy=False)
+            change = np.subtract(new, y[at], dtype=G.dtype)
+            self.map.scatter(G, at, change)
+            y[at] = new
+            total += float(np.vdot(change, change))
+        return total
+
     def _renewed(self, W: Array, at: slice, y: Array, beta: float) -> Array:
         """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
         z = self.map.rows(W, at)

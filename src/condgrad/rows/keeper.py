@@ -44,15 +44,21 @@ class Keeper:
 
     def add_to(self, v: Array) -> None:
         """v += ω A*y of the estimate, in place."""
-        self.term.map.add_to(self.state.G, self.term.weight * self.state.gain, v)
+        self.term.map.add_to(self.state.estimate, self.term.weight * self.state.gain, v)
 
     def set_to(self, v: Array) -> None:
         """Set v to it, in place."""
-        self.term.map.set_to(self.state.G, self.term.weight * self.state.gain, v)
+        self.term.map.set_to(self.state.estimate, self.term.weight * self.state.gain, v)
 
     def measure(self, D: Array) -> float:
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return self.estimator.measure(self.state, self.term, D)
+
+    def change(self, D: Array) -> tuple[float, float]:
+        """ω⟨D, A*Δy⟩ and ω²‖Δy‖², Δy the latest change of the multipliers."""
+        v = namespace(D).zeros(D.shape)
+        self.term.map.add_to(self.state.changed, self.term.weight, v)
+        return float((v * D).sum()), self.term.weight**2 * self.state.squares
 
     @property
     def whole(self) -> bool:

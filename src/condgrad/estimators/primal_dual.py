@@ -1,0 +1,96 @@
+"""Multipliers that ascend along the rows drawn, for primal-dual steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.backends import threads
+from condgrad.estimators._base import State
+from condgrad.estimators.multipliers import SagAugmented
+from condgrad.estimators.sampling import Blocks
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term
+
+
+@dataclass
+class DualState(State):
+    """A multiplier for every row, and what draws rows."""
+
+    y: Array = field(kw_only=True)
+    blocks: Blocks = field(kw_only=True)
+    changed: Array = field(kw_only=True)
+    """A*Δy of the latest draw, …"""
+    squares: float = 0.0
+    """… Σ Δy² …"""
+    share: float = 1.0
+    """… and the share of all rows that was drawn."""
+
+    @property
+    def estimate(self) -> Array:
+        """A*(y + Δy/p)."""
+        return self.G + self.changed / self.changed.dtype.type(self.share)
+
+    @property
+    def drawer(self) -> Blocks:
+        return self.blocks
+
+    @property
+    def multipliers(self) -> Array:
+        return self.y
+
+
+@dataclass(frozen=True)
+class Ascent(SagAugmented):
+    r"""Multipliers moved on the drawn rows, their change entering 1/p times more.
+
+    .. math:: y_l ← h'_{β,l}(z_l + β y_l) \text{ for the drawn rows}, \qquad
+              v = A^*\!\left(y + \tfrac1p Δy\right)
+
+    p is the share of the rows that was drawn. With σ = 1/β this is the dual step of SPDHG, and with
+    p = 1 that of the method of Chambolle and Pock, whose extrapolation is then of y.
+
+    Parameters
+    ----------
+    batch : int, float or "auto"
+        Rows per iteration, see `SagAugmented`.
+    table_dtype : float64, float32 or "auto"
+        Precision of the multipliers.
+
+    References
+    ----------
+    .. [1] A. Chambolle, M. J. Ehrhardt, P. Richtárik, C.-B. Schönlieb, "Stochastic primal-dual
+       hybrid gradient algorithm with arbitrary sampling and imaging applications", SIAM J. Optim.
+       28(4), 2018.
+    """
+
+    def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
+        G, size = term.map.zeros(problem.dtype), term.map.size
+        blocks = Blocks(size, term.map.block, self.rows_now(term))
+        y: Any = np.zeros(size, self._dtype(term, problem))
+        return DualState(G, y=y, blocks=blocks, changed=np.zeros_like(G))
+
+    def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        assert isinstance(s, DualState)
+        drawn = s.blocks.draw(rng)
+        parts = threads.share(drawn) if term.passes.parallel else [drawn]
+        sums = [s.changed, *(np.zeros_like(s.changed) for _ in parts[1:])]
+        s.changed.fill(0)
+        pairs = zip(sums, parts, strict=True)
+        ascend = term.passes.ascend
+        s.squares = sum(
+            threads.run([partial(ascend, W.array, G, part, s.y, p.beta) for G, part in pairs])
+        )
+        for G in sums[1:]:
+            s.changed += G
+        s.G += s.changed
+        count = sum(at.stop - at.start for at in drawn)
+        s.share, s.rows = count / term.map.size, s.rows + count
+
+    def duals(self, s: State, term: Term) -> dict[str, Array]:
+        assert isinstance(s, DualState)
+        return {"slopes": s.y}
