@@ -28,7 +28,7 @@ def run_live(
     quiet: bool = False,
     **limits: Any,
 ) -> Outcome:
-    """Outcome an application with a live progress line on standard error."""
+    """Run an application with a live progress line on standard error."""
     built, _, used = application.method(method, beta0, batch)
     check(application.problem, built)
     if batch is not None and used is None and not quiet:
