@@ -10,7 +10,7 @@ import numpy as np
 from cvxpy.atoms.affine.affine_atom import AffAtom
 
 from condgrad._types import ALL, Array, Rows, pick
-from condgrad.cvxpy._affine import NotTaken, dense
+from condgrad.cvxpy._affine import NotTaken, dense, name_of
 from condgrad.functions import Huber, Logistic, Smooth, Squared
 
 
@@ -73,9 +73,9 @@ def head(expr: Any, found: list[tuple[Any, Any]]) -> Any:
 
 def loss_of(atom: Any) -> Loss:
     """The loss that an atom of the objective is, or a sentence why it is none."""
-    name, arg = _name(atom), atom.args[0]
+    name, arg = name_of(atom), atom.args[0]
     if name == "power" and float(atom.p.value) == 2:
-        inner = arg.args[0] if _name(arg) == "pnorm" and arg.p == 2 and arg.axis is None else arg
+        inner = arg.args[0] if name_of(arg) == "pnorm" and arg.p == 2 and arg.axis is None else arg
         return _affine(atom, inner, 2.0, lambda c: Squared(-c), True)
     if name == "quad_over_lin" and atom.args[1].is_constant() and atom.size == 1:
         scale = 2.0 / float(dense(atom.args[1]))
@@ -96,12 +96,7 @@ def _affine(
 ) -> Loss:
     if not arg.is_affine():
         raise NotTaken(
-            f"the objective contains {_name(atom)} of an expression that is not affine: introduce "
-            "a variable for it"
+            f"the objective contains {name_of(atom)} of an expression that is not affine: "
+            "introduce a variable for it"
         )
     return Loss(arg, weight, function, quadratic)
-
-
-def _name(atom: Any) -> str:
-    """What an atom is called, whether or not CVXPY approximates it by cones."""
-    return type(atom).__name__.removesuffix("Approx").lower()

@@ -116,7 +116,7 @@ def top_singular_pair(
             value = float(np.linalg.norm(u))
             if not np.isfinite(value):
                 raise np.linalg.LinAlgError("the direction is not finite")
-            unit = u / value if value > 0 else _first_axis(V.shape[0], V.dtype)
+            unit = u / value if value > 0 else np.eye(1, V.shape[0], dtype=V.dtype)[0]
             return value, unit, pair.vector, 2 * pair.products + 1
     if not np.isfinite(V).all():
         raise np.linalg.LinAlgError("the direction is not finite")
@@ -200,12 +200,6 @@ def room(name: str, shape: tuple[int, int], dtype: Any) -> Array:
         kept = np.empty(shape, dtype)
         setattr(_rooms, name, kept)
     return kept
-
-
-def _first_axis(n: int, dtype: np.dtype) -> Array:
-    axis = np.zeros(n, dtype)
-    axis[0] = 1
-    return axis
 
 
 def _start(

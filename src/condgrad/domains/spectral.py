@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from condgrad._check import dimension, numbers, radius_of, sides
+from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
 from condgrad.domains._base import Domain, Minimum
@@ -64,7 +64,7 @@ class BlockSpectrahedron(Domain):
         if not self.blocks:
             raise ProblemError("blocks is empty: name the side of at least one block")
         side = sum(self.blocks)
-        self.shape, self.trace, self.equality = (side, side), radius_of("trace", trace), equality
+        self.shape, self.trace, self.equality = (side, side), positive("trace", trace), equality
         # Two different unit vectors give √2 τ; a lone 1 × 1 block is a segment or a point.
         self.diameter = self.trace * (np.sqrt(2) if side > 1 else float(not equality))
         starts = np.cumsum([0, *self.blocks])
@@ -75,20 +75,13 @@ class BlockSpectrahedron(Domain):
             parts, singles = (slice(0, 1),), NONE
         self.face = Face(self.trace, equality, parts, singles, np.zeros((side, 0)), None)
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
+    def lmo(self, v: Array, *, hint: Array | None = None, **options: Any) -> Atom:
         best, at, products = None, 0, 0
         whole, singles = self._whole, self.face.diagonal
         for part in self.face.parts:
             V = v if whole else np.ascontiguousarray(v[part, part])
             near = None if hint is None else (hint if whole else hint[part, part])
-            pair = lowest_eigpair(V, effort=effort, hint=near, rng=rng)
+            pair = lowest_eigpair(V, hint=near, **options)
             products += pair.products
             if best is None or pair.value < best.value:
                 best, at = pair, part.start
@@ -230,7 +223,7 @@ class PinnedSpectrahedron(Domain):
                 "vectors with different values are not orthogonal: eigenvectors of a symmetric "
                 "matrix must be"
             )
-        rest = radius_of("trace", trace) - float(mu.sum())
+        rest = positive("trace", trace) - float(mu.sum())
         if rest <= 0:
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
@@ -241,15 +234,8 @@ class PinnedSpectrahedron(Domain):
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
-        pair = lowest_eigpair(v, effort=effort, hint=hint, rng=rng, fixed=self._basis)
+    def lmo(self, v: Array, **options: Any) -> Atom:
+        pair = lowest_eigpair(v, fixed=self._basis, **options)
         u = pair.vector
         atom: Atom = RankOne(self._rest, u, u, pair.products)
         if pair.value >= 0 and not self.equality:
@@ -326,18 +312,11 @@ class NuclearBall(Domain):
     finite_only: ClassVar[bool] = True
 
     def __init__(self, shape: Any, radius: float) -> None:
-        self.shape, self.radius = sides("shape", shape), radius_of("radius", radius)
+        self.shape, self.radius = sides("shape", shape), positive("radius", radius)
         self.diameter = 2 * self.radius
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
-        _, left, right, products = top_singular_pair(v, effort=effort, hint=hint, rng=rng)
+    def lmo(self, v: Array, **options: Any) -> Atom:
+        _, left, right, products = top_singular_pair(v, **options)
         return RankOne(-self.radius, left, right, products)
 
     def hint(self, W: Array, last: Atom | None) -> Array:
