@@ -68,7 +68,7 @@ def matrix_completion(
         bounds = (float(target.min()), float(target.max()))
     terms = [Term(entries, Squared(target), weight=2.0, name="fit")]
     if bounds is not None:
-        low, high = bounds = _range(bounds)
+        low, high = bounds = lowest_highest(bounds)
         size = np.sqrt(shape[0] * shape[1])
         nearest = min(abs(low), abs(high)) if low * high > 0 else 0.0
         if nearest * size > radius:
@@ -128,13 +128,14 @@ def _entries(
     return entries, target
 
 
-def _range(bounds: Any) -> tuple[float, float]:
+def lowest_highest(bounds: Any) -> tuple[float, float]:
+    """Check the range of entries."""
     try:
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
-        raise ProblemError(f"bounds is {bounds!r}: give (lowest, highest)") from None
+        low, high = np.nan, np.nan
     if not low <= high:
-        raise ProblemError(f"bounds is {low:g} {high:g}: give the lower one first")
+        raise ProblemError(f"bounds is {bounds!r}: give (lowest, highest)")
     return low, high
 
 

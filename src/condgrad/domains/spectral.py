@@ -11,7 +11,7 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum
+from condgrad.domains._base import Ball, Domain, Minimum
 from condgrad.domains.eigen import (
     Pair,
     deflated,
@@ -296,7 +296,7 @@ class PinnedSpectrahedron(Domain):
         return W if self._offset is None else W + self._offset
 
 
-class NuclearBall(Domain):
+class NuclearBall(Ball):
     r"""{W : ‖W‖_* ≤ r}, the sum of the singular values bounded.
 
     The oracle is −r u vᵀ with u, v the leading singular vectors of the direction.
@@ -312,8 +312,7 @@ class NuclearBall(Domain):
     finite_only: ClassVar[bool] = True
 
     def __init__(self, shape: Any, radius: float) -> None:
-        self.shape, self.radius = sides("shape", shape), positive("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__(sides("shape", shape), radius)
 
     def lmo(self, v: Array, **options: Any) -> Atom:
         _, left, right, products = top_singular_pair(v, **options)
@@ -325,14 +324,6 @@ class NuclearBall(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.svd(W, compute_uv=False).sum() <= self.radius * (1 + tol))
-
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        """‖W‖_F ≤ ‖W‖_*."""
-        return self.radius
 
     def minimum(self, v: Array) -> Minimum:
         """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""

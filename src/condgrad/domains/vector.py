@@ -10,7 +10,7 @@ import numpy as np
 from condgrad._check import dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum
+from condgrad.domains._base import Ball, Domain, Minimum
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Coordinate, Full
 
@@ -56,7 +56,7 @@ class Simplex(Domain):
         return Minimum(below(self.total, float(np.min(v))), self.proof)
 
 
-class L1Ball(Domain):
+class L1Ball(Ball):
     r"""{w : ‖w‖₁ ≤ r}.
 
     Parameters
@@ -70,8 +70,7 @@ class L1Ball(Domain):
     proof: ClassVar[str] = "exact"
 
     def __init__(self, d: int, radius: float = 1.0) -> None:
-        self.shape, self.radius = (dimension("d", d),), positive("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__((dimension("d", d),), radius)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         i = int(np.argmax(np.abs(v)))
@@ -80,19 +79,12 @@ class L1Ball(Domain):
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.abs(W).sum() <= self.radius * (1 + tol))
 
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        return self.radius
-
     def minimum(self, v: Array) -> Minimum:
         """−r max |v|."""
         return Minimum(below(self.radius, -float(np.abs(v).max())), self.proof)
 
 
-class L2Ball(Domain):
+class L2Ball(Ball):
     r"""{w : ‖w‖₂ ≤ r}; for matrices the Frobenius ball.
 
     Parameters
@@ -106,8 +98,7 @@ class L2Ball(Domain):
     proof: ClassVar[str] = "exact"
 
     def __init__(self, shape: Any, radius: float = 1.0) -> None:
-        self.shape, self.radius = any_shape(shape), positive("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__(any_shape(shape), radius)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         norm = length(v)
@@ -115,13 +106,6 @@ class L2Ball(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
-
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        return self.radius
 
     def minimum(self, v: Array) -> Minimum:
         """−r ‖v‖."""
