@@ -52,7 +52,8 @@ class Reduced:
         self.sdp, layout = sdp, sdp.layout
         self.sign = -1.0 if sdp.sense == "max" else 1.0
         self.cost = self.sign * sdp.cost
-        self._i, self._j = layout.positions()
+        self.positions = self._i, self._j = layout.positions()
+        """Row and column in the program of every number of the flat form."""
         self.off = self._i != self._j
         """Which numbers of the flat form are off the diagonal."""
         self.scaled = scale is not None
@@ -157,11 +158,6 @@ class Reduced:
             counts += np.bincount(one.A.indices, minlength=sdp.layout.size)
         ranks = sum(s.size for _, _, s in sdp.low_rank.values())
         return int(counts.max()) + ranks + 1
-
-    @property
-    def positions(self) -> tuple[Array, Array]:
-        """Row and column in the program of every number of the flat form."""
-        return self._i, self._j
 
     def _families(self) -> list[Family]:
         sdp, families = self.sdp, []
