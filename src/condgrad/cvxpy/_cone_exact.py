@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from condgrad._types import Array
-from condgrad.sdp._exact import is_semidefinite, rounded_down
+from condgrad.sdp.exact import is_semidefinite, rounded_down
 
 if TYPE_CHECKING:
     from condgrad.cvxpy._cone_program import ConeProgram

@@ -11,7 +11,7 @@ from scipy import sparse
 from condgrad._types import Array
 from condgrad.cvxpy._affine import Affine
 from condgrad.cvxpy._variables import Part
-from condgrad.sdp._layout import Layout
+from condgrad.sdp.layout import Layout
 
 ROUNDING = 1e-12
 """Part of its terms up to which a sum may be 0."""

@@ -16,8 +16,8 @@ from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
 from condgrad.methods.registry import Method
 from condgrad.run.limits import Goal
-from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution
+from condgrad.sdp.layout import Layout, LowRank, blocks_of, layout_of
 
 SENSES = {"==": 0, "<=": -1, ">=": 1}
 

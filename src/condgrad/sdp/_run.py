@@ -16,7 +16,7 @@ from condgrad.problem import worst
 from condgrad.run.callbacks import Info
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
-from condgrad.sdp import _exact
+from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP
@@ -237,7 +237,7 @@ class Search:
         if self.sdp.losses:  # the run had slopes of its own
             dual = dual._replace(within=max(dual.within, reduced.money * result.lower_bound))
         if dual.bound == -np.inf:
-            found = _exact.proved(reduced, y)
+            found = exact.proved(reduced, y)
             if found is not None:
                 there = Point(found[1])
                 Z = slack(reduced, there)
@@ -305,7 +305,7 @@ class Search:
             above = float(b @ moved) > (b.size + 64) * np.finfo(np.float64).eps * size
             if above and slack(reduced, Point(moved), cost=False).lowest >= 0:
                 return True
-        found = _exact.proved(reduced, y, cost=False)
+        found = exact.proved(reduced, y, cost=False)
         return found is not None and found[0] > 0
 
     def _unbounded(self, direction: Array) -> Solution:
