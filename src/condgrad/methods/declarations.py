@@ -231,12 +231,12 @@ def sag_cgal(
     Parameters
     ----------
     beta0 : float or "auto"
-        β0 > 0, or found per term and adapted, see `condgrad.control.Balance`.
+        β0 > 0, or found per term and adapted, see `condgrad.methods.control.Balance`.
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.SagAugmented`.
     block : bool, default True
         With β0 found, f linear and W in a spectrahedron, move W to a low-rank point instead of an
-        atom (`condgrad.steps.Spectral`): fewer passes, some more work in the oracle.
+        atom (`condgrad.methods.steps.Spectral`): fewer passes, some more work in the oracle.
     **options
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
