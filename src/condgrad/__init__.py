@@ -16,6 +16,7 @@ from condgrad.errors import InputError, ProblemError
 from condgrad.methods import METHODS, Method
 from condgrad.problem import Problem, Term, Violation
 from condgrad.run import (
+    Goal,
     Info,
     Progress,
     Result,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "Goal",
     "Info",
     "InputError",
     "Method",

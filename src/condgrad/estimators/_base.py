@@ -91,6 +91,10 @@ class Estimator(ABC):
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         """Bring the estimate to iteration p.k, in place."""
 
+    def over(self, s: State, term: Term, problem: Problem) -> State:
+        """The state with which to go on in a problem that has another domain."""
+        return s
+
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
         return float("nan")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -103,8 +103,11 @@ class Augmented(Estimator):
 
     def init(self, term: Term, problem: Problem) -> AugmentedState:
         G, y = term.map.zeros(problem.dtype), np.zeros(term.map.size, problem.dtype)
-        reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
-        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=reach)
+        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=_reach(term, problem))
+
+    def over(self, s: State, term: Term, problem: Problem) -> State:
+        assert isinstance(s, AugmentedState)
+        return replace(s, reach=_reach(term, problem))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         rows = 7 * term.map.size * problem.dtype.itemsize
@@ -242,3 +245,8 @@ class SagAugmented(Estimator):
             except ProblemError as error:
                 return f"cannot draw its rows: {error}"
         return None
+
+
+def _reach(term: Term, problem: Problem) -> float:
+    """D_W ‖A‖."""
+    return float(problem.domain.diameter * term.map.norm(problem.domain.symmetric))

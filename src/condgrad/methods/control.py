@@ -117,16 +117,25 @@ class Balancing:
         certificate: Certificate,
         press: float,
     ) -> None:
-        gap, feasibility, rows = tolerances
-        self._rows = max(rows, gap / 100)
-        feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
-        self._tolerances = max(gap, 2 * feasibility), feasibility
+        self.aim(tolerances)
         self._rule, self._problem = rule, problem
         self._certificate, self._press = certificate, press
         factors = first_factors(problem, W, rule.first)
         size = len(factors)
         self.state = BalanceState(factors, list(factors), [0] * size, [1.0] * size)
         self.state.due = rule.start if rule.per_decade else np.inf
+        self.state.bound = certificate.best.value
+
+    def aim(self, tolerances: tuple[float, float, float]) -> None:
+        """Go on with other tolerances. Where all move by one factor, hardly anything changes."""
+        gap, feasibility, rows = tolerances
+        self._rows = max(rows, gap / 100)
+        feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
+        self._tolerances = max(gap, 2 * feasibility), feasibility
+
+    def over(self, problem: Problem, certificate: Certificate) -> None:
+        """Go on over another domain; bounds on the one before do not count."""
+        self._problem, self._certificate = problem, certificate
         self.state.bound = certificate.best.value
 
     def params(self, i: int, p: Params) -> Params:

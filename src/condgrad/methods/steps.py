@@ -100,6 +100,10 @@ class AtomStep:
         self._domain = domain
         self.state: Any = AtomState()
 
+    def over(self, domain: Domain) -> None:
+        """Go on over another domain."""
+        self._domain = domain
+
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""
         return p
@@ -160,6 +164,12 @@ class BlockStep(AtomStep):
         self._X = np.empty(shape)
         drawers = [s.blocks for s in states if isinstance(s, TableState)]
         self._whole = all(len(d.starts) == 1 for d in drawers)
+
+    def over(self, domain: Domain) -> None:
+        super().over(domain)
+        parts, self._face = self._face.parts, domain.face  # type: ignore[attr-defined]
+        if self._face.parts != parts:
+            self.state.frames = [None] * len(self._face.parts)
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)

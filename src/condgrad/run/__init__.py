@@ -1,12 +1,14 @@
 """A run is a value: its state, the loop, what watches it and what it returns."""
 
 from condgrad.run.callbacks import Info, Progress, StopWhen
+from condgrad.run.limits import Goal
 from condgrad.run.loop import Run, start
 from condgrad.run.result import Result, Status, Trace
 from condgrad.run.solve import solve
 from condgrad.run.state import RunState
 
 __all__ = [
+    "Goal",
     "Info",
     "Progress",
     "Result",

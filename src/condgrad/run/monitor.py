@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.methods.control import Balancing, Measured
 from condgrad.problem import Evaluation, Problem
-from condgrad.run.callbacks import Callback, Info, check_watchers
+from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.measures import errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
@@ -47,20 +47,6 @@ class Best:
     proposed: bool = False
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Who watches a run, and how closely."""
-
-    record: int | None = None
-    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
-    callbacks: Sequence[Callback] = ()
-    errors: bool = False
-    duals: bool = False
-
-    def __post_init__(self) -> None:
-        check_watchers(self.record, self.metrics, self.callbacks)
-
-
 class Monitor:
     """Everything about a run that is not the method: it reads the state and changes nothing."""
 
@@ -73,6 +59,7 @@ class Monitor:
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
+        clock: Clock | None = None,
     ) -> None:
         self._problem, self._state, self._W, self._states = problem, state, state.W, state.terms
         self._estimators, self._control, self._goal = estimators, control, goal
@@ -80,21 +67,31 @@ class Monitor:
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._until: Callable[[Info], object] | None = None
+        certificate = certificate if watch.certify else None
         self._proofs = Proofs(problem, goal, estimators, self._states, certificate, watch.duals)
-        self._certify_next = FROM
+        self._since = state.k
+        self._certify_next = state.k + FROM
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
-        self.trace, self.clock = Trace(), Clock()
-        self.seconds = 0.0
-        self._next = 1
+        self.trace, self.clock = Trace(), clock or Clock()
+        self.clock.start()
+        self.seconds = self.clock.seconds
+        self._next = state.k + 1
         self._recorded = self._certified = -1
         self.status: Status | None = Status.PAUSED
-        self._best = Best(self._W.array.copy(), 0, *self._record())
+        self._best = Best(self._W.array.copy(), state.k, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
         self._doubt(self._W.array, self._best.evaluation)
+
+    def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
+        """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
+        self._goal = self._proofs.goal = goal
+        if self.status in (Status.CONVERGED, *ends):
+            met = goal.wanted and self._miss(self._best.evaluation) <= 1
+            self.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
         self,
@@ -111,6 +108,11 @@ class Monitor:
         self.status = self._reached()
         self.clock.start()
         return self.status is None
+
+    def _later(self, least: int, per_decade: int) -> int:
+        """The next of so many iterations per decade, counted from where the watching began."""
+        done = self._state.k - self._since
+        return self._since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
         s = self._state
@@ -147,7 +149,7 @@ class Monitor:
         certify = self._watched and k >= self._certify_next
         if k >= self._next or certify:
             if k >= self._next:
-                self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
+                self._next = self._later(1, self._per_decade)
             self._judge(measured)
         if self.status is None:
             self.status = self._ask() or self._reached()
@@ -168,7 +170,7 @@ class Monitor:
         assert self.status is not None
         best = self._best.evaluation if judge else self._problem.evaluate(self._best.W)
         return Result(
-            W=self._best.W,
+            W=self._best.W.copy(),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -180,7 +182,7 @@ class Monitor:
             lmo_calls=self._state.lmo_calls,
             matvecs=self._state.matvecs,
             rows={t.name: s.rows for t, s in zip(self._problem.terms, self._states, strict=True)},
-            trace=self.trace,
+            trace=self.trace.copy(),
             method=method,
             seed=seed,
             metrics=self._best.metrics,
@@ -235,11 +237,11 @@ class Monitor:
         self._offer(self._W.array, evaluation, metrics)
         if (
             self._goal.wanted
-            and self._goal.propose is not None
+            and self._watch.propose is not None
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
-            self._consider(self._goal.propose(self._W.array))
+            self._consider(self._watch.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._miss(self._best.evaluation) <= 1:
@@ -306,10 +308,10 @@ class Monitor:
     def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
         """Bound the optimum, by what control measured where it did."""
         k = self._state.k
-        due = k >= self._certify_next or k == 0 or self.status is not None
+        due = k >= self._certify_next or self.status is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = max(FROM, k + 1, int(np.ceil(k * 10 ** (1 / PER_DECADE))))
+        self._certify_next = self._later(FROM, PER_DECADE)
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)

@@ -23,7 +23,7 @@ class Proofs:
     problem : Problem
         The problem.
     goal : Goal
-        Its tolerances say what counts as feasible; its `floor` is a bound to begin with.
+        Its tolerances say what counts as feasible.
     estimators, states : sequence
         Of every term: they keep the dual points.
     certificate : Certificate or None
@@ -41,9 +41,9 @@ class Proofs:
         certificate: Certificate | None,
         keep: bool,
     ) -> None:
-        self._problem, self._goal = problem, goal
+        self._problem, self.goal = problem, goal
         self._estimators, self._states = estimators, states
-        self._certificate = certificate if goal.certify else None
+        self._certificate = certificate
         self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
         self.bound = Bound()
         self.ray: dict[str, Array] = {}
@@ -79,7 +79,7 @@ class Proofs:
         self, k: int, W: Array, betas: Sequence[float], evaluation: Evaluation, report: Report
     ) -> bool:
         """Whether the constraints are proved to have no solution; then the bound is infinite."""
-        if not self._refuter.due(k, self._goal.far(evaluation)):
+        if not self._refuter.due(k, self.goal.far(evaluation)):
             return False
         found = self._refuter.look(W, report.points, self._kept(), betas)
         if found is None:
@@ -103,10 +103,10 @@ class Proofs:
         what the violation that is left is worth is known to `Suspicion`.
         """
         bound, value = self.bound.value, evaluation.objective
-        size, far = max(abs(bound), abs(value), self._problem.unit), self._goal.far(evaluation)
+        size, far = max(abs(bound), abs(value), self._problem.unit), self.goal.far(evaluation)
         if not np.isfinite(bound) or bound <= value + SLACK * size or far > 1:
             return False
-        converged = self._goal.miss(evaluation, self.bound, self._problem.unit) <= 1
+        converged = self.goal.miss(evaluation, self.bound, self._problem.unit) <= 1
         if not self._suspicion.due(k, end or converged):
             return False
         if not self._suspicion.confirmed(point, W, self._kept(), betas, self.bound):
