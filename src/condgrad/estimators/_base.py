@@ -91,8 +91,8 @@ class Estimator(ABC):
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         """Bring the estimate to iteration p.k, in place."""
 
-    def over(self, s: State, term: Term, problem: Problem) -> State:
-        """The state with which to go on in a problem that has another domain."""
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        """The state with which to go on over another domain, with a share of its multipliers."""
         return s
 
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:

@@ -105,9 +105,10 @@ class Augmented(Estimator):
         G, y = term.map.zeros(problem.dtype), np.zeros(term.map.size, problem.dtype)
         return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=_reach(term, problem))
 
-    def over(self, s: State, term: Term, problem: Problem) -> State:
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, AugmentedState)
-        return replace(s, reach=_reach(term, problem))
+        y, slopes, G = share * s.y, share * s.slopes, share * s.G
+        return replace(s, y=y, slopes=slopes, G=G, reach=_reach(term, problem))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         rows = 7 * term.map.size * problem.dtype.itemsize
@@ -231,6 +232,11 @@ class SagAugmented(Estimator):
         for G in own[1:]:
             s.G += G
         s.rows += sum(at.stop - at.start for at in drawn)
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, TableState)
+        G = share * s.G
+        return replace(s, G=G, y=share * s.y, slopes=G if s.slopes is s.G else share * s.slopes)
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, TableState)

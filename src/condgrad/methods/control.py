@@ -133,10 +133,16 @@ class Balancing:
         feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
         self._tolerances = max(gap, 2 * feasibility), feasibility
 
-    def over(self, problem: Problem, certificate: Certificate) -> None:
-        """Go on over another domain; bounds on the one before do not count."""
+    def over(self, problem: Problem, W: Array, k: int, certificate: Certificate) -> None:
+        """Go on over another domain after iteration k; bounds on the one before do not count.
+
+        β is the geometric mean of what it was and a first guess for this domain: where the rows had
+        no solution on the other, it has become too small.
+        """
         self._problem, self._certificate = problem, certificate
-        self.state.bound = certificate.best.value
+        s, guess = self.state, first_factors(problem, W, self._rule.first)
+        s.before, s.changed, s.bound = list(s.factors), k, certificate.best.value
+        s.factors = [float(np.sqrt(a * b)) for a, b in zip(s.factors, guess, strict=True)]
 
     def params(self, i: int, p: Params) -> Params:
         """The scalars of an iteration as term i sees them."""

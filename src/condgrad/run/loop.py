@@ -144,9 +144,10 @@ class Run:
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
 
-        All that the run remembers stays: slopes and multipliers, β, what the step has measured,
-        iterations and counters. What was found over the domain before does not hold for this one:
-        bound, status, best point and trace begin anew.
+        What the run remembers stays: slopes, what the step has measured, iterations and counters.
+        Multipliers are scaled by the factor in [0, 1] that proves most for this domain, since they
+        grow where the rows have no solution, and a β that the method finds goes halfway to a guess
+        for this domain. Bound, status, best point and trace begin anew.
 
         Parameters
         ----------
@@ -172,16 +173,26 @@ class Run:
         W = _start(problem, fitted(s.W.array, domain))
         with self._threads():
             s.W.array[...], self.problem = W, problem
+            share = self._share(problem)
             for i, (e, t) in enumerate(zip(self._estimators, problem.terms, strict=True)):
-                s.terms[i] = e.over(s.terms[i], t, problem)
+                s.terms[i] = e.over(s.terms[i], t, problem, share)
             self._step.over(domain)
             certificate = self._certificate(problem)
             if self._control is not None:
                 assert certificate is not None
-                self._control.over(problem, certificate)
+                self._control.over(problem, s.W.array, s.k, certificate)
             parts = (problem, s, self._estimators, self._control, certificate)
             self._monitor = Monitor(*parts, self._options.goal, watch, self._monitor.clock)
         return self
+
+    def _share(self, problem: Problem) -> float:
+        """The factor on the multipliers that proves most in another problem."""
+        s = self.state
+        if all(kept.multipliers is None for kept in s.terms):
+            return 1.0
+        judge = Certificate(problem)  # one of its own: nothing depends on who watches
+        judge.evaluate(s.W.array, self._estimators, s.terms, self._monitor.betas())
+        return judge.scale.get("multipliers", 1.0)
 
     def _certificate(self, problem: Problem) -> Certificate | None:
         """What proves bounds, where they are wanted or control needs them."""

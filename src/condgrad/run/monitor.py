@@ -288,7 +288,7 @@ class Monitor:
             self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
-        return merit(W, evaluation, self._problem.terms, self._states, self._betas())
+        return merit(W, evaluation, self._problem.terms, self._states, self.betas())
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -299,7 +299,7 @@ class Monitor:
         """How far a point is from convergence: at most 1 where it has converged."""
         return self._goal.miss(evaluation, self.bound, self._problem.unit)
 
-    def _betas(self) -> list[float]:
+    def betas(self) -> list[float]:
         """β of every term now."""
         beta, control = self._state.params.beta if self._state.params else 1.0, self._state.control
         factors = [1.0] * len(self._states) if control is None else control.factors
@@ -315,7 +315,7 @@ class Monitor:
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
-        W, betas, self._certified = self._W.array, self._betas(), k
+        W, betas, self._certified = self._W.array, self.betas(), k
         report = self._proofs.certify(W, betas, measured.report if measured else None)
         if report is None:
             self._contradicted()
@@ -326,7 +326,7 @@ class Monitor:
 
     def _doubt(self, point: Array, evaluation: Evaluation) -> None:
         """End the run, and take back its bound, where a point refutes it."""
-        known = (self._W.array, self._betas(), self.status is not None)
+        known = (self._W.array, self.betas(), self.status is not None)
         if self._proofs.contradicted(self._state.k, point, evaluation, *known):
             self._contradicted()
 
@@ -356,9 +356,7 @@ class Monitor:
             "matvecs": s.matvecs,
             "rows": sum(s.rows for _, s in pairs),
             "objective": evaluation.objective,
-            "smoothed": smoothed(W, evaluation, self._problem.terms, self._betas())
-            if p
-            else np.nan,
+            "smoothed": smoothed(W, evaluation, self._problem.terms, self.betas()) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
             "lower_bound": self.bound.value,
             "gap": relative_gap(evaluation.objective, self.bound.value, self._problem.unit),
@@ -369,7 +367,7 @@ class Monitor:
         for name, violation in evaluation.families.items():
             row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
         if self._control is not None:
-            betas = zip(self._problem.terms, self._betas(), strict=True)
+            betas = zip(self._problem.terms, self.betas(), strict=True)
             row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
         if self._watch.errors:
             lost = not evaluation.finite or self.status in KEEP
