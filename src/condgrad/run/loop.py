@@ -371,4 +371,5 @@ def fitted(W: Array, domain: Domain) -> Array:
         return W
     offset = 0.0 if face.offset is None else face.offset
     total = float(np.trace(W - offset))
-    return offset + (face.trace / total) * (W - offset) if total > 0 else W
+    there = total <= 0 or np.isclose(total, face.trace, rtol=1e-9, atol=0)
+    return W if there else offset + (face.trace / total) * (W - offset)

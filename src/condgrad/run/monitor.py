@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PER_DECADE = 10
 """Certificates per decade of iterations, …"""
 FROM = 5
-"""… from this one on."""
+"""… from this one on, or a tenth of those done before the run was moved."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
 PARTS = (
@@ -69,8 +69,8 @@ class Monitor:
         self._until: Callable[[Info], object] | None = None
         certificate = certificate if watch.certify else None
         self._proofs = Proofs(problem, goal, estimators, self._states, certificate, watch.duals)
-        self._since = state.k
-        self._certify_next = state.k + FROM
+        self._since, self._first = state.k, max(FROM, state.k // 10)
+        self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
@@ -311,7 +311,7 @@ class Monitor:
         due = k >= self._certify_next or self.status is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = self._later(FROM, PER_DECADE)
+        self._certify_next = self._later(self._first, PER_DECADE)
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
