@@ -99,6 +99,10 @@ class Estimator(ABC):
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return term.passes.squares(D, [slice(0, term.map.size)], None)
 
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        """The state with which to go on over another domain, with a share of its multipliers."""
+        return s
+
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
         return float("nan")

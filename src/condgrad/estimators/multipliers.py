@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -103,8 +103,12 @@ class Augmented(Estimator):
 
     def init(self, term: Term, problem: Problem) -> AugmentedState:
         G, y = term.map.zeros(problem.dtype), np.zeros(term.map.size, problem.dtype)
-        reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
-        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=reach)
+        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=_reach(term, problem))
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, AugmentedState)
+        y, slopes, G = share * s.y, share * s.slopes, share * s.G
+        return replace(s, y=y, slopes=slopes, G=G, reach=_reach(term, problem))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         rows = 7 * term.map.size * problem.dtype.itemsize
@@ -239,6 +243,11 @@ class SagAugmented(Estimator):
         share = term.map.size / sum(at.stop - at.start for at in drawn)
         return share * term.passes.squares(D, drawn, s.slopes if term.function.indicator else None)
 
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, TableState)
+        G = share * s.G
+        return replace(s, G=G, y=share * s.y, slopes=G if s.slopes is s.G else share * s.slopes)
+
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, TableState)
         return {"slopes": s.slopes, "multipliers": s.y}
@@ -252,3 +261,8 @@ class SagAugmented(Estimator):
             except ProblemError as error:
                 return f"cannot draw its rows: {error}"
         return None
+
+
+def _reach(term: Term, problem: Problem) -> float:
+    """D_W ‖A‖."""
+    return float(problem.domain.diameter * term.map.norm(problem.domain.symmetric))

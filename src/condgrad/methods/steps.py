@@ -99,6 +99,10 @@ class AtomStep:
         self._domain = domain
         self.state: Any = AtomState()
 
+    def over(self, domain: Domain) -> None:
+        """Go on over another domain."""
+        self._domain = domain
+
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""
         return p
@@ -155,6 +159,13 @@ class SpectralStep(AtomStep):
         D = np.zeros(problem.domain.shape)
         self.state: SpectralState = SpectralState([0.0] * size, [0.0] * size, 0.0, [*frames], D)
         self._whole = all(r.whole for r in rows)
+
+    def over(self, domain: Domain) -> None:
+        super().over(domain)
+        assert domain.face is not None
+        parts, self._face = self._face.parts, domain.face
+        if self._face.parts != parts:
+            self.state.frames = [None for _ in self._face.parts]
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)

@@ -69,6 +69,10 @@ class Keeper:
         """Seconds spent drawing rows."""
         return 0.0 if self.state.drawer is None else self.state.drawer.seconds
 
+    def over(self, problem: Problem, share: float) -> None:
+        """Go on over another domain, with a share of the multipliers."""
+        self.state = self.estimator.over(self.state, self.term, problem, share)
+
     def value(self, W: Array) -> float:
         """ω h(A W)."""
         return self.term.value(W)

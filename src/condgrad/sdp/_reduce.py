@@ -237,11 +237,6 @@ class Reduced:
     def problem(self, trace: float, equality: bool, cost: bool = True) -> Problem:
         """The problem over Tr W = trace or Tr W ≤ trace, or its rows alone."""
         N, terms = self.sdp.layout.side, []
-        domain: Domain
-        if self.pins.shape[1]:
-            domain = PinnedSpectrahedron(self.pins, trace, 0.0, equality)
-        else:
-            domain = BlockSpectrahedron(self.blocks, trace, equality)
         if cost and self.cost.any():
             used = np.flatnonzero(self.cost)
             where = np.divmod(self._at[used], N)
@@ -255,7 +250,13 @@ class Reduced:
             terms.append(Term(stack, one.function, weight, f"loss {i + 1}"))
         if self.families:
             terms.append(self._rows())
-        return Problem(domain, terms)
+        return Problem(self.domain(trace, equality), terms)
+
+    def domain(self, trace: float, equality: bool) -> Domain:
+        """The W ⪰ 0 with Tr W = trace or Tr W ≤ trace."""
+        if self.pins.shape[1]:
+            return PinnedSpectrahedron(self.pins, trace, 0.0, equality)
+        return BlockSpectrahedron(self.blocks, trace, equality)
 
     def stack(self) -> LinearMap:
         """All rows as one map."""
