@@ -146,10 +146,10 @@ def cost_and_rows(trace, equality=False):
 def test_a_moved_run_keeps_its_multipliers(slug):
     run = cg.start(cost_and_rows(4.0), method(slug), gap=1e-6, duals=True)
     run.advance(iterations=200)
-    before, k = run.state.terms[1].y.copy(), run.state.k
+    before, k = run.state.terms[1].state.y.copy(), run.state.k
     bound = run.result().lower_bound
     run.move(domains.Spectrahedron(6, 8.0))
-    after = run.state.terms[1].y
+    after = run.state.terms[1].state.y
     share = after[before != 0] / before[before != 0]
     assert 0.1 < share[0] <= 1
     np.testing.assert_allclose(share, share[0])
