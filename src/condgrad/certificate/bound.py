@@ -259,7 +259,7 @@ def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
 
 def _at_zero(term: Term) -> Part:
     """The term at y = 0: ω h*(0) = −ω inf h."""
-    pieces, h = list(term.blocks()), term.function
+    pieces, h = list(term.chunks()), term.function
     zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)

@@ -40,7 +40,7 @@ class AllEntries(Covering, RowStorage):
         return flat[at] if isinstance(at, slice) else kernels(flat).take(flat, at)
 
     @property
-    def block(self) -> int:
+    def stretch(self) -> int:
         """A row of W."""
         return self.shape[-1] if len(self.shape) == 2 else 1
 

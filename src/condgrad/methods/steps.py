@@ -13,7 +13,7 @@ from condgrad.backends.arrays import eigenpairs, namespace, orthonormal
 from condgrad.domains import Domain, Face
 from condgrad.domains.eigen import deflated
 from condgrad.functions import Smooth
-from condgrad.functions.block import project_simplex
+from condgrad.functions.group import project_simplex
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank, Products
@@ -136,8 +136,8 @@ class SpectralStep(AtomStep):
     multipliers with penalty ρ = ω/(2β), y ← y + ρ(AW − b) and then
     W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which converges for L ≥ ρ‖A‖² where f is linear and β
     stays [3]_; a measured L may be less, and β moves. With inequalities, and elsewhere, no rate is
-    proved. Where the estimates lag by a round of blocks, η_k falls and the safety is larger; those
-    constants were chosen on nine graphs (docs/certificates.md).
+    proved. Where the estimates lag by a round of stretches, η_k falls and the safety is larger;
+    those constants were chosen on nine graphs (docs/certificates.md).
 
     References
     ----------

@@ -62,7 +62,7 @@ class Keeper:
     @property
     def rows(self) -> int:
         """Rows evaluated so far, at either point."""
-        return self.state.rows
+        return self.state.evaluated
 
     @property
     def sampling(self) -> float:
@@ -114,7 +114,7 @@ class Keeper:
         """ω Σ |y_l| |r_l| of a constraint family at such a y, r its residuals at a point."""
         total, term, h, y = 0.0, self.term, self.term.function, self._y(which)
         assert isinstance(h, Proximable)
-        for b in term.blocks():
+        for b in term.chunks():
             slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
             inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
             total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))

@@ -49,7 +49,7 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G = term.map.zeros()
         return G, [term.passes.pair(W, G, at, y, beta) for at in part]
 
-    parts = [list(term.blocks())]
+    parts = [list(term.chunks())]
     if y is not None and term.passes.parallel:  # slopes at W make an array
         parts = [list(chain(*map(_cut, part))) for part in term.parts()]
     done = threads.run([partial(work, part) for part in parts])

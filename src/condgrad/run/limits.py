@@ -140,20 +140,20 @@ class Goal:
         return self.gap or 1e-3, self.feasibility or 1e-3
 
     @property
-    def rows(self) -> float:
+    def row_tolerance(self) -> float:
         """The tolerance for single rows."""
         return self.row_feasibility or ROWS * self.tolerances[1]
 
     @property
     def all(self) -> tuple[float, float, float]:
         """The tolerances for the gap, for families and for single rows."""
-        return (*self.tolerances, self.rows)
+        return (*self.tolerances, self.row_tolerance)
 
-    def miss(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
+    def distance(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
         off = relative_gap(evaluation.objective, bound.value, unit) / self.tolerances[0]
         return max(off, self.far(evaluation))
 
     def far(self, evaluation: Evaluation) -> float:
         """How far a point is from being feasible: at most 1 where it is, to the tolerances."""
-        return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.rows)
+        return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.row_tolerance)

@@ -88,7 +88,7 @@ class Monitor:
         """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
         self._goal = self._proofs.goal = goal
         if self.status in (Status.CONVERGED, *ends):
-            met = goal.wanted and self._miss(self._best.evaluation) <= 1
+            met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
@@ -241,7 +241,7 @@ class Monitor:
             self._consider(self._watch.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
-        if self._goal.wanted and self._miss(self._best.evaluation) <= 1:
+        if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
             self.status = Status.CONVERGED
 
     def _consider(self, proposed: Any) -> None:
@@ -292,12 +292,12 @@ class Monitor:
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
-        miss = self._miss(evaluation)
-        return (1.0, evaluation.worst, miss) if miss <= 1 else (miss, 0.0, 0.0)
+        distance = self._distance(evaluation)
+        return (1.0, evaluation.worst, distance) if distance <= 1 else (distance, 0.0, 0.0)
 
-    def _miss(self, evaluation: Evaluation) -> float:
+    def _distance(self, evaluation: Evaluation) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
-        return self._goal.miss(evaluation, self.bound, self._problem.unit)
+        return self._goal.distance(evaluation, self.bound, self._problem.unit)
 
     def betas(self) -> list[float]:
         """β of every term now."""

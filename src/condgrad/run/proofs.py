@@ -104,7 +104,7 @@ class Proofs:
         size, far = max(abs(bound), abs(value), self._problem.unit), self.goal.far(evaluation)
         if not np.isfinite(bound) or bound <= value + SLACK * size or far > 1:
             return False
-        converged = self.goal.miss(evaluation, self.bound, self._problem.unit) <= 1
+        converged = self.goal.distance(evaluation, self.bound, self._problem.unit) <= 1
         if not self._suspicion.due(k, end or converged):
             return False
         if not self._suspicion.confirmed(point, W, self._rows, betas, self.bound):
