@@ -13,7 +13,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.passes import Pairing
-from condgrad.problem import BLOCK, Term
+from condgrad.problem import CHUNK, Term
 
 
 class Sizes(NamedTuple):
@@ -67,8 +67,8 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
 
 def _cut(at: slice) -> list[slice]:
     """Rows in pieces, so that sums over them stay short."""
-    starts = range(at.start, at.stop, BLOCK)
-    return [slice(i, min(i + BLOCK, at.stop)) for i in starts]
+    starts = range(at.start, at.stop, CHUNK)
+    return [slice(i, min(i + CHUNK, at.stop)) for i in starts]
 
 
 def sizes_of(
