@@ -296,9 +296,9 @@ def large_run(monkeypatch: pytest.MonkeyPatch) -> tuple[Result, float, int]:
     """A run whose bounds come from Lanczos, its optimum, and how many there were."""
     calls, honest = [], eigen.lowest_bound
 
-    def counted(V: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    def counted(V: np.ndarray) -> tuple[float, float]:
         calls.append(V.shape)
-        return honest(V, seed)
+        return honest(V)
 
     monkeypatch.setattr(eigen, "LARGE", 10)
     monkeypatch.setattr("condgrad.domains.spectral.lowest_bound", counted)

@@ -11,7 +11,7 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
 from condgrad.certificate.contradiction import Suspicion
-from condgrad.functions.block import project_simplex
+from condgrad.functions.group import project_simplex
 from random_problems import DOMAINS, random_problem
 from test_checks import D, Own, Shifted
 from test_checks_domains import Set

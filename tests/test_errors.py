@@ -87,7 +87,7 @@ def twin(problem, method, K, seed, monkeypatch, **options):
 def test_column_is_the_definition(name, method, monkeypatch):
     problem, K = PROBLEMS[name], 40
     expected = twin(problem, METHODS[method], K, 4, monkeypatch)
-    monkeypatch.setattr("condgrad.problem.BLOCK", 5)
+    monkeypatch.setattr("condgrad.problem.CHUNK", 5)
     trace = solve(problem, METHODS[method], max_iter=K, seed=4, errors=True).trace
     k = trace["k"][1:].astype(int)
     close = {"rtol": 1e-6, "atol": 1e-6} if method == "single" else {"rtol": 1e-9, "atol": 1e-12}

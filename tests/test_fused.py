@@ -86,7 +86,7 @@ MAPS = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("map", MAPS)
 def test_a_full_pass_equals_slope_and_scatter(dtype, map, function, monkeypatch):
-    monkeypatch.setattr("condgrad.problem.BLOCK", 7)
+    monkeypatch.setattr("condgrad.problem.CHUNK", 7)
     A = MAPS[map]
     term = Term(A, FUNCTIONS[function](A.size), 0.6, "t")
     W = np.random.default_rng(0).standard_normal(A.shape).astype(dtype)
@@ -98,7 +98,7 @@ def test_a_full_pass_equals_slope_and_scatter(dtype, map, function, monkeypatch)
     assert s.G.dtype == dtype
     tol = 1e-13 if dtype == np.float64 else 1e-5
     assert np.allclose(s.G, G, rtol=tol, atol=tol)
-    assert s.rows == A.size
+    assert s.evaluated == A.size
     for order in "CF":  # a reshaped copy would swallow the sum
         out = np.asarray(np.ones(A.shape, dtype), order=order)
         A.add_to(s.G, -0.3, out)

@@ -90,7 +90,10 @@ def test_the_other_tolerance_is_a_thousandth(make):
     assert Goal(gap=0.2).tolerances == (0.2, 1e-3)
     assert Goal(feasibility=0.2).tolerances == (1e-3, 0.2)
     assert Goal().tolerances == (1e-3, 1e-3)
-    assert (Goal(feasibility=0.2).rows, Goal(0.2, 0.2, row_feasibility=0.1).rows) == (2.0, 0.1)
+    assert (
+        Goal(feasibility=0.2).row_tolerance,
+        Goal(0.2, 0.2, row_feasibility=0.1).row_tolerance,
+    ) == (2.0, 0.1)
     assert not Goal().wanted
     assert Goal(gap=0.2).wanted
     assert Goal(feasibility=0.2).wanted
@@ -102,13 +105,13 @@ def test_miss_by_hand():
         return Evaluation(objective, {"c": Violation(1.0, 1.0, relative, row=row)}, 1.0)
 
     goal = Goal(gap=0.1, feasibility=0.01)
-    assert goal.miss(point(10.0, 0.005), Bound(9.5)) == pytest.approx(0.5)
-    assert goal.miss(point(10.0, 0.02), Bound(9.5)) == pytest.approx(2.0)
-    assert goal.miss(point(10.0, 0.0), Bound(5.0)) == pytest.approx(5.0)
-    assert goal.miss(point(10.0, 0.0), Bound()) == np.inf
-    assert goal.miss(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(3.0)
+    assert goal.distance(point(10.0, 0.005), Bound(9.5)) == pytest.approx(0.5)
+    assert goal.distance(point(10.0, 0.02), Bound(9.5)) == pytest.approx(2.0)
+    assert goal.distance(point(10.0, 0.0), Bound(5.0)) == pytest.approx(5.0)
+    assert goal.distance(point(10.0, 0.0), Bound()) == np.inf
+    assert goal.distance(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(3.0)
     goal = Goal(gap=0.1, feasibility=0.01, row_feasibility=0.2)
-    assert goal.miss(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(1.5)
+    assert goal.distance(point(10.0, 0.005, 0.3), Bound(9.5)) == pytest.approx(1.5)
 
 
 def test_without_a_goal_nothing_converges():
@@ -250,11 +253,11 @@ def test_a_limit_returns_the_best_point(make, limit, status, clock):
     again = problem.evaluate(result.W)
     assert (result.objective, result.families) == (again.objective, again.families)
     goal, bound = Goal(1e-9, 1e-9), Bound(result.lower_bound)
-    mine, trace = goal.miss(again, bound), result.trace
+    mine, trace = goal.distance(again, bound), result.trace
     (name,) = result.families
     kinds = [trace[f"{name}.{kind}"][-1] for kind in ("relative", "scaled")]
     last = Evaluation(trace["objective"][-1], {name: Violation(0, 0, *kinds)}, 0)
-    assert mine <= goal.miss(last, bound) * (1 + 1e-12)
+    assert mine <= goal.distance(last, bound) * (1 + 1e-12)
     assert result.lower_bound <= optimum + 1e-9 * abs(optimum)
     assert trace["lower_bound"][-1] == result.lower_bound
 

@@ -72,7 +72,7 @@ def clusters():
     ("make", "method"),
     [
         (partial(problem, 250), methods.sag_cgal()),
-        (clusters, methods.sag_cgal(block=False)),
+        (clusters, methods.sag_cgal(spectral=False)),
         (completion, methods.sag_cgal()),
         (completion, methods.h_sag_v1(beta0=10.0, batch=50)),
     ],
@@ -182,4 +182,4 @@ def test_a_bound_without_a_table_of_all_rows_takes_no_array_of_them():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < predicted(p, method) + (8 << 20)
-    assert peak < 20 * p.terms[1].map.size  # what BLOCK rows take, several times
+    assert peak < 20 * p.terms[1].map.size  # what CHUNK rows take, several times

@@ -71,7 +71,7 @@ def random_interval(rng, z):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_the_worst_row_by_its_definition(seed, monkeypatch):
-    monkeypatch.setattr(problem, "BLOCK", 1 + seed % 5)
+    monkeypatch.setattr(problem, "CHUNK", 1 + seed % 5)
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 8))
     A, W = random_map(rng, d), rng.random(d) * 10.0 ** rng.integers(-2, 3)

@@ -136,7 +136,7 @@ def test_everything_is_listed():
     before = {place: np.copy(v) for place, v in run.state.listed().items() if place != "rng"}
     run.advance(iterations=3)
     after = run.state.listed()
-    places = {"W.array", "v", "terms[0].G", "terms[1].y", "terms[1].slopes", "terms[1].rows"}
+    places = {"W.array", "v", "terms[0].G", "terms[1].y", "terms[1].slopes", "terms[1].evaluated"}
     assert places <= set(after)
     assert {"k", "lmo_calls", "control.factors[0]", "control.due", "step.D"} <= set(after)
     assert after["rng"]["bit_generator"] == "PCG64"

@@ -9,7 +9,7 @@ from condgrad import ProblemError, functions
 from condgrad.io import read_sdpa, write_sdpa
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, LowRank
-from condgrad.sdp._layout import Layout
+from condgrad.sdp.layout import Layout
 from files import put
 from random_sdps import clarabel, inner, random_sdp, symmetric
 

@@ -9,8 +9,8 @@ import known_sdps
 from condgrad import io
 from condgrad.run.result import Status
 from condgrad.sdp import SDP
-from condgrad.sdp._exact import _semidefinite, proved
 from condgrad.sdp._reduce import Reduced
+from condgrad.sdp.exact import _semidefinite, proved
 
 pytestmark = pytest.mark.slow
 

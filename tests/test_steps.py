@@ -1,4 +1,4 @@
-"""Block steps: the projection against an exact twin, the domain, the curvature, known optima."""
+"""Spectral steps: the projection against an exact twin, the domain, the curvature, known optima."""
 
 import sys
 from dataclasses import replace
@@ -206,7 +206,7 @@ FITS = with_terms(WHOLE, HALF)
     ("problem", "method"),
     [
         (FITS, None),
-        (FITS, cg.sag_cgal(block=True, batch=1.0)),
+        (FITS, cg.sag_cgal(spectral=True, batch=1.0)),
         (with_terms(domains.PinnedSpectrahedron(np.ones(5), 2.0, 1.0), HALF), None),
         (Problem(WHOLE, [HALF]), None),
         (with_terms(WHOLE, HALF, Term(maps.AllEntries(5), functions.L1(0.1))), None),
@@ -227,7 +227,7 @@ NUCLEAR = domains.NuclearBall((5, 5), 1.0)
 @pytest.mark.parametrize(
     ("problem", "method"),
     [
-        (FITS, cg.sag_cgal(block=False)),
+        (FITS, cg.sag_cgal(spectral=False)),
         (FITS, cg.sag_cgal(beta0=1.0)),
         (FITS, cg.sag_cgal().override({"half": Full()})),
         (FITS, cg.h_sag_v2(beta0="auto")),
@@ -236,7 +236,7 @@ NUCLEAR = domains.NuclearBall((5, 5), 1.0)
         (with_terms(NUCLEAR, HALF), None),
         (Problem(domains.Simplex(5), [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
     ],
-    ids=["no block", "beta0", "override", "v2", "cgal", "no g", "ball", "vector"],
+    ids=["no spectral", "beta0", "override", "v2", "cgal", "no g", "ball", "vector"],
 )
 def test_atoms_elsewhere(problem, method, steps):
     cg.solve(problem, method, max_iter=3)
@@ -245,7 +245,7 @@ def test_atoms_elsewhere(problem, method, steps):
 
 def test_the_options_reach_the_method():
     assert cg.sag_cgal().step is SPECTRAL
-    assert cg.sag_cgal(block=False).step is ATOMS
+    assert cg.sag_cgal(spectral=False).step is ATOMS
     assert cg.h_sag_v2().step is ATOMS
 
 
@@ -303,10 +303,10 @@ def test_known_optima(make, seed, steps):
 
 def test_fewer_passes_than_with_atoms():
     problem = cut(12)
-    methods = (cg.sag_cgal(block=block) for block in (True, False))
-    block, atoms = (cg.solve(problem, method, gap=1e-3, max_iter=20_000) for method in methods)
-    assert block.status is cg.Status.CONVERGED
-    assert block.epochs < atoms.epochs
+    methods = (cg.sag_cgal(spectral=on) for on in (True, False))
+    spectral, atoms = (cg.solve(problem, method, gap=1e-3, max_iter=20_000) for method in methods)
+    assert spectral.status is cg.Status.CONVERGED
+    assert spectral.epochs < atoms.epochs
 
 
 def test_the_same_seed_gives_the_same_run():

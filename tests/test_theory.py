@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import domains, functions, maps, theory
+from condgrad import domains, functions, maps
 from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
 from condgrad.methods.registry import METHODS, Method
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Power, Schedule, smoothing
-from condgrad.theory import constants, diameters, guarantee, rate
+from condgrad.theory import constants, diameters, guarantee, guarantees, rate
 
 RNG = np.random.default_rng(5)
 BETA0 = 0.7
@@ -50,7 +50,7 @@ def brute(X: np.ndarray, domain: domains.Domain) -> tuple[float, float, float]:
 @pytest.mark.parametrize("m", [1, 5])
 @pytest.mark.parametrize("most", [2000, 0], ids=["widths", "norms"])
 def test_diameters(domain, m, most, monkeypatch):
-    monkeypatch.setattr(theory, "ROWS", most)
+    monkeypatch.setattr(guarantees, "ROWS", most)
     X = np.random.default_rng(m).standard_normal((m, domain.shape[0]))
     D, (l1, linf, l2) = diameters(maps.DataMatrix(X), domain), brute(X, domain)
     assert D.norm == pytest.approx(np.linalg.norm(X, 2), rel=1e-6)
@@ -220,10 +220,10 @@ def test_estimates_stay_within_their_error_bounds(e, h):
     schedule = Schedule(Power(2, 1, 1), smoothing(BETA0, 1, 0.5), rho)
     method = Method(e, e, schedule)
     runs = np.array([follow(problem, method, ks, seed) for seed in range(seeds)])
-    (t,), _ = theory._facts(problem, method, None)
-    u, bounds = theory._initial(t, schedule(1).beta), []
+    (t,), _ = guarantees._facts(problem, method, None)
+    u, bounds = guarantees._initial(t, schedule(1).beta), []
     for k in range(1, ks[-1] + 1):
-        u, error = theory._follow(t, schedule(k), u)
+        u, error = guarantees._follow(t, schedule(k), u)
         bounds.append(error)
     if isinstance(e, SAG):
         error, spread, unit = runs[..., 0].mean(0), runs[..., 0].std(0), t.D.linf

@@ -17,6 +17,7 @@ from condgrad.methods import METHODS, Method
 from condgrad.problem import Problem, Term, Violation
 from condgrad.run import (
     Answer,
+    Goal,
     Info,
     Progress,
     Result,
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "METHODS",
     "Answer",
+    "Goal",
     "Info",
     "InputError",
     "Method",

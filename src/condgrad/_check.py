@@ -69,14 +69,14 @@ def real_numbers(name: str, data: Array) -> Array:
     return data
 
 
-def radius_of(name: str, value: Any) -> float:
-    """Check a radius, a trace bound or another size of a set."""
+def positive(name: str, value: Any) -> float:
+    """Check a positive finite number: a scale, a radius, a trace bound."""
     try:
-        number = float("nan" if isinstance(value, (bool, str)) else value)
+        number = float("nan" if isinstance(value, (bool, str)) or np.ndim(value) else value)
     except (TypeError, ValueError):
-        raise ProblemError(f"{name} is {value!r}: it must be a positive number") from None
+        number = np.nan
     if not (np.isfinite(number) and number > 0):
-        raise ProblemError(f"{name} is {value!r}: it must be a positive finite number")
+        raise ProblemError(f"{name} is {value!r}: it must be a positive number")
     return number
 
 
@@ -97,11 +97,3 @@ def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
     if np.isnan(data).any() or (finite and np.isinf(data).any()):
         raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
     return data.copy() if data.ndim else float(data)
-
-
-def positive(name: str, value: Any) -> float:
-    """Check a positive finite number."""
-    number = row_data(name, value)
-    if not isinstance(number, float) or number <= 0:
-        raise ProblemError(f"{name} is {value!r}: it must be one positive number")
-    return number

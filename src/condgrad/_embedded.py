@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
@@ -11,24 +9,17 @@ from scipy.spatial.distance import cdist
 from condgrad._types import Array
 from condgrad.errors import InputError
 from condgrad.io import Features, IndexedRatings, Ratings, graph_from_networkx, index_ratings
+from condgrad.io.graphs import import_networkx
 
 
 def karate() -> sp.csr_array:
     """Zachary's karate club, weighted."""
-    return graph_from_networkx(_networkx("embedded/karate").karate_club_graph())
+    return graph_from_networkx(import_networkx("embedded/karate").karate_club_graph())
 
 
 def miserables() -> sp.csr_array:
     """Characters of Les Misérables, weighted."""
-    return graph_from_networkx(_networkx("embedded/les-miserables").les_miserables_graph())
-
-
-def _networkx(name: str) -> Any:
-    try:
-        import networkx
-    except ImportError:
-        raise InputError(name, "this needs networkx: install condgrad[graphs]") from None
-    return networkx
+    return graph_from_networkx(import_networkx("embedded/les-miserables").les_miserables_graph())
 
 
 def digits() -> Features:

@@ -24,6 +24,7 @@ References
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,12 @@ def power_of_two(x: Array) -> float:
     if not 0 < top < np.inf:
         return 1.0
     return math.ldexp(1.0, min(max(math.frexp(top)[1], -1020), 1020))
+
+
+def powers_of_two(sizes: Any) -> Any:
+    """The power of 2 nearest to each size in ratio, 1 for 0."""
+    sizes = np.asarray(sizes, float)
+    return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
 
 
 def length(x: Array) -> float:

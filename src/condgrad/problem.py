@@ -21,7 +21,7 @@ from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
 from condgrad.passes import Miss, Plain, passes_of
 
-BLOCK = 1 << 18
+CHUNK = 1 << 18
 """Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
 
 
@@ -97,9 +97,9 @@ class Term:
         """Who makes the passes over its rows."""
         return passes_of(self.map, self.function)
 
-    def blocks(self) -> Iterator[slice]:
-        """All rows, in contiguous blocks; in one block where the function does not separate."""
-        step = BLOCK if self.function.separable else self.map.size
+    def chunks(self) -> Iterator[slice]:
+        """All rows, in contiguous chunks; in one chunk where the function does not separate."""
+        step = CHUNK if self.function.separable else self.map.size
         for start in range(0, self.map.size, step):
             yield slice(start, min(start + step, self.map.size))
 
@@ -107,7 +107,7 @@ class Term:
         """All rows for a pass, a list of ranges for each thread."""
         if self.passes.parallel:
             return threads.share([slice(0, self.map.size)])
-        return [list(self.blocks())]
+        return [list(self.chunks())]
 
     def merit(self, W: Array, y: Array, beta: float) -> float:
         """What the term adds to the augmented Lagrangian with multipliers y, without ω."""
@@ -143,19 +143,19 @@ class Term:
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""
-        return self.weight * sum(self.function.value(self.map.rows(W, b), b) for b in self.blocks())
+        return self.weight * sum(self.function.value(self.map.rows(W, b), b) for b in self.chunks())
 
     def smoothed(self, W: Array, beta: float) -> float:
         """ω h_β(A W); the same as `value` for smooth functions."""
         return self.weight * sum(
-            self.function.smoothed(self.map.rows(W, b), beta, b) for b in self.blocks()
+            self.function.smoothed(self.map.rows(W, b), beta, b) for b in self.chunks()
         )
 
     def gradient(self, W: Array, beta: float) -> Array:
         """Gradient of `smoothed` with respect to W, dense."""
         out = np.zeros(self.map.shape)
         G = self.map.zeros()
-        for b in self.blocks():
+        for b in self.chunks():
             self.map.scatter(G, b, self.function.slope(self.map.rows(W, b), beta, b))
         self.map.add_to(G, self.weight, out)
         return out

@@ -169,13 +169,13 @@ def test_relative_infeasibility_by_hand(f, w, l2, largest, relative):
     assert evaluation.worst == max(found.relative, found.scaled)
 
 
-def test_relative_infeasibility_over_many_blocks(monkeypatch):
+def test_relative_infeasibility_over_many_chunks(monkeypatch):
     n, w = 1000, np.linspace(-1, 1, 1000)
     problem = Problem(
         domains.LinfBall(n), [Term(maps.AllEntries((n,)), Interval(-0.5, w / 2), name="c")]
     )
     whole = problem.violations(w)["c"]
-    monkeypatch.setattr("condgrad.problem.BLOCK", 7)
+    monkeypatch.setattr("condgrad.problem.CHUNK", 7)
     assert tuple(problem.violations(w)["c"]) == pytest.approx(tuple(whole), rel=1e-13)
     r = w - np.clip(w, -0.5, w / 2)
     size = 1 + max(np.linalg.norm(w), np.linalg.norm(np.full(n, 0.5)), np.linalg.norm(w / 2))

@@ -198,7 +198,7 @@ def test_sag_warm_start_fills_the_table_once(replace):
             np.testing.assert_allclose(
                 gradient(state, term), term.gradient(W.array, p.beta), atol=1e-12
             )
-        assert state.rows == ROWS + 2 * (k - 1)
+        assert state.evaluated == ROWS + 2 * (k - 1)
 
 
 @CASE
@@ -266,7 +266,7 @@ def test_rows_are_counted():
         Augmented(1.0): [23, 46, 69, 92, 115],
     }
     for estimator, expected in counts.items():
-        assert [s.rows for *_, s, _ in run(estimator, problem, term, 5)] == expected, estimator
+        assert [s.evaluated for *_, s, _ in run(estimator, problem, term, 5)] == expected, estimator
 
 
 @pytest.mark.parametrize("bound", [np.inf, 40.0, 0.0])

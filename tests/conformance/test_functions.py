@@ -103,7 +103,7 @@ def in_simplex(total):
     return lambda rng: total * rng.dirichlet(np.full(ROWS, rng.choice([0.05, 1.0])))
 
 
-BLOCK = {  # function, random points of its domain
+GROUP = {  # function, random points of its domain
     "L2Ball": (L2Ball(1.5), in_ball(0.0, 1.5)),
     "L2Ball number": (L2Ball(2, -1), in_ball(-1.0, 2)),
     "L2Ball rows": (L2Ball(20.0, B), in_ball(B, 20.0)),
@@ -113,7 +113,7 @@ BLOCK = {  # function, random points of its domain
     "Simplex": (Simplex(), in_simplex(1.0)),
     "Simplex total": (Simplex(30.0), in_simplex(30.0)),
 }
-EVERY = {name: c.f for name, c in SEPARABLE.items()} | {name: b[0] for name, b in BLOCK.items()}
+EVERY = {name: c.f for name, c in SEPARABLE.items()} | {name: b[0] for name, b in GROUP.items()}
 SMOOTH = {name: f for name, f in EVERY.items() if f.smooth}
 PROXIMABLE = {name: f for name, f in EVERY.items() if not f.smooth}
 INDICATORS = {name: f for name, f in EVERY.items() if f.indicator}
@@ -141,7 +141,7 @@ def test_every_public_function_is_tested():
     abstract = {"Function", "Proximable", "Smooth"}
     assert {type(f).__name__ for f in EVERY.values()} == set(functions.__all__) - abstract
     assert all(f.separable for f in (c.f for c in SEPARABLE.values()))
-    assert not any(f.separable for f, _ in BLOCK.values())
+    assert not any(f.separable for f, _ in GROUP.values())
 
 
 @over(EVERY)
@@ -209,7 +209,7 @@ def test_fenchel_equality_at_the_prox(f, z, beta):
     )
 
 
-@pytest.mark.parametrize(("f", "member"), BLOCK.values(), ids=BLOCK.keys())
+@pytest.mark.parametrize(("f", "member"), GROUP.values(), ids=GROUP.keys())
 @given(z=images, beta=betas, seed=st.integers(0, 1000))
 def test_block_prox_beats_feasible_points(f, member, z, beta, seed):
     def objective(x):

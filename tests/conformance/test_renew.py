@@ -121,10 +121,10 @@ def test_renewed_reads_only_the_rows_asked_for():
 
 
 def test_blocks_of_a_map():
-    assert [Triangles(n).block for n in (3, 5, 8)] == [1, 6, 21]
+    assert [Triangles(n).stretch for n in (3, 5, 8)] == [1, 6, 21]
     q = Triangles(6).triples(np.arange(60))[1]
     assert all(len(set(q[i : i + 10].tolist())) == 1 for i in range(0, 60, 10))  # one apex each
-    assert AllEntries((3, 5)).block == 5
-    assert AllEntries((7,)).block == 1
-    assert Diagonal(4).block == 1
-    assert all(A.block >= 1 and A.size >= A.block for A in MAPS.values())
+    assert AllEntries((3, 5)).stretch == 5
+    assert AllEntries((7,)).stretch == 1
+    assert Diagonal(4).stretch == 1
+    assert all(A.stretch >= 1 and A.size >= A.stretch for A in MAPS.values())

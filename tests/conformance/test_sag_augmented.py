@@ -190,13 +190,13 @@ def test_only_drawn_rows_change(case):
         theta = p.beta / BETA0
         new = term.function.slope(term.map.rows(W.array) + p.beta * y, p.beta)
         drawn = np.flatnonzero((s.slopes != slopes) | (s.y != y))
-        spent = s.rows - before
+        spent = s.evaluated - before
         assert spent >= 0.3 * term.map.size - 1
         assert drawn.size <= spent <= term.map.size
         np.testing.assert_allclose(s.slopes[drawn], new[drawn], atol=1e-12)
         moved = y[drawn] + theta * (new[drawn] - y[drawn])
         np.testing.assert_allclose(s.y[drawn], moved, atol=1e-12)
-        slopes, y, before = s.slopes.copy(), s.y.copy(), s.rows
+        slopes, y, before = s.slopes.copy(), s.y.copy(), s.evaluated
 
 
 @CASE
@@ -228,7 +228,7 @@ def test_a_function_that_does_not_separate_is_taken_whole():
         strict=True,
     )
     for (k, _, a, _), (_, _, b, _) in pairs:
-        assert a.rows == k * term.map.size
+        assert a.evaluated == k * term.map.size
         np.testing.assert_array_equal(a.G, b.G)
         np.testing.assert_array_equal(a.y, b.y)
     assert np.abs(a.y).max() > 0

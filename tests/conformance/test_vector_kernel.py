@@ -68,7 +68,7 @@ def test_steps_that_shrink_w_to_nothing(ball):
 
 @BALL
 def test_ties_go_to_the_first_coordinate(ball):
-    d = 300  # several blocks, all scores equal all the time
+    d = 300  # several chunks, all scores equal all the time
     arrays = DataMatrix(np.ones((4, d))).arrays
     args = (np.zeros(d), np.zeros(d), np.zeros(4), np.arange(8).reshape(-1, 1) % 4, np.ones(8))
     slow, fast = both(arrays, *args, 1, np.full(4, 5.0), 0.0, ball, 1.0, 1.0, 1e308)
@@ -78,7 +78,7 @@ def test_ties_go_to_the_first_coordinate(ball):
 
 @BALL
 def test_the_oracle_follows_scores_that_fall(ball):
-    """A leader that loses its value, again and again, in one block and in many."""
+    """A leader that loses its value, again and again, in one chunk and in many."""
     rng, d, n = np.random.default_rng(1), 200, 200
     arrays = DataMatrix(sp.csr_array(np.eye(n))).arrays
     ids, eta = rng.integers(0, n, (3000, 1)), np.full(3000, 0.5)

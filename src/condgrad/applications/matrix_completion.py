@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._check import numbers, radius_of
+from condgrad._check import numbers, positive
 from condgrad._types import Array
 from condgrad.applications._base import Application, check_preset, require_room
 from condgrad.domains import NuclearBall
@@ -63,12 +63,12 @@ def matrix_completion(
     check_preset(preset)
     entries, target = _entries(rows, cols, values, shape)
     require_room((entries.shape[0], entries.shape[1]), 2, FEWER)
-    radius = default_radius(target, shape) if radius is None else radius_of("radius", radius)
+    radius = default_radius(target, shape) if radius is None else positive("radius", radius)
     if bounds is None and l1 is None:
         bounds = (float(target.min()), float(target.max()))
     terms = [Term(entries, Squared(target), weight=2.0, name="fit")]
     if bounds is not None:
-        low, high = bounds = _range(bounds)
+        low, high = bounds = lowest_highest(bounds)
         size = np.sqrt(shape[0] * shape[1])
         nearest = min(abs(low), abs(high)) if low * high > 0 else 0.0
         if nearest * size > radius:
@@ -78,7 +78,7 @@ def matrix_completion(
             )
         terms.append(Term(AllEntries(shape), Interval(low, high), name="box"))
     if l1 is not None:
-        radius_of("l1", l1)
+        positive("l1", l1)
         terms.append(Term(AllEntries(shape), L1(l1), name="l1"))
     metrics = {"train_rmse": _rmse(entries, target)}
     if test is not None:
@@ -128,13 +128,14 @@ def _entries(
     return entries, target
 
 
-def _range(bounds: Any) -> tuple[float, float]:
+def lowest_highest(bounds: Any) -> tuple[float, float]:
+    """Check the range of entries."""
     try:
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
-        raise ProblemError(f"bounds is {bounds!r}: give (lowest, highest)") from None
+        low, high = np.nan, np.nan
     if not low <= high:
-        raise ProblemError(f"bounds is {low:g} {high:g}: give the lower one first")
+        raise ProblemError(f"bounds is {bounds!r}: give (lowest, highest)")
     return low, high
 
 

@@ -27,9 +27,9 @@ def gram_product(V: Array, x: Array) -> Array:
     if V.nbytes <= 8 << 20:  # it stays in the last cache as a whole
         return np.dot(np.dot(V, x), V)
     r = np.zeros(x.size, V.dtype)
-    for i in range(0, V.shape[0], 64):  # a block is still in the cache when it is needed again
-        block = V[i : i + 64]
-        r += np.dot(np.dot(block, x), block)
+    for i in range(0, V.shape[0], 64):  # a chunk is still in the cache when it is needed again
+        chunk = V[i : i + 64]
+        r += np.dot(np.dot(chunk, x), chunk)
     return r
 
 

@@ -2,10 +2,10 @@
 
 The slow, obvious twin is in `_reference_vector`, where the documentation is. Two things make an
 iteration cost about what its rows cost. W is kept as c·w, so that a step is a product of scalars
-and one entry. And the oracle does not read all of G: every block of coordinates has an upper bound
-of its scores and the coordinate that last reached it; a block is read again only where its bound is
+and one entry. And the oracle does not read all of G: every chunk of coordinates has an upper bound
+of its scores and the coordinate that last reached it; a chunk is read again only where its bound is
 the largest of all and that coordinate has fallen below it. Dense rows change all of G, so there
-every block is read.
+every chunk is read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _best(G: Array, ball: bool) -> float:
 
 @njit(cache=True)
 def _look(G: Array, ball: bool, b: int, shift: int, bound: Array, leader: Array) -> None:
-    """Bound and leader of block b, read again."""
+    """Bound and leader of chunk b, read again."""
     start = b << shift
     part = G[start : start + (1 << shift)]
     bound[b] = _best(part, ball)
@@ -138,9 +138,9 @@ def vector_sag(
         bad |= not abs(G[j]) <= large
     if bad and not _finite(G, weight, most):
         return
-    blocks = ((d - 1) >> shift) + 1
-    bound, leader = np.empty(blocks, G.dtype), np.empty(blocks, np.int64)
-    for b in range(blocks):
+    chunks = ((d - 1) >> shift) + 1
+    bound, leader = np.empty(chunks, G.dtype), np.empty(chunks, np.int64)
+    for b in range(chunks):
         _look(G, ball, b, shift, bound, leader)
     c = scale[0]
     for k in range(eta.size):
@@ -173,7 +173,7 @@ def vector_sag(
         if (bad or dense) and not _finite(G, weight, most):
             break
         if dense:
-            for b in range(blocks):
+            for b in range(chunks):
                 _look(G, ball, b, shift, bound, leader)
         at = _oracle(G, ball, shift, bound, leader)
         c *= 1.0 - eta[k]

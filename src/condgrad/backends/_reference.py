@@ -276,5 +276,5 @@ def lanczos(
         return x, value, float(b * abs(s[-1])), scale, len(diagonal)
     basis, r = Q[:fixed], product(x)
     value = float(x @ r)
-    miss = project(r) - value * x
-    return x, value, float(np.linalg.norm(miss)), scale, len(diagonal) + 1
+    residual = project(r) - value * x
+    return x, value, float(np.linalg.norm(residual)), scale, len(diagonal) + 1

@@ -99,7 +99,8 @@ class Certificate:
         self.problem, self._keep = problem, keep
         self.duals: dict[str, Array] = {}
         """y of every composite term at the best bound, before a shift."""
-        self._scale: dict[str, float] = {}
+        self.scale: dict[str, float] = {}
+        """The factor in [0, 1] on the dual points of the moment that proves most, by their kind."""
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
         zeros = {t.name: _at_zero(t) for t in problem.terms}  # y = 0: Σ ω inf h
         self._shifts: list[Shift] | None = None
@@ -133,7 +134,7 @@ class Certificate:
             which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
         if self._keep and (found.value > self.best.value or not self.duals):
-            scale = self._scale.get(which, 1.0) if "scaled" in found.source else 1.0
+            scale = self.scale.get(which, 1.0) if "scaled" in found.source else 1.0
             self.duals = {
                 t.name: scale * r.point(which, W, beta)
                 for t, r, beta in zip(terms, rows, betas, strict=True)
@@ -171,7 +172,7 @@ class Certificate:
         gap = total - low
         points = [(v, conjugate, source)]
         t = self._search(base, pull, moving - zero, 0.0, 1.0) if other else 1.0
-        self._scale[source] = t
+        self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
             points.append((base + t * pull, scaled, f"{source}, scaled"))
@@ -258,7 +259,7 @@ def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
 
 def _at_zero(term: Term) -> Part:
     """The term at y = 0: ω h*(0) = −ω inf h."""
-    pieces, h = list(term.blocks()), term.function
+    pieces, h = list(term.chunks()), term.function
     zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)

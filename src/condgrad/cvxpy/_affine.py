@@ -70,7 +70,7 @@ class Coefficients:
         if expr.is_constant():
             return Affine(sparse.csr_array((expr.size, self.total)), dense(expr).ravel(order="F"))
         if isinstance(expr, cp.Variable):
-            return Affine(self._unit(expr), np.zeros(expr.size))
+            return Affine(self.unit(expr), np.zeros(expr.size))
         args = expr.args
         if isinstance(expr, SELECTIONS):
             inner = self(args[0])
@@ -97,8 +97,8 @@ class Coefficients:
             return self._node(expr)
         return self._special(expr)
 
-    def _unit(self, variable: Any) -> Any:
-        """Rows of the identity."""
+    def unit(self, variable: Any) -> Any:
+        """Rows of the identity: one variable made of all."""
         if variable.id not in self._units:
             rows = np.arange(variable.size)
             self._units[variable.id] = sparse.csr_array(
@@ -132,7 +132,7 @@ class Coefficients:
 
     def _special(self, expr: Any) -> Affine:
         """Atoms that are affine for some arguments only, and say nothing else there."""
-        name = type(expr).__name__.removesuffix("Approx").lower()
+        name = name_of(expr)
         if name == "quadform" and not dense(expr.args[1]).any():
             return Affine(sparse.csr_array((1, self.total)), np.zeros(1))
         if name == "power" and expr.p.value is not None and float(expr.p.value) == 1:
@@ -179,6 +179,11 @@ def dense(expr: Any) -> Array:
     if np.iscomplexobj(value):
         raise _complex(expr)
     return value.astype(np.float64)
+
+
+def name_of(atom: Any) -> str:
+    """What an atom is called, whether or not CVXPY approximates it by cones."""
+    return type(atom).__name__.removesuffix("Approx").lower()
 
 
 def _complex(expr: Any) -> NotTaken:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from condgrad._types import Array
+from condgrad.sdp.exact import is_semidefinite, rounded_down
 
 if TYPE_CHECKING:
     from condgrad.cvxpy._cone_program import ConeProgram
@@ -34,26 +35,17 @@ def exact_bound(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     side = max((abs(b) for b in program.space.blocks), default=0)
     if M.size * min(M.shape, default=0) > WORK or program.A.nnz * side > WORK:
         return -np.inf
-    flat = _flat(point)
-    r = [Fraction(float(c)) for c in cost]
-    for matrix, values in ((program.A, flat), (program.G, [Fraction(float(v)) for v in point.nu])):
-        entries = sparse.coo_array(matrix)
-        for i, j, a in zip(*entries.coords, entries.data, strict=True):
-            r[j] += Fraction(float(a)) * values[i]
-    change = _solved(M, [-v for v in r])
+    flat, nu = _flat(point), _fractions(point.nu)
+    images = _product(sparse.vstack([program.A, program.G]).T, flat + nu)
+    change = _solved(M, [-c - v for c, v in zip(_fractions(cost), images, strict=True)])
     if change is None:
         return -np.inf
-    m = program.h.size
-    total = ZERO
-    for i, nu in enumerate(point.nu):
-        total -= Fraction(float(program.h[i])) * (Fraction(float(nu)) + change[i])
-    for i, shift in zip(at, change[m:], strict=True):
+    nu = [v + shift for v, shift in zip(nu, change[: len(nu)], strict=True)]
+    for i, shift in zip(at, change[len(nu) :], strict=True):
         flat[i] += shift
         if flat[i] < 0:
             return -np.inf
-    total -= sum((Fraction(float(b)) * v for b, v in zip(program.b, flat, strict=True)), ZERO)
-    bound = float(total)
-    return bound if Fraction(bound) <= total else float(np.nextafter(bound, -np.inf))
+    return rounded_down(-_dot(program.h, nu) - _dot(program.b, flat))
 
 
 def inconsistent(G: Any, h: Array) -> bool:
@@ -61,7 +53,7 @@ def inconsistent(G: Any, h: Array) -> bool:
     G = G.toarray()
     if G.size * min(G.shape, default=0) > WORK:
         return False
-    return _solved(G, [Fraction(float(v)) for v in h]) is None
+    return _solved(G, _fractions(h)) is None
 
 
 def falls(program: ConeProgram, d: Array) -> bool:
@@ -77,9 +69,9 @@ def falls(program: ConeProgram, d: Array) -> bool:
     if M.size * min(M.shape, default=0) > WORK or max(program.A.nnz, side**3) > WORK:
         return False
     unit = float(np.abs(d).max())
-    short = [Fraction(float(v / unit)).limit_denominator(1000) for v in d]
+    short = [v.limit_denominator(1000) for v in _fractions(d / unit)]
     near = all(abs(float(a) - v / unit) < 1e-9 for a, v in zip(short, d, strict=True))
-    starts = [*([short] if near else []), [Fraction(float(v)) for v in d]]
+    starts = [*([short] if near else []), _fractions(d)]
     return any(_falls_from(program, M, start) for start in starts)
 
 
@@ -88,15 +80,17 @@ def _falls_from(program: ConeProgram, M: Array, d: list[Fraction]) -> bool:
     if change is None:
         return False
     d = [a + b for a, b in zip(d, change, strict=True)]
-    if not sum((Fraction(float(c)) * v for c, v in zip(program.c, d, strict=True)), ZERO) < 0:
+    if not _dot(program.c, d) < 0:
         return False
-    images, start = _product(program.A, d), program.space.starts
-    for side, (first, last) in zip(program.space.blocks, pairwise(start), strict=True):
+    images = _product(program.A, d)
+    for side, (first, last) in zip(
+        program.space.blocks, pairwise(program.space.starts), strict=True
+    ):
         own = [-v for v in images[first:last]]
         if side < 0:
             if any(v < 0 for v in own):
                 return False
-        elif not _semidefinite([own[i * side : (i + 1) * side] for i in range(side)]):
+        elif not is_semidefinite([own[i * side : (i + 1) * side] for i in range(side)]):
             return False
     return True
 
@@ -108,20 +102,12 @@ def _product(A: Any, x: list[Fraction]) -> list[Fraction]:
     return out
 
 
-def _semidefinite(rows: list[list[Fraction]]) -> bool:
-    """Whether a symmetric matrix is ⪰ 0, by Schur complements."""
-    while rows:
-        first, rest = rows[0], rows[1:]
-        if first[0] < 0 or (first[0] == 0 and any(first)):
-            return False
-        rows = [
-            [
-                a - row[0] * b / first[0] if row[0] else a
-                for a, b in zip(row[1:], first[1:], strict=True)
-            ]
-            for row in rest
-        ]
-    return True
+def _fractions(numbers: Array) -> list[Fraction]:
+    return [Fraction(v) for v in numbers.tolist()]
+
+
+def _dot(numbers: Array, x: list[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(_fractions(numbers), x, strict=True)), ZERO)
 
 
 def _flat(point: Multipliers) -> list[Fraction]:
@@ -129,16 +115,16 @@ def _flat(point: Multipliers) -> list[Fraction]:
     flat: list[Fraction] = []
     for F in point.factors:
         if F.ndim == 1:
-            flat += [Fraction(float(v)) for v in F]
-            continue
-        L = [[Fraction(float(v)) for v in row] for row in F]
-        flat += [sum((a * b for a, b in zip(p, q, strict=True)), ZERO) for p in L for q in L]
+            flat += _fractions(F)
+        else:
+            L = [_fractions(row) for row in F]
+            flat += [sum((a * b for a, b in zip(p, q, strict=True)), ZERO) for p in L for q in L]
     return flat
 
 
 def _solved(M: Array, right: list[Fraction]) -> list[Fraction] | None:
     """A solution of M δ = right, by elimination; None where there is none."""
-    rows = [[*(Fraction(float(v)) for v in row), b] for row, b in zip(M, right, strict=True)]
+    rows = [[*_fractions(row), b] for row, b in zip(M, right, strict=True)]
     found = [ZERO] * M.shape[1]
     pivots: list[tuple[list[Fraction], int]] = []
     for row in rows:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import cvxpy.settings as settings
 import numpy as np
@@ -28,9 +29,14 @@ TIGHT = 1e-12
 
 def violations(program: ConeProgram, x: Array) -> Array:
     """For each number and each matrix of b − A x how far it is outside, and its size."""
-    sizes = program.space.split(np.abs(program.b) + abs(program.A) @ np.abs(x))
+    sizes = np.abs(program.b) + abs(program.A) @ np.abs(x)
+    return _outside(program, program.b - program.A @ x, sizes)
+
+
+def _outside(program: ConeProgram, slack: Array, terms: Array) -> Array:
+    """For each number and each matrix of a slack how far it is outside, and its size."""
     found = [np.zeros((0, 2))]
-    for block, size in zip(program.slack(x), sizes, strict=True):
+    for block, size in zip(*map(program.space.split, (slack, terms)), strict=True):
         if block.ndim == 1:
             found.append(np.column_stack([np.maximum(-block, 0.0), size]))
         else:
@@ -59,7 +65,8 @@ def repaired(program: ConeProgram, kernel: Kernel, x: Array) -> Array:
     slopes = (program.A @ kernel.N).toarray()
     best, least = x, np.inf
     for _ in range(REPAIRS):
-        rows, missing = _negative(program, slopes, x)
+        slack = program.slack(x)
+        rows, missing = _on_face(program, slopes, slack, lambda v: v < 0, slack, both=True)
         miss = float(np.linalg.norm(missing))
         if miss < least:
             best, least = x, miss
@@ -69,21 +76,30 @@ def repaired(program: ConeProgram, kernel: Kernel, x: Array) -> Array:
     return best
 
 
-def _negative(program: ConeProgram, slopes: Array, x: Array) -> tuple[Array, Array]:
-    """Negative numbers of b − A x, matrices in their negative eigenspace, and their slopes."""
+def _on_face(
+    program: ConeProgram,
+    slopes: Array,
+    blocks: Sequence[Array],
+    kept: Callable[[Array], Array],
+    slack: Sequence[Array],
+    both: bool = False,
+) -> tuple[Array, Array]:
+    """Slopes and slack where the numbers of blocks, or their eigenvalues, are such as are kept.
+
+    Of matrices from the left, or from `both` sides.
+    """
     rows, numbers = [np.zeros((0, slopes.shape[1]))], [np.zeros(0)]
-    for block, (first, last) in zip(program.slack(x), pairwise(program.space.starts), strict=True):
-        A = slopes[first:last]
-        if block.ndim == 1:
-            rows.append(A[block < 0])
-            numbers.append(block[block < 0])
-            continue
-        values, vectors = np.linalg.eigh(block)
-        U = vectors[:, values < 0]
-        n, q = U.shape
-        T = np.tensordot(np.tensordot(U.T, A.reshape(n, n, A.shape[1]), 1), U, ([1], [0]))
-        rows.append(T.transpose(0, 2, 1).reshape(q * q, A.shape[1]))
-        numbers.append((U.T @ block @ U).ravel())
+    for own, T, S in zip(blocks, program.space.split(slopes), slack, strict=True):
+        if own.ndim == 1:
+            T, S = T[kept(own)], S[kept(own)]
+        else:
+            values, vectors = np.linalg.eigh(own)
+            U = vectors[:, kept(values)]
+            T, S = np.tensordot(U.T, T, 1), U.T @ S
+            if both:
+                T, S = np.tensordot(T, U, ([1], [0])).transpose(0, 2, 1), S @ U
+        rows.append(T.reshape(S.size, slopes.shape[1]))
+        numbers.append(S.ravel())
     return np.vstack(rows), np.concatenate(numbers)
 
 
@@ -95,21 +111,9 @@ def complementary(program: ConeProgram, kernel: Kernel, x: Array, y: Array, cut:
     if program.b.size * kernel.N.shape[1] > SMALL or not kernel.N.shape[1]:
         return x
     slopes = (program.A @ kernel.N).toarray()
-    rows, numbers = [np.zeros((0, slopes.shape[1]))], [np.zeros(0)]
-    largest = float(np.abs(y).max(initial=0.0))
-    blocks = zip(program.space.split(y), program.slack(x), strict=True)
-    for (own, slack), (first, last) in zip(blocks, pairwise(program.space.starts), strict=True):
-        A = slopes[first:last]
-        if own.ndim == 1:
-            rows.append(A[own > cut * largest])
-            numbers.append(slack[own > cut * largest])
-            continue
-        values, vectors = np.linalg.eigh(own)
-        U = vectors[:, values > cut * largest]
-        T = np.tensordot(U.T, A.reshape(len(U), len(U), A.shape[1]), 1)
-        rows.append(T.reshape(U.size, A.shape[1]))
-        numbers.append((U.T @ slack).ravel())
-    found = np.linalg.lstsq(np.vstack(rows), np.concatenate(numbers), rcond=1e-10)[0]
+    least, blocks = cut * float(np.abs(y).max(initial=0.0)), program.space.split(y)
+    system = _on_face(program, slopes, blocks, lambda v: v > least, program.slack(x))
+    found = np.linalg.lstsq(*system, rcond=1e-10)[0]
     return repaired(program, kernel, x + kernel.N @ found)
 
 
@@ -127,7 +131,10 @@ def descends(program: ConeProgram, kernel: Kernel, w: Array) -> str | None:
     for part in ACTIVE:
         own = w
         for _ in range(3):
-            rows = _vanishing(program, slopes, own, part)
+            slack = program.space.split(-slopes @ own)
+            near = part * max((float(np.abs(b).max(initial=0.0)) for b in slack), default=0.0)
+            blocks = [(b + b.T) / 2 for b in slack]
+            rows, _ = _on_face(program, slopes, blocks, partial(np.greater_equal, near), slack)
             own = own - np.linalg.lstsq(rows, rows @ own, rcond=1e-10)[0]
         d = without_noise(kernel.N @ own)
         if _falls(program, d):
@@ -135,23 +142,6 @@ def descends(program: ConeProgram, kernel: Kernel, w: Array) -> str | None:
                 return settings.UNBOUNDED
             found = settings.UNBOUNDED_INACCURATE
     return found
-
-
-def _vanishing(program: ConeProgram, slopes: Array, w: Array, part: float) -> Array:
-    """Rows that are 0 at every direction whose slack lies in the face nearest to that of w."""
-    blocks = program.space.split(-slopes @ w)
-    near = part * max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0)
-    rows = [np.zeros((0, slopes.shape[1]))]
-    for block, (first, last) in zip(blocks, pairwise(program.space.starts), strict=True):
-        A = slopes[first:last]
-        if block.ndim == 1:
-            rows.append(A[block <= near])
-            continue
-        values, vectors = np.linalg.eigh((block + block.T) / 2)
-        U = vectors[:, values <= near]
-        T = np.tensordot(U.T, A.reshape(len(U), len(U), A.shape[1]), 1)
-        rows.append(T.reshape(U.shape[1] * len(U), A.shape[1]))
-    return np.vstack(rows)
 
 
 def _falls(program: ConeProgram, d: Array) -> bool:
@@ -162,14 +152,8 @@ def _falls(program: ConeProgram, d: Array) -> bool:
         return False
     if (np.abs(program.G @ d) > TIGHT * (abs(program.G) @ size)).any():
         return False
-    sizes = program.space.split(abs(program.A) @ size)
-    for block, terms in zip(program.space.split(-(program.A @ d)), sizes, strict=True):
-        if block.ndim == 1:
-            if (block < -TIGHT * terms).any():
-                return False
-        elif float(np.linalg.eigvalsh(block)[0]) < -TIGHT * float(terms.max()):
-            return False
-    return True
+    miss, terms = _outside(program, -(program.A @ d), abs(program.A) @ size).T
+    return bool((miss <= TIGHT * terms).all())
 
 
 def contradict(program: ConeProgram, nu: Array) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from cvxpy.constraints import PSD
 from scipy import linalg, sparse
 
-from condgrad._floats import EPS as EPS
+from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
 
@@ -126,13 +126,13 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
     space = Space(blocks, [])
     A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
     A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
-    row_unit, own = _row_units(A, space), 1 / _binary(_largest(G))
+    row_unit, own = _row_units(A, space), 1 / powers_of_two(_largest(G))
     equation_unit = np.zeros(dims.zero)
     equation_unit[equations] = own
     rights = np.abs(np.concatenate([row_unit * b, own * h]))
-    x_unit = _binary(np.median(rights[rights > 0]) if rights.any() else 0.0)
+    x_unit = powers_of_two(np.median(rights[rights > 0]) if rights.any() else 0.0)
     c = np.asarray(data[settings.C], float)
-    cost_unit = _binary(np.abs(c).max(initial=0.0))
+    cost_unit = powers_of_two(np.abs(c).max(initial=0.0))
     return ConeProgram(
         c=c / cost_unit,
         G=sparse.csr_array(sparse.diags_array(own) @ G),
@@ -210,12 +210,6 @@ def _second_order(t: Any, x: Any) -> Any:
     return sparse.vstack(lines)
 
 
-def _binary(size: Any) -> Any:
-    """A power of two near each size, 1 for 0."""
-    size = np.asarray(size, float)
-    return np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
-
-
 def _largest(A: Any) -> Array:
     """The largest magnitude in each row."""
     if not A.shape[0] or not A.nnz:
@@ -241,7 +235,7 @@ def _row_units(A: Any, space: Space) -> Array:
     for side, (first, last) in zip(space.blocks, pairwise(space.starts), strict=True):
         if side > 0:
             largest[first:last] = largest[first:last].max()
-    return np.asarray(1 / _binary(largest))
+    return np.asarray(1 / powers_of_two(largest))
 
 
 def without_noise(vector: Array) -> Array:
@@ -274,7 +268,7 @@ def kernel(G: Array, h: Array) -> Kernel:
     if m == 0 or n == 0:
         eye = sparse.eye_array(n, format="csr")
         return Kernel(np.zeros(n), eye, h, np.zeros(n), np.zeros(n), 0.0)
-    columns = _binary(np.abs(G).max(axis=0))
+    columns = powers_of_two(np.abs(G).max(axis=0))
     Q, R, order = linalg.qr(G / columns, mode="economic", pivoting=True)
     rounding = 64 * max(m, n) * EPS
     pivots = np.abs(np.diag(R))

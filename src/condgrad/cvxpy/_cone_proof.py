@@ -11,9 +11,10 @@ import cvxpy.settings as settings
 import numpy as np
 from scipy import linalg, sparse
 
+from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
-from condgrad.cvxpy._cone_program import EPS, ConeProgram, without_noise
+from condgrad.cvxpy._cone_program import ConeProgram, without_noise
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
 """What is added to multipliers, relative to the largest, so that they can be corrected …"""
@@ -197,7 +198,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
         if (np.abs(r) <= off).all():
             break
         B, _ = images(program, point.factors)
-        unit = _units(B)
+        unit = 1 / powers_of_two(np.abs(B).max(axis=1, initial=0.0))
         found = _shortest(unit[:, None] * B, -unit * r)
         far = float(np.linalg.norm(found[m:]))
         share = min(1.0, 0.9 / far) if far else 1.0
@@ -214,12 +215,6 @@ def _shortest(B: Array, right: Array) -> Array:
     rank = int(np.sum(pivots > 1e-13 * pivots.max(initial=0.0)))
     own = linalg.solve_triangular(R[:rank, :rank], right[order[:rank]], trans="T")
     return np.asarray(Q[:, :rank] @ own)
-
-
-def _units(B: Array) -> Array:
-    """Powers of two that bring the rows of a matrix to about the same size."""
-    size = np.abs(B).max(axis=1, initial=0.0)
-    return np.exp2(-np.round(np.log2(np.where(size > 0, size, 1.0))))
 
 
 def _moved(point: Multipliers, found: Array) -> Multipliers:
@@ -262,7 +257,8 @@ def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     B = B[np.ix_(open_ & program.distinct, ~B[~open_].any(axis=0))]
     if B.shape[1] < B.shape[0]:
         return -np.inf
-    worst, unit = worst[open_ & program.distinct], _units(B)
+    unit = 1 / powers_of_two(np.abs(B).max(axis=1, initial=0.0))
+    worst = worst[open_ & program.distinct]
     R = linalg.qr((unit[:, None] * B).T, mode="r")[0][: len(B)]
     lowest = float(np.linalg.svd(R, compute_uv=False)[-1])
     lowest -= 16 * max(B.shape) * EPS * size * float(unit.max())

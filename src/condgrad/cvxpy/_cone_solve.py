@@ -11,6 +11,7 @@ import cvxpy.settings as settings
 import numpy as np
 from scipy import sparse
 
+from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._cone_point import (
@@ -22,7 +23,7 @@ from condgrad.cvxpy._cone_point import (
     repaired,
     violations,
 )
-from condgrad.cvxpy._cone_program import EPS, ConeProgram, kernel
+from condgrad.cvxpy._cone_program import ConeProgram, kernel
 from condgrad.cvxpy._cone_proof import CUTS, dual_of, refuted, too_large
 from condgrad.cvxpy._write import blocks_of
 from condgrad.run.result import Status

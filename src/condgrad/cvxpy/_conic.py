@@ -38,12 +38,8 @@ class Side(NamedTuple):
         return float(np.exp(self.sign * value)) if self.geometric else self.sign * value
 
 
-class Answer(NamedTuple):
-    """What a run found."""
-
-    found: tuple[ConeProgram, Outcome] | None
-    """None where a row without variables cannot hold."""
-    side: Side
+Answer = tuple[ConeProgram | None, Outcome, Side]
+"""What a run found; there is no program where a row without variables cannot hold."""
 
 
 class ConeSolver(ConicSolver):  # type: ignore[misc]
@@ -116,32 +112,30 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
                 side = asked
         program = read(data, data[ConicSolver.DIMS])
         if program is None:
-            return Answer(None, side)
+            nothing = np.zeros(0)
+            gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
+            return None, gone, side
         run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
         outcome = run.solve()
         _check_faint(program, outcome, run.feasibility)
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")
-        return Answer((program, outcome), side)
+        return program, outcome, side
 
     def invert(self, answer: Answer, inverse_data: dict[str, Any]) -> CvxpySolution:
         """Hand x and y to the variables and constraints."""
-        attr: dict[str, Any]
-        if answer.found is None:
-            attr = {settings.EXTRA_STATS: without_point(settings.INFEASIBLE, answer.side, None)}
-            return failure_solution(settings.INFEASIBLE, attr)
-        program, outcome = answer.found
-        attr = {}
+        program, outcome, side = answer
+        attr: dict[str, Any] = {}
         if outcome.solution is not None:
             attr[settings.SOLVE_TIME] = outcome.solution.seconds
-        if outcome.status not in settings.SOLUTION_PRESENT:
-            known = without_point(outcome.status, answer.side, outcome.solution)
+        if program is None or outcome.status not in settings.SOLUTION_PRESENT:
+            known = without_point(outcome.status, side, outcome.solution)
             return failure_solution(outcome.status, {**attr, settings.EXTRA_STATS: known})
         offset = float(inverse_data[settings.OFFSET])
         value = program.value_unit * float(program.c @ outcome.x) + offset
         bound = lowered(program.value_unit * outcome.bound, offset)
         attr[settings.EXTRA_STATS] = Certificate(
-            answer.side.of(value), answer.side.of(bound), outcome.gap, outcome.solution
+            side.of(value), side.of(bound), outcome.gap, outcome.solution
         )
         x = {inverse_data[self.VAR_ID]: program.x_unit * outcome.x}
         y = program.multipliers(outcome.nu, outcome.y)

@@ -10,7 +10,7 @@ import numpy as np
 from cvxpy.atoms.affine.affine_atom import AffAtom
 
 from condgrad._types import ALL, Array, Rows, pick
-from condgrad.cvxpy._affine import NotTaken, dense
+from condgrad.cvxpy._affine import NotTaken, dense, name_of
 from condgrad.functions import Huber, Logistic, Smooth, Squared
 
 
@@ -73,35 +73,26 @@ def head(expr: Any, found: list[tuple[Any, Any]]) -> Any:
 
 def loss_of(atom: Any) -> Loss:
     """The loss that an atom of the objective is, or a sentence why it is none."""
-    name, arg = _name(atom), atom.args[0]
+    name, arg = name_of(atom), atom.args[0]
     if name == "power" and float(atom.p.value) == 2:
-        inner = arg.args[0] if _name(arg) == "pnorm" and arg.p == 2 and arg.axis is None else arg
-        return _affine(atom, inner, 2.0, lambda c: Squared(-c), True)
-    if name == "quad_over_lin" and atom.args[1].is_constant() and atom.size == 1:
+        inner = arg.args[0] if name_of(arg) == "pnorm" and arg.p == 2 and arg.axis is None else arg
+        loss = Loss(inner, 2.0, lambda c: Squared(-c), True)
+    elif name == "quad_over_lin" and atom.args[1].is_constant() and atom.size == 1:
         scale = 2.0 / float(dense(atom.args[1]))
-        return _affine(atom, arg, scale, lambda c: Squared(-c), True)
-    if name == "huber":
+        loss = Loss(arg, scale, lambda c: Squared(-c), True)
+    elif name == "huber":
         delta = float(atom.M.value)
-        return _affine(atom, arg, 2.0, lambda c: Huber(-c, delta), False)
-    if name == "logistic":
-        return _affine(atom, arg, 1.0, ShiftedLogistic, False)
-    raise NotTaken(
-        f"the objective contains {name}, which condgrad cannot take: use affine parts, "
-        "sum_squares, square, huber and logistic of affine expressions"
-    )
-
-
-def _affine(
-    atom: Any, arg: Any, weight: float, function: Callable[[Array], Smooth], quadratic: bool
-) -> Loss:
-    if not arg.is_affine():
+        loss = Loss(arg, 2.0, lambda c: Huber(-c, delta), False)
+    elif name == "logistic":
+        loss = Loss(arg, 1.0, ShiftedLogistic, False)
+    else:
         raise NotTaken(
-            f"the objective contains {_name(atom)} of an expression that is not affine: introduce "
+            f"the objective contains {name}, which condgrad cannot take: use affine parts, "
+            "sum_squares, square, huber and logistic of affine expressions"
+        )
+    if not loss.expr.is_affine():
+        raise NotTaken(
+            f"the objective contains {name} of an expression that is not affine: introduce "
             "a variable for it"
         )
-    return Loss(arg, weight, function, quadratic)
-
-
-def _name(atom: Any) -> str:
-    """What an atom is called, whether or not CVXPY approximates it by cones."""
-    return type(atom).__name__.removesuffix("Approx").lower()
+    return loss

@@ -77,7 +77,9 @@ def recognise(problem: Any, split: bool = False) -> Form:
     equal: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "=="]
     equal += [(None, space.slack_rows(r.affine, owners[r.id])) for r in slacks]
     at_most: list[Named] = [(r.id, space.rows(r.affine)) for r in left if r.kind == "<="]
-    at_most += [(None, space.rows(_placed(parts[v.id].limits, read, v))) for v in variables]
+    for v in variables:
+        limits = parts[v.id].limits
+        at_most.append((None, space.rows(limits._replace(A=limits.A @ read.unit(v)))))
     sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
     goal = sign * problem.objective.expr
     cost, constant, losses = _objective(goal, problem.variables(), space)
@@ -186,14 +188,6 @@ def _cone(relation: Relation | None, start: int, variable: Any) -> tuple[Affine 
     cone = relation.cone
     own = cone.A[:, start : start + variable.size]
     return cone._replace(A=own), relation.kind == ">>"
-
-
-def _placed(limits: Affine, read: Coefficients, variable: Any) -> Affine:
-    """Rows over one variable as rows over all."""
-    A = limits.A.tocoo()
-    columns = A.col + read.starts[variable.id]
-    shape = (A.shape[0], read.total)
-    return Affine(sparse.csr_array((A.data, (A.row, columns)), shape=shape), limits.b)
 
 
 def _objective(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from scipy import sparse
 
 from condgrad._types import Array
 from condgrad.cvxpy._affine import Affine
-from condgrad.cvxpy._variables import Part, length
+from condgrad.cvxpy._variables import Part
+from condgrad.sdp.layout import Layout
 
 ROUNDING = 1e-12
 """Part of its terms up to which a sum may be 0."""
@@ -19,21 +19,18 @@ Named = tuple[int | None, Affine]
 """Rows with the id of their constraint, None where the user wrote none."""
 
 
-class Space:
+class Space(Layout):
     """The blocks u of a problem, one behind the other, and the variables x made of them."""
 
     def __init__(self, blocks: Sequence[int], parts: Sequence[Part]) -> None:
-        self.blocks = tuple(blocks)
-        lengths = [length(b) for b in blocks]
-        self.starts = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
-        self.size = int(self.starts[-1])
+        super().__init__(blocks)
         used = sum(p.T.shape[1] for p in parts)
         slack = sparse.csr_array((0, self.size - used))
         self._T = sparse.csr_array(sparse.block_diag([*(p.T for p in parts), slack]))
         self._offset = np.concatenate([np.zeros(0), *(p.offset for p in parts)])
         self.entries = self._offset.size
         """How many entries all variables have."""
-        self._mirror = self._mirrored()
+        self._mirror = self.mirror()
 
     def rows(self, affine: Affine) -> Affine:
         """A x + b in terms of u, the matrix of every semidefinite block symmetric."""
@@ -55,12 +52,6 @@ class Space:
         """x, all entries."""
         return self._T @ u + self._offset
 
-    def split(self, u: Array) -> list[Array]:
-        """The blocks, matrices and vectors."""
-        pieces = [u[first:last] for first, last in pairwise(self.starts)]
-        pairs = zip(pieces, self.blocks, strict=True)
-        return [piece.reshape(b, b) if b > 0 else piece for piece, b in pairs]
-
     def symmetric(self, A: Any) -> Any:
         """Rows with the matrix of every semidefinite block replaced by its symmetric part."""
         A = sparse.csr_array(A)
@@ -69,14 +60,6 @@ class Space:
         half.eliminate_zeros()
         half.sort_indices()
         return half
-
-    def _mirrored(self) -> Array:
-        """Where the transpose has each number."""
-        parts = [np.zeros(0, int)]
-        for b, start in zip(self.blocks, self.starts, strict=False):
-            own = np.arange(length(b))
-            parts.append(start + (own.reshape(b, b).T.ravel() if b > 0 else own))
-        return np.concatenate(parts)
 
 
 class Family:

@@ -34,11 +34,6 @@ class Part:
     """What the block cannot say of the variable, as A x + b ≤ 0."""
 
 
-def length(block: int) -> int:
-    """How many numbers a block has in flat form."""
-    return block * block if block > 0 else -block
-
-
 def check_variable(variable: Any) -> None:
     """Refuse what no block can stand for."""
     for name in REFUSED:

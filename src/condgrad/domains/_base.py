@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from condgrad._check import positive
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.errors import ProblemError
@@ -135,6 +136,21 @@ class Domain(ABC):
         """max ⟨v, s⟩ over the set."""
         v = np.asarray(v, dtype=np.float64)
         return float(np.vdot(v, self.lmo(-v).dense()))
+
+
+class Ball(Domain):
+    """The points up to a length r, in a norm that is at least the Euclidean one."""
+
+    def __init__(self, shape: tuple[int, ...], radius: float) -> None:
+        self.shape, self.radius = shape, positive("radius", radius)
+        self.diameter = 2 * self.radius
+
+    def center(self) -> Array:
+        return np.zeros(self.shape)
+
+    @property
+    def reach(self) -> float:
+        return self.radius
 
 
 def _answering(lmo: Any) -> Any:

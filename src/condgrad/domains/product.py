@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,25 +41,12 @@ class Product(Domain):
         """Block i of a point, in its own shape, as a view."""
         return W[self._start[i] : self._start[i + 1]].reshape(self.domains[i].shape)
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
-        return Blocks(
-            [
-                d.lmo(
-                    self.block(v, i),
-                    effort=effort,
-                    hint=None if hint is None else self.block(hint, i),
-                    rng=rng,
-                )
-                for i, d in enumerate(self.domains)
-            ]
-        )
+    def lmo(self, v: Array, *, hint: Array | None = None, **options: Any) -> Atom:
+        atoms = []
+        for i, d in enumerate(self.domains):
+            near = None if hint is None else self.block(hint, i)
+            atoms.append(d.lmo(self.block(v, i), hint=near, **options))
+        return Blocks(atoms)
 
     def minimum(self, v: Array) -> Minimum:
         parts = [d.minimum(self.block(v, i)) for i, d in enumerate(self.domains)]

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from condgrad._check import dimension, numbers, radius_of, sides
+from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Face, Minimum
+from condgrad.domains._base import Ball, Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
     deflated,
@@ -48,7 +48,7 @@ class BlockSpectrahedron(Domain):
         if not self.blocks:
             raise ProblemError("blocks is empty: name the side of at least one block")
         side = sum(self.blocks)
-        self.shape, self.trace, self.equality = (side, side), radius_of("trace", trace), equality
+        self.shape, self.trace, self.equality = (side, side), positive("trace", trace), equality
         # Two different unit vectors give √2 τ; a lone 1 × 1 block is a segment or a point.
         self.diameter = self.trace * (np.sqrt(2) if side > 1 else float(not equality))
         starts = np.cumsum([0, *self.blocks])
@@ -59,20 +59,13 @@ class BlockSpectrahedron(Domain):
             parts, singles = (slice(0, 1),), NONE
         self.face: Face = Face(self.trace, equality, parts, singles, np.zeros((side, 0)), None)
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
+    def lmo(self, v: Array, *, hint: Array | None = None, **options: Any) -> Atom:
         best, at, products = None, 0, 0
         whole, singles = self._whole, self.face.diagonal
         for part in self.face.parts:
             V = v if whole else np.ascontiguousarray(v[part, part])
             near = None if hint is None else (hint if whole else hint[part, part])
-            pair = lowest_eigpair(V, effort=effort, hint=near, rng=rng)
+            pair = lowest_eigpair(V, hint=near, **options)
             products += pair.products
             if best is None or pair.value < best.value:
                 best, at = pair, part.start
@@ -214,7 +207,7 @@ class PinnedSpectrahedron(Domain):
                 "vectors with different values are not orthogonal: eigenvectors of a symmetric "
                 "matrix must be"
             )
-        rest = radius_of("trace", trace) - float(mu.sum())
+        rest = positive("trace", trace) - float(mu.sum())
         if rest <= 0:
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
@@ -225,15 +218,8 @@ class PinnedSpectrahedron(Domain):
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
-        pair = lowest_eigpair(v, effort=effort, hint=hint, rng=rng, fixed=self._basis)
+    def lmo(self, v: Array, **options: Any) -> Atom:
+        pair = lowest_eigpair(v, fixed=self._basis, **options)
         u = pair.vector
         atom: Atom = RankOne(self._rest, u, u, pair.products)
         if pair.value >= 0 and not self.equality:
@@ -294,7 +280,7 @@ class PinnedSpectrahedron(Domain):
         return W if self._offset is None else W + self._offset
 
 
-class NuclearBall(Domain):
+class NuclearBall(Ball):
     r"""{W : ‖W‖_* ≤ r}, the sum of the singular values bounded.
 
     The oracle is −r u vᵀ with u, v the leading singular vectors of the direction.
@@ -310,18 +296,10 @@ class NuclearBall(Domain):
     finite_only: ClassVar[bool] = True
 
     def __init__(self, shape: Any, radius: float) -> None:
-        self.shape, self.radius = sides("shape", shape), radius_of("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__(sides("shape", shape), radius)
 
-    def lmo(
-        self,
-        v: Array,
-        *,
-        effort: float | None = None,
-        hint: Array | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Atom:
-        _, left, right, products = top_singular_pair(v, effort=effort, hint=hint, rng=rng)
+    def lmo(self, v: Array, **options: Any) -> Atom:
+        _, left, right, products = top_singular_pair(v, **options)
         return RankOne(-self.radius, left, right, products)
 
     def hint(self, W: Array, last: Atom | None) -> Array:
@@ -330,14 +308,6 @@ class NuclearBall(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.svd(W, compute_uv=False).sum() <= self.radius * (1 + tol))
-
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        """‖W‖_F ≤ ‖W‖_*."""
-        return self.radius
 
     def minimum(self, v: Array) -> Minimum:
         """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from condgrad._check import dimension, radius_of, row_data
+from condgrad._check import dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
-from condgrad.domains._base import Domain, Minimum
+from condgrad.domains._base import Ball, Domain, Minimum
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Coordinate, Full
 
@@ -34,7 +34,7 @@ class Simplex(Domain):
     proof: ClassVar[str] = "exact"
 
     def __init__(self, d: int, total: float = 1.0) -> None:
-        self.shape, self.total = (dimension("d", d),), radius_of("total", total)
+        self.shape, self.total = (dimension("d", d),), positive("total", total)
         self.diameter = self.total * np.sqrt(2) * (d > 1)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
@@ -56,7 +56,7 @@ class Simplex(Domain):
         return Minimum(below(self.total, float(np.min(v))), self.proof)
 
 
-class L1Ball(Domain):
+class L1Ball(Ball):
     r"""{w : ‖w‖₁ ≤ r}.
 
     Parameters
@@ -70,8 +70,7 @@ class L1Ball(Domain):
     proof: ClassVar[str] = "exact"
 
     def __init__(self, d: int, radius: float = 1.0) -> None:
-        self.shape, self.radius = (dimension("d", d),), radius_of("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__((dimension("d", d),), radius)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         i = int(np.argmax(np.abs(v)))
@@ -80,19 +79,12 @@ class L1Ball(Domain):
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.abs(W).sum() <= self.radius * (1 + tol))
 
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        return self.radius
-
     def minimum(self, v: Array) -> Minimum:
         """−r max |v|."""
         return Minimum(below(self.radius, -float(np.abs(v).max())), self.proof)
 
 
-class L2Ball(Domain):
+class L2Ball(Ball):
     r"""{w : ‖w‖₂ ≤ r}; for matrices the Frobenius ball.
 
     Parameters
@@ -106,8 +98,7 @@ class L2Ball(Domain):
     proof: ClassVar[str] = "exact"
 
     def __init__(self, shape: Any, radius: float = 1.0) -> None:
-        self.shape, self.radius = any_shape(shape), radius_of("radius", radius)
-        self.diameter = 2 * self.radius
+        super().__init__(any_shape(shape), radius)
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         norm = length(v)
@@ -115,13 +106,6 @@ class L2Ball(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
-
-    def center(self) -> Array:
-        return np.zeros(self.shape)
-
-    @property
-    def reach(self) -> float:
-        return self.radius
 
     def minimum(self, v: Array) -> Minimum:
         """−r ‖v‖."""
@@ -189,7 +173,7 @@ class LinfBall(Box):
     """
 
     def __init__(self, shape: Any, radius: float = 1.0) -> None:
-        self.radius = radius_of("radius", radius)
+        self.radius = positive("radius", radius)
         super().__init__(-self.radius, self.radius, shape)
 
 
@@ -227,24 +211,13 @@ class Oracle(Domain):
             raise ProblemError(
                 "contains is not callable: pass a function of (W, tol), or leave it out"
             )
-        self._lmo, self._contains = lmo, contains
-        self.shape, self.diameter = any_shape(shape), radius_of("diameter", diameter)
-        if not np.isfinite(self._answer(np.ones(self.shape))).all():
+        self._oracle, self._contains = lmo, contains
+        self.shape, self.diameter = any_shape(shape), positive("diameter", diameter)
+        if not np.isfinite(self.lmo(np.ones(self.shape)).dense()).all():
             raise ProblemError("lmo returned NaN or infinity: it must return a finite array")
 
-    def _answer(self, v: Array) -> Array:
-        try:
-            s = np.asarray(self._lmo(v), dtype=v.dtype if v.dtype.kind == "f" else np.float64)
-        except (TypeError, ValueError) as error:
-            raise ProblemError(f"lmo did not return an array of numbers ({error})") from error
-        if s.shape != self.shape:
-            raise ProblemError(
-                f"lmo returned shape {s.shape}: it must return an array of shape {self.shape}"
-            )
-        return s
-
-    def lmo(self, v: Array, **_: Any) -> Atom:
-        return Full(self._answer(v))
+    def lmo(self, v: Array, **_: Any) -> Any:
+        return self._oracle(v)  # made an atom by `Domain`
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return self._contains is None or bool(self._contains(W, tol))
@@ -252,7 +225,7 @@ class Oracle(Domain):
     def center(self) -> Array:
         """Midpoint of two opposite answers of the oracle."""
         v = np.ones(self.shape)
-        return 0.5 * (self._answer(v) + self._answer(-v))
+        return 0.5 * (self.lmo(v).dense() + self.lmo(-v).dense())
 
 
 def any_shape(shape: Any) -> tuple[int, ...]:

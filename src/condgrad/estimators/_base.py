@@ -12,10 +12,10 @@ import numpy as np
 from condgrad._types import Array, Params, Rows
 from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
-from condgrad.estimators.sampling import Blocks, Sampler, batch_size
+from condgrad.estimators.sampling import Sampler, Stretches, batch_size
 from condgrad.estimators.tables import DenseTable, Table
 from condgrad.points.dense import Dense
-from condgrad.problem import BLOCK, Problem, Term
+from condgrad.problem import CHUNK, Problem, Term
 
 
 @dataclass
@@ -26,7 +26,7 @@ class State:
     """Cotangent: the estimate of A*y, up to `gain`."""
     gain: float = 1.0
     """Factor on G."""
-    rows: int = 0
+    evaluated: int = 0
     """Rows evaluated so far, at either point."""
 
     @property
@@ -35,7 +35,7 @@ class State:
         return self.G
 
     @property
-    def drawer(self) -> Sampler | Blocks | None:
+    def drawer(self) -> Sampler | Stretches | None:
         """What draws rows, if anything does."""
         return None
 
@@ -77,7 +77,7 @@ class Estimator(ABC):
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         """What it will take, by parts: the state, and what an iteration allocates beside it."""
-        real, rows = problem.dtype.itemsize, min(term.map.size, BLOCK)
+        real, rows = problem.dtype.itemsize, min(term.map.size, CHUNK)
         needs = [Need(f"gradient of {term.name}", term.map.storage * real)]
         if self.samples:
             marks = term.map.size // 8 if not getattr(self, "replace", False) else 0
@@ -85,7 +85,7 @@ class Estimator(ABC):
             if 2 * rows > term.map.size > rows:
                 marks = 8 * term.map.size  # a shuffle of all ids
             needs.append(Need(f"drawing rows of {term.name}", marks))
-        advice = f"draw fewer rows of {term.name} at a time" if rows > BLOCK else ""
+        advice = f"draw fewer rows of {term.name} at a time" if rows > CHUNK else ""
         return [*needs, Need(f"drawn rows of {term.name}", 6 * 8 * rows, advice)]
 
     def most(self, term: Term) -> int:
@@ -103,6 +103,10 @@ class Estimator(ABC):
     def measure(self, s: State, term: Term, D: Array) -> float:
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return term.passes.squares(D, [slice(0, term.map.size)], None)
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        """The state with which to go on over another domain, with a share of its multipliers."""
+        return s
 
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         """ω ‖h'_β(A W) − y‖_1 of the slopes y it keeps; NaN where it keeps none (`by_row`)."""
@@ -144,19 +148,19 @@ class Full(Estimator):
         return 0.0
 
 
-def blocks(at: Rows, term: Term) -> list[Rows]:
-    """Drawn rows as they are; a slice of all rows in blocks that fit the cache."""
-    return list(term.blocks()) if isinstance(at, slice) else [at]
+def chunks(at: Rows, term: Term) -> list[Rows]:
+    """Drawn rows as they are; a slice of all rows in chunks that fit the cache."""
+    return list(term.chunks()) if isinstance(at, slice) else [at]
 
 
 def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
-    """The entries of a table block by block, without an array of all rows."""
+    """The entries of a table chunk by chunk, without an array of all rows."""
     if isinstance(table, DenseTable):
-        yield from ((b, table.values[b]) for b in term.blocks())
+        yield from ((b, table.values[b]) for b in term.chunks())
         return
     order = np.argsort(table._keys)
     keys, values = table._keys[order], table._values[order]
-    for b in term.blocks():
+    for b in term.chunks():
         some, y = slice(*np.searchsorted(keys, (b.start, b.stop))), np.zeros(b.stop - b.start)
         y[keys[some] - b.start] = values[some]
         yield b, y
@@ -164,5 +168,5 @@ def kept(table: Table, term: Term) -> Iterator[tuple[slice, Array]]:
 
 def full_pass(s: State, term: Term, W: Dense, beta: float) -> None:
     """G = A* h'_β(A W) over all rows."""
-    term.passes.gradient(W.array, s.G, term.blocks(), beta)
-    s.rows += term.map.size
+    term.passes.gradient(W.array, s.G, term.chunks(), beta)
+    s.evaluated += term.map.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from condgrad.backends import threads
 from condgrad.backends.memory import Need, free_memory
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
-from condgrad.estimators.sampling import Batch, Blocks, batch_size, check_batch
+from condgrad.estimators.sampling import Batch, Stretches, batch_size, check_batch
 from condgrad.estimators.tables import check_table
 from condgrad.functions import Proximable
 from condgrad.maps import RowStorage
@@ -46,14 +46,14 @@ class TableState(State):
 
     y: Array = field(kw_only=True)
     slopes: Array = field(kw_only=True)
-    blocks: Blocks = field(kw_only=True)
+    stretches: Stretches = field(kw_only=True)
     drawn: list[slice] = field(default_factory=list)
-    """The blocks of the latest draw."""
+    """The stretches of the latest draw."""
     _spare: list[Array] = field(default_factory=list)
 
     @property
-    def drawer(self) -> Blocks:
-        return self.blocks
+    def drawer(self) -> Stretches:
+        return self.stretches
 
     @property
     def multipliers(self) -> Array:
@@ -103,12 +103,16 @@ class Augmented(Estimator):
 
     def init(self, term: Term, problem: Problem) -> AugmentedState:
         G, y = term.map.zeros(problem.dtype), np.zeros(term.map.size, problem.dtype)
-        reach = problem.domain.diameter * term.map.norm(problem.domain.symmetric)
-        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=reach)
+        return AugmentedState(G, y=y, slopes=np.zeros_like(y), reach=_reach(term, problem))
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, AugmentedState)
+        y, slopes, G = share * s.y, share * s.slopes, share * s.G
+        return replace(s, y=y, slopes=slopes, G=G, reach=_reach(term, problem))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         rows = 7 * term.map.size * problem.dtype.itemsize
-        remedy = "use sag_cgal(batch=1.0), which works in blocks"
+        remedy = "use sag_cgal(batch=1.0), which works in stretches"
         return [*super().memory(term, problem), Need(f"rows of {term.name}", rows, remedy)]
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
@@ -126,11 +130,11 @@ class Augmented(Estimator):
         s.slopes = term.function.slope(z + p.beta * s.y, p.beta)
         s.G.fill(0)
         term.map.scatter(s.G, ALL, s.slopes)
-        s.rows += term.map.size
+        s.evaluated += term.map.size
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, AugmentedState)
-        if not s.rows:
+        if not s.evaluated:
             return {"multipliers": s.y}
         return {"slopes": s.slopes, "multipliers": s.y}
 
@@ -149,8 +153,8 @@ class SagAugmented(Estimator):
 
     With θ_k = β_k/β0 the second step is CGAL's y + σ(z − prox_{βh}(z + βy)) with σ = 1/β0. Both γ
     and y stay in dom h*, so both are points of the dual problem. Rows are drawn in contiguous
-    blocks (`maps.LinearMap.block`: the rows of one apex, a row of W), each once a round. A function
-    that is not separable, or a term that is cheap beside W, is taken whole.
+    stretches (`maps.LinearMap.stretch`: the rows of one apex, a row of W), each once a round.
+    A function that is not separable, or a term that is cheap beside W, is taken whole.
 
     Parameters
     ----------
@@ -182,8 +186,8 @@ class SagAugmented(Estimator):
     def init(self, term: Term, problem: Problem) -> TableState:
         G, size, dtype = term.map.zeros(problem.dtype), term.map.size, self._dtype(term, problem)
         slopes = G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
-        blocks = Blocks(size, term.map.block, self.rows_now(term))
-        return TableState(G, y=np.zeros(size, dtype), slopes=slopes, blocks=blocks)
+        stretches = Stretches(size, term.map.stretch, self.rows_now(term))
+        return TableState(G, y=np.zeros(size, dtype), slopes=slopes, stretches=stretches)
 
     def _dtype(self, term: Term, problem: Problem) -> np.dtype:
         """Precision of the table."""
@@ -220,14 +224,14 @@ class SagAugmented(Estimator):
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         assert isinstance(s, TableState)
         theta = min(1.0, self.rate(p.k)) if p.theta is None else p.theta
-        drawn = s.drawn = s.blocks.draw(rng)
+        drawn = s.drawn = s.stretches.draw(rng)
         parts = threads.share(drawn) if term.passes.parallel else [drawn]
         own, rest = [s.G, *s.spare(len(parts) - 1)], (s.y, s.slopes, p.beta, theta)
         pairs = zip(own, parts, strict=True)
         threads.run([partial(term.passes.renew, W.array, G, part, *rest) for G, part in pairs])
         for G in own[1:]:
             s.G += G
-        s.rows += sum(at.stop - at.start for at in drawn)
+        s.evaluated += sum(at.stop - at.start for at in drawn)
 
     def steps_by(self, term: Term) -> bool:
         return not term.function.smooth
@@ -238,6 +242,11 @@ class SagAugmented(Estimator):
         drawn = s.drawn or [slice(0, term.map.size)]
         share = term.map.size / sum(at.stop - at.start for at in drawn)
         return share * term.passes.squares(D, drawn, s.slopes if term.function.indicator else None)
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, TableState)
+        G = share * s.G
+        return replace(s, G=G, y=share * s.y, slopes=G if s.slopes is s.G else share * s.slopes)
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, TableState)
@@ -252,3 +261,8 @@ class SagAugmented(Estimator):
             except ProblemError as error:
                 return f"cannot draw its rows: {error}"
         return None
+
+
+def _reach(term: Term, problem: Problem) -> float:
+    """D_W ‖A‖."""
+    return float(problem.domain.diameter * term.map.norm(problem.domain.symmetric))

@@ -12,7 +12,7 @@ from condgrad._types import Array, Params
 from condgrad.backends import threads
 from condgrad.estimators._base import State
 from condgrad.estimators.multipliers import SagAugmented
-from condgrad.estimators.sampling import Blocks
+from condgrad.estimators.sampling import Stretches
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 
@@ -22,7 +22,7 @@ class DualState(State):
     """A multiplier for every row, and what draws rows."""
 
     y: Array = field(kw_only=True)
-    blocks: Blocks = field(kw_only=True)
+    stretches: Stretches = field(kw_only=True)
     changed: Array = field(kw_only=True)
     """A*Δy of the latest draw, …"""
     squares: float = 0.0
@@ -36,8 +36,8 @@ class DualState(State):
         return self.G + self.changed / self.changed.dtype.type(self.share)
 
     @property
-    def drawer(self) -> Blocks:
-        return self.blocks
+    def drawer(self) -> Stretches:
+        return self.stretches
 
     @property
     def multipliers(self) -> Array:
@@ -70,13 +70,13 @@ class Ascent(SagAugmented):
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
         G, size = term.map.zeros(problem.dtype), term.map.size
-        blocks = Blocks(size, term.map.block, self.rows_now(term))
+        stretches = Stretches(size, term.map.stretch, self.rows_now(term))
         y: Any = np.zeros(size, self._dtype(term, problem))
-        return DualState(G, y=y, blocks=blocks, changed=np.zeros_like(G))
+        return DualState(G, y=y, stretches=stretches, changed=np.zeros_like(G))
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         assert isinstance(s, DualState)
-        drawn = s.blocks.draw(rng)
+        drawn = s.stretches.draw(rng)
         parts = threads.share(drawn) if term.passes.parallel else [drawn]
         sums = [s.changed, *(np.zeros_like(s.changed) for _ in parts[1:])]
         s.changed.fill(0)
@@ -89,7 +89,7 @@ class Ascent(SagAugmented):
             s.changed += G
         s.G += s.changed
         count = sum(at.stop - at.start for at in drawn)
-        s.share, s.rows = count / term.map.size, s.rows + count
+        s.share, s.evaluated = count / term.map.size, s.evaluated + count
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, DualState)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Params
-from condgrad.estimators._base import Estimator, Sampled, State, blocks, full_pass
+from condgrad.estimators._base import Estimator, Sampled, State, chunks, full_pass
 from condgrad.estimators.sampling import Batch, batch_size, check_batch
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
@@ -47,13 +47,13 @@ class Recursive(Estimator):
         batch = self.rows_now(p, term)
         scale = term.map.size / batch
         s.G *= keep
-        for at in blocks(s.sampler.draw(batch, rng), term):
+        for at in chunks(s.sampler.draw(batch, rng), term):
             y = (now * scale) * term.function.slope(W.rows(term.map, at), p.beta, at)
-            s.rows += y.size
+            s.evaluated += y.size
             if before and p.k > 1 and W.previous is not None:
                 z = W.previous.rows(term.map, at)
                 y -= (before * scale) * term.function.slope(z, p.beta_before, at)
-                s.rows += y.size
+                s.evaluated += y.size
             term.map.scatter(s.G, at, y.astype(s.G.dtype, copy=False))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import Array, Params, Rows
 from condgrad.backends.memory import Need
-from condgrad.estimators._base import Estimator, Sampled, State, blocks, kept
+from condgrad.estimators._base import Estimator, Sampled, State, chunks, kept
 from condgrad.estimators.sampling import Batch, Sampler, batch_size, check_batch
 from condgrad.estimators.tables import (
     DenseTable,
@@ -95,12 +95,12 @@ class SAG(Estimator):
             drawn: Rows = slice(0, size)
         else:
             drawn = s.sampler.draw(batch_size(self.batch, size), rng)
-        for at in blocks(drawn, term):
+        for at in chunks(drawn, term):
             y = term.function.slope(W.rows(term.map, at), p.beta, at)
             if self.rescale and not term.function.smooth:
                 y *= p.beta
             term.map.scatter(s.G, at, s.table.swap(at, y))
-            s.rows += y.size
+            s.evaluated += y.size
         if self.rescale and not term.function.smooth:
             s.gain = 1 / p.beta
 

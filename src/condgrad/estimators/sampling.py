@@ -119,29 +119,29 @@ class Sampler:
         return self._seen
 
 
-class Blocks:
-    """Contiguous blocks of rows in random order, every block once before any comes again.
+class Stretches:
+    """Contiguous stretches of rows in random order, every stretch once before any comes again.
 
     Parameters
     ----------
     size : int
         Rows of the term.
-    block : int
+    stretch : int
         Rows that belong together.
     batch : int
-        Rows wanted at a time. Neighbouring blocks are merged until a draw takes at most 16.
+        Rows wanted at a time. Neighbouring stretches are merged until a draw takes at most 16.
     """
 
     AT_ONCE = 16
 
-    def __init__(self, size: int, block: int, batch: int) -> None:
+    def __init__(self, size: int, stretch: int, batch: int) -> None:
         self.size, self.batch = size, batch
-        self.block = min(size, block * max(1, -(-batch // (block * self.AT_ONCE))))
-        total = -(-size // self.block)
-        short = total * self.block - size  # rows that the last block lacks
-        self._count = -(-(batch + short) // self.block)
+        self.stretch = min(size, stretch * max(1, -(-batch // (stretch * self.AT_ONCE))))
+        total = -(-size // self.stretch)
+        short = total * self.stretch - size  # rows that the last stretch lacks
+        self._count = -(-(batch + short) // self.stretch)
         if self._count >= total:
-            self.block, self._count = size, 1
+            self.stretch, self._count = size, 1
         self._order: list[int] = []
         self.seconds = 0.0
         """Time spent drawing."""
@@ -153,11 +153,11 @@ class Blocks:
 
     @property
     def starts(self) -> range:
-        """First row of every block."""
-        return range(0, self.size, self.block)
+        """First row of every stretch."""
+        return range(0, self.size, self.stretch)
 
     def draw(self, rng: np.random.Generator) -> list[slice]:
-        """Blocks that hold at least `batch` rows together, at most all rows."""
+        """Stretches that hold at least `batch` rows together, at most all rows."""
         began = perf_counter()
         drawn = self._draw(rng)
         self.seconds += perf_counter() - began
@@ -168,10 +168,10 @@ class Blocks:
         if total == 1:
             return [slice(0, self.size)]
         drawn, self._order = self._order[:count], self._order[count:]
-        if len(drawn) < count:  # a new round; a block still in `drawn` must not come twice
+        if len(drawn) < count:  # a new round; a stretch still in `drawn` must not come twice
             fresh, seen = rng.permutation(total).tolist(), set(drawn)
             order = [b for b in fresh if b not in seen] + [b for b in fresh if b in seen]
             more = count - len(drawn)
             drawn, self._order = drawn + order[:more], order[more:]
-        starts = [b * self.block for b in sorted(drawn)]
-        return [slice(s, min(s + self.block, self.size)) for s in starts]
+        starts = [b * self.stretch for b in sorted(drawn)]
+        return [slice(s, min(s + self.stretch, self.size)) for s in starts]

@@ -1,7 +1,7 @@
-"""Scalar and block functions on images: losses, constraints, regularisers."""
+"""Scalar and group functions on images: losses, constraints, regularisers."""
 
 from condgrad.functions._base import Function, Proximable, Smooth
-from condgrad.functions.block import L2Ball, L2Norm, SecondOrder, Simplex
+from condgrad.functions.group import L2Ball, L2Norm, SecondOrder, Simplex
 from condgrad.functions.proximable import L1, Absolute, AtLeast, AtMost, Equal, Hinge, Interval
 from condgrad.functions.smooth import Huber, Linear, Logistic, Squared
 

@@ -178,16 +178,14 @@ class Absolute(Lipschitz):
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """Σ b y for |y| ≤ λ."""
         y = wide(y)
-        return float(np.sum(pick(self.target, at) * y)) if self._inside(y) else np.inf
+        inside = np.all(np.abs(y) <= self.scale)
+        return float(np.sum(pick(self.target, at) * y)) if inside else np.inf
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(np.abs(pick(self.target, at) * wide(y)))) + lost(wide(y))
 
     def magnitude(self, reach: float) -> float:
         return self.scale * (reach + largest(self.target))
-
-    def _inside(self, y: Array) -> bool:
-        return bool(np.all(np.abs(y) <= self.scale))
 
 
 class L1(Absolute):

@@ -149,7 +149,8 @@ def _adjacency(path: str | Path, n: int, edges: Edges) -> sp.csr_array:
     return sp.csr_array(half + half.T)
 
 
-def _networkx(path: str | Path) -> Any:
+def import_networkx(path: str | Path) -> Any:
+    """The package networkx; `InputError` names what needs it."""
     try:
         import networkx
     except ImportError as exc:
@@ -162,11 +163,11 @@ def _built_in(name: str) -> Any:
     if known not in _BUILT_IN:
         names = ", ".join(_BUILT_IN[:5])
         raise InputError(name, f"neither a file nor a known graph (such as {names})")
-    return getattr(_networkx(name), known + "_graph")()
+    return getattr(import_networkx(name), known + "_graph")()
 
 
 def _graphml(path: str | Path, data: bytes) -> Any:
-    networkx = _networkx(path)
+    networkx = import_networkx(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

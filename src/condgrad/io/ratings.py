@@ -70,46 +70,31 @@ def read_ratings(path: str | Path) -> Ratings:
         del lines[0]
     if not lines:
         raise InputError(path, "no ratings after the header", first)
-    table = [line.split(separator) for _, line in lines]
-    try:
-        users = [row[0].strip() for row in table]
-        items = [row[1].strip() for row in table]
-        values = np.array([float(row[2]) for row in table])
-        good = bool(np.isfinite(values).all()) and not any("_" in row[2] for row in table)
-    except (ValueError, IndexError):
-        good = False
-    if not good or not all(0 < len(name) <= _LONGEST_ID for name in {*users, *items}):
-        for (line, _), row in zip(lines, table, strict=True):
-            _check(path, line, row, _SEPARATORS[separator])
-    pairs = dict(zip(zip(users, items, strict=True), range(len(lines)), strict=True))
-    if len(pairs) < len(lines):
-        _blame_repeat(path, [line for line, _ in lines], users, items)
-    return Ratings(np.array(users, dtype=np.str_), np.array(items, dtype=np.str_), values)
+    values: list[float] = []
+    stood: dict[tuple[str, str], int] = {}
+    for line, content in lines:
+        user, item, value = _rating(path, line, content.split(separator), _SEPARATORS[separator])
+        if stood.setdefault((user, item), line) != line:
+            before = f"before, on line {stood[user, item]}"
+            raise InputError(path, f"user {show(user)} rated item {show(item)} {before}", line)
+        values.append(value)
+    users, items = (np.array(names, dtype=np.str_) for names in zip(*stood, strict=True))
+    return Ratings(users, items, np.array(values))
 
 
-def _check(path: str | Path, line: int, row: list[str], separator: str) -> None:
+def _rating(path: str | Path, line: int, row: list[str], separator: str) -> tuple[str, str, float]:
     if len(row) < 3:
         reason = f"expected 3 fields or more separated by {separator}, found {len(row)}"
         raise InputError(path, reason, line)
-    for name, field in zip(("user", "item"), row, strict=False):
-        if not field.strip():
-            raise InputError(path, f"the {name} is empty", line)
-        if len(field.strip()) > _LONGEST_ID:
-            raise InputError(path, f"the {name} is longer than {_LONGEST_ID} characters", line)
-    value = number(row[2])
-    if value is None:
-        raise InputError(path, f"the rating {show(row[2])} is not a number", line)
-    if not math.isfinite(value):
-        raise InputError(path, f"the rating {show(row[2])} is not finite", line)
-
-
-def _blame_repeat(path: str | Path, numbers: list[int], users: list[str], items: list[str]) -> None:
-    seen: dict[tuple[str, str], int] = {}
-    for line, user, item in zip(numbers, users, items, strict=True):
-        first = seen.setdefault((user, item), line)
-        if first != line:
-            reason = f"user {show(user)} rated item {show(item)} before, on line {first}"
-            raise InputError(path, reason, line)
+    user, item, value = row[0].strip(), row[1].strip(), number(row[2])
+    for name, field in (("user", user), ("item", item)):
+        if not 0 < len(field) <= _LONGEST_ID:
+            fault = f"longer than {_LONGEST_ID} characters" if field else "empty"
+            raise InputError(path, f"the {name} is {fault}", line)
+    if value is None or not math.isfinite(value):
+        what = "not a number" if value is None else "not finite"
+        raise InputError(path, f"the rating {show(row[2])} is {what}", line)
+    return user, item, value
 
 
 def _positions(names: Iterable[str]) -> dict[str, int]:

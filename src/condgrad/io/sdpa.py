@@ -12,11 +12,11 @@ import operator
 import re
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from condgrad.errors import InputError, ProblemError
 from condgrad.io._text import decode, read_bytes, show
 
 Lines = Iterator[tuple[int, str]]
-Rows = Iterable[tuple[int, list[float]]]
 _MOST = 10**8
 _GAPS = " \t,(){}"
 _TOKEN = re.compile(rf"[^{_GAPS}]+")
@@ -222,10 +221,19 @@ def _costs(path: str | Path, filled: Lines, m: int) -> tuple[Array, int, int]:
 
 def _entries(path: str | Path, text: str, above: int, m: int, blocks: tuple[int, ...]) -> Array:
     """Return the entries as rows (matrix, block, i, j, value), counted as in the file."""
-    table = _at_once(text)
-    if table is not None and _sound(table, m, blocks):
-        return table
-    return _line_by_line(path, text, above, m, blocks)
+
+    def line(row: int) -> int:
+        lines = enumerate(text.split("\n"), start=above + 1)
+        return [number for number, content in lines if content.strip(_GAPS)][row]
+
+    table, refusal = _at_once(text), None
+    if table is None:
+        table, refusal = _line_by_line(path, text, above)
+    if found := _first_fault(table, m, blocks, lambda row: f"line {line(row)}"):
+        raise InputError(path, found[1], line(found[0]))
+    if refusal:
+        raise refusal
+    return table
 
 
 def _at_once(text: str) -> Array | None:
@@ -238,81 +246,65 @@ def _at_once(text: str) -> Array | None:
             read = np.loadtxt(plain.decode().split("\n"), _ENTRY, comments=None, ndmin=1)
     except (ValueError, Warning):
         return None
-    return np.column_stack([read[name] for name in _ENTRY.names or ()])
+    table = np.column_stack([read[name] for name in _ENTRY.names or ()])
+    return table if np.isfinite(table).all() else None
 
 
-def _line_by_line(
-    path: str | Path, text: str, above: int, m: int, blocks: tuple[int, ...]
-) -> Array:
-    if found := _first_fault(_rows(path, text, above), m, blocks, "line"):
-        raise InputError(path, found[1], found[0])
-    return np.array([entry for _, entry in _rows(path, text, above)]).reshape(-1, 5)
+def _line_by_line(path: str | Path, text: str, above: int) -> tuple[Array, InputError | None]:
+    """Return the entries above the first line that cannot be read, and what is wrong with that."""
+    rows: list[list[float]] = []
+    refusal = None
+    try:
+        for line, content in enumerate(text.split("\n"), start=above + 1):
+            tokens = _TOKEN.findall(content)
+            if tokens and len(tokens) != 5:
+                reason = f"expected 'matrix block i j value', found {show(content.strip())}"
+                raise InputError(path, reason, line)
+            if tokens:
+                rows.append([_finite(path, line, token) for token in tokens])
+    except InputError as error:
+        refusal = error
+    return np.array(rows).reshape(-1, 5), refusal
 
 
-def _rows(path: str | Path, text: str, above: int) -> Rows:
-    for line, content in enumerate(text.split("\n"), start=above + 1):
-        tokens = _TOKEN.findall(content)
-        if tokens and len(tokens) != 5:
-            reason = f"expected 'matrix block i j value', found {show(content.strip())}"
-            raise InputError(path, reason, line)
-        if tokens:
-            yield line, [_finite(path, line, token) for token in tokens]
-
-
-def _first_fault(rows: Rows, m: int, blocks: tuple[int, ...], place: str) -> tuple[int, str] | None:
-    """Return where the first bad entry stands and what is wrong; the slow twin of `_sound`."""
-    seen: dict[tuple[float, ...], int] = {}
-    for at, (matrix, block, i, j, value) in rows:
-        fault = _fault(matrix, block, i, j, value, m, blocks)
-        first = seen.setdefault((matrix, block, min(i, j), max(i, j)), at)
-        if not fault and first != at:
-            where = f"matrix {matrix:.0f} block {block:.0f} entry {i:.0f}, {j:.0f}"
-            fault = f"{where} given twice, first on {place} {first}; one triangle is enough"
-        if fault:
-            return at, fault
-    return None
-
-
-def _fault(
-    matrix: float, block: float, i: float, j: float, value: float, m: int, blocks: tuple[int, ...]
-) -> str | None:
-    if fault := _index_fault("matrix", matrix, 0, m) or _index_fault(
-        "block", block, 1, len(blocks)
-    ):
-        return fault
-    size = blocks[int(block) - 1]
-    if fault := _index_fault("row", i, 1, abs(size)) or _index_fault("column", j, 1, abs(size)):
-        return f"{fault}, block {block:.0f} having size {size}"
-    if size < 0 and i != j:
-        return f"entry {i:.0f}, {j:.0f} is off the diagonal of block {block:.0f} of size {size}"
-    return None if math.isfinite(value) else f"value {value} is not finite"
-
-
-def _index_fault(name: str, index: float, least: int, most: int) -> str | None:
-    if least <= index <= most and index.is_integer():
+def _first_fault(
+    table: Array, m: int, blocks: tuple[int, ...], name: Callable[[int], str]
+) -> tuple[int, str] | None:
+    """Return the first row that is out of place, not finite or given before, and what is wrong."""
+    matrix, block, i, j, value = table.T
+    wild = _outside(block, 1, len(blocks))
+    size = np.array(blocks)[np.where(wild, 1, block).astype(np.int64) - 1]
+    side = np.abs(size)
+    spots = np.stack([matrix, block, np.minimum(i, j), np.maximum(i, j)])
+    order, again = np.lexsort(spots), np.zeros(len(table), bool)
+    again[order[1:]] = (np.diff(spots[:, order]) == 0).all(axis=0)
+    having = ", block {1:.0f} having size {size}"
+    twice = "given twice, first on {first}; one triangle is enough"
+    faults = (
+        (_outside(matrix, 0, m), "matrix {0:.15g} is not a whole number in 0..{m}"),
+        (wild, "block {1:.15g} is not a whole number in 1..{count}"),
+        (_outside(i, 1, side), "row {2:.15g} is not a whole number in 1..{side}" + having),
+        (_outside(j, 1, side), "column {3:.15g} is not a whole number in 1..{side}" + having),
+        (
+            (size < 0) & (i != j),
+            "entry {2:.0f}, {3:.0f} is off the diagonal of block {1:.0f} of size {size}",
+        ),
+        (~np.isfinite(value), "value {4} is not finite"),
+        (again, "matrix {0:.0f} block {1:.0f} entry {2:.0f}, {3:.0f} " + twice),
+    )
+    bad = np.flatnonzero(np.any([mask for mask, _ in faults], axis=0))
+    if not bad.size:
         return None
-    return f"{name} {index:.15g} is not a whole number in {least}..{most}"
+    row = int(bad[0])
+    text = next(text for mask, text in faults if mask[row])
+    first = name(int(np.argmax((spots == spots[:, [row]]).all(axis=0))))
+    words = {"m": m, "count": len(blocks), "side": side[row], "size": size[row], "first": first}
+    return row, text.format(*table[row].tolist(), **words)
 
 
-def _sound(table: Array, m: int, blocks: tuple[int, ...]) -> bool:
-    """Say whether every entry is in its place, finite, and given once."""
-    index, ends = table[:, :4], table[:, 2:4]
-    if not np.isfinite(table).all() or (index != np.floor(index)).any():
-        return False
-    matrix, block = table[:, 0], table[:, 1]
-    if not ((matrix >= 0) & (matrix <= m) & (block >= 1) & (block <= len(blocks))).all():
-        return False
-    at, sizes = block.astype(np.int64) - 1, np.array(blocks, dtype=np.int64)
-    sides = np.abs(sizes)
-    if not ((ends >= 1) & (ends <= sides[at, np.newaxis])).all():
-        return False
-    if ((sizes[at] < 0) & (ends[:, 0] != ends[:, 1])).any():
-        return False
-    low, high = ends.min(axis=1).astype(np.int64), ends.max(axis=1).astype(np.int64)
-    # below 10^16, since the sides add up to 10^8 at most
-    spot = ((np.cumsum(sides) - sides)[at] + low - 1) * sides.max() + high - 1
-    order = np.lexsort((spot, matrix))
-    return bool(np.all((np.diff(spot[order]) != 0) | (np.diff(matrix[order]) != 0)))
+def _outside(index: Array, least: int, most: Any) -> Array:
+    """Say which indices are no whole numbers from least to most."""
+    return ~((index >= least) & (index <= most) & (index == np.floor(index)))
 
 
 def _format(data: Sdpa) -> str:
@@ -344,10 +336,8 @@ def _checked(data: Sdpa) -> tuple[Array, tuple[int, ...], Array]:
     if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
         raise ProblemError("matrix, block, row, col and value must be 1-D and equally long")
     table = np.column_stack(columns) + np.array([0, 1, 1, 1, 0])
-    if not _sound(table, len(c), blocks):
-        rows = enumerate(cast(list[list[float]], table.tolist()))
-        if found := _first_fault(rows, len(c), blocks, "entry"):
-            raise ProblemError(f"entry {found[0]} of data, its indices counted from 1: {found[1]}")
+    if found := _first_fault(table, len(c), blocks, lambda row: f"entry {row}"):
+        raise ProblemError(f"entry {found[0]} of data, its indices counted from 1: {found[1]}")
     if not table[:, 4].any():
         raise ProblemError("value holds no entry other than zero")
     if "\0" in data.comment:

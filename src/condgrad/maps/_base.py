@@ -86,7 +86,7 @@ class LinearMap(ABC):
         return float(np.sum(np.abs(y) * sizes)) + lost
 
     @property
-    def block(self) -> int:
+    def stretch(self) -> int:
         """Rows that lie side by side in memory, the natural unit to draw; 1 where there is none."""
         return 1
 

@@ -40,7 +40,7 @@ class AllEntries(Covering, RowStorage):
         return flat[at] if isinstance(at, slice) else kernels(flat).take(flat, at)
 
     @property
-    def block(self) -> int:
+    def stretch(self) -> int:
         """A row of W."""
         return self.shape[-1] if len(self.shape) == 2 else 1
 
@@ -107,7 +107,7 @@ class Entries(RowStorage):
         if out.flags.c_contiguous:
             kernels(out).axpy_at(out.reshape(-1), self._flat, weight, G)
         else:
-            add_entries(out, self._flat, weight * G)
+            out.flat[self._flat] += weight * G  # a reshaped copy would swallow the sum
 
     def norm(self, symmetric: bool = False) -> float:
         if symmetric and self.shape[0] == self.shape[1]:
@@ -141,11 +141,3 @@ class Diagonal(RowStorage):
 
     def norm(self, symmetric: bool = False) -> float:
         return 1.0
-
-
-def add_entries(out: Array, index: Array, y: Array) -> None:
-    """Add y to the entries of `out` at flat positions without repeats, in place."""
-    if out.flags.c_contiguous:
-        kernels(out).add_at(out.reshape(-1), index, y.astype(out.dtype, copy=False))
-    else:  # a reshaped copy would swallow the sum
-        out.flat[index] += y

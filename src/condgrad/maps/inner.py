@@ -13,7 +13,6 @@ from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
-from condgrad.maps.entries import add_entries
 
 
 class Inner(LinearMap):
@@ -64,8 +63,7 @@ class Inner(LinearMap):
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         c = weight * float(G[0])
         if not out.flags.c_contiguous:  # a reshaped copy would swallow the sum
-            flat = np.arange(out.size) if self._flat is None else self._flat
-            add_entries(out, flat, c * self._data)
+            out.flat[ALL if self._flat is None else self._flat] += c * self._data
         elif self._flat is None:
             kernels(out).axpy(out.reshape(-1), c, self._data)
         else:

@@ -101,12 +101,12 @@ class Triangles(Covering):
         Any other entry is in at most n rows as W_qr, in as many as W_pr, and in the sum over r as
         W_pq. The reference kernel adds all rows of an apex to W_qq one by one.
         """
-        n, pairs = self.shape[0], self.block
+        n, pairs = self.shape[0], self.stretch
         own = pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
         return own if self._scale is None else own + 8  # the scale has been rounded, too
 
     @property
-    def block(self) -> int:
+    def stretch(self) -> int:
         """All rows of one apex."""
         return (self.shape[0] - 1) * (self.shape[0] - 2) // 2
 

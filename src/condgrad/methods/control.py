@@ -117,10 +117,7 @@ class Balancing:
         certificate: Certificate,
         press: float,
     ) -> None:
-        gap, feasibility, rows = tolerances
-        self._rows = max(rows, gap / 100)
-        feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
-        self._tolerances = max(gap, 2 * feasibility), feasibility
+        self.aim(tolerances)
         self._rule, self._problem = rule, problem
         self._certificate, self._press = certificate, press
         factors = first_factors(problem, W, rule.first)
@@ -128,6 +125,24 @@ class Balancing:
         self.state = BalanceState(factors, list(factors), [0] * size, [1.0] * size)
         self.state.due = rule.start if rule.per_decade else np.inf
         self.state.bound = certificate.best.value
+
+    def aim(self, tolerances: tuple[float, float, float]) -> None:
+        """Go on with other tolerances. Where all move by one factor, hardly anything changes."""
+        gap, feasibility, rows = tolerances
+        self._rows = max(rows, gap / 100)
+        feasibility = max(feasibility, gap / 100)  # else nothing but feasibility would count
+        self._tolerances = max(gap, 2 * feasibility), feasibility
+
+    def over(self, problem: Problem, W: Array, k: int, certificate: Certificate) -> None:
+        """Go on over another domain after iteration k; bounds on the one before do not count.
+
+        β is the geometric mean of what it was and a first guess for this domain: where the rows had
+        no solution on the other, it has become too small.
+        """
+        self._problem, self._certificate = problem, certificate
+        s, guess = self.state, first_factors(problem, W, self._rule.first)
+        s.before, s.changed, s.bound = list(s.factors), k, certificate.best.value
+        s.factors = [float(np.sqrt(a * b)) for a, b in zip(s.factors, guess, strict=True)]
 
     def params(self, i: int, p: Params) -> Params:
         """The scalars of an iteration as term i sees them."""
@@ -196,7 +211,7 @@ def _squares(term: Term, steps: list[Array]) -> float:
     """ω‖A s‖², along the first step or, where the family does not see it, a random one."""
     length = term.map.row_norm**2 * max(float(np.vdot(s, s)) for s in steps)
     for s in steps:
-        squares = sum(float(np.square(term.map.rows(s, b)).sum()) for b in term.blocks())
+        squares = sum(float(np.square(term.map.rows(s, b)).sum()) for b in term.chunks())
         if squares > 1e-16 * length:  # less is rounding: the domain implies the constraint
             return term.weight * squares
     return term.weight * (length or 1.0)

@@ -214,14 +214,14 @@ def sag_fw(batch: Batch = 1, **sag: Any) -> Method:
     reference="condgrad, 2026: the tables of H-SAG-CGM/v2 with the multipliers of CGAL",
 )
 def sag_cgal(
-    beta0: Beta0 = "auto", batch: Batch | str = "auto", block: bool = True, **options: Any
+    beta0: Beta0 = "auto", batch: Batch | str = "auto", spectral: bool = True, **options: Any
 ) -> Method:
     """SAG on the augmented Lagrangian: v2's table of slopes and CGAL's multipliers, row by row.
 
     η_k = 2/(k + 1), β_k = β0 (k + 1)^(−1/3), multipliers y += (k + 1)^(−1/3) (slope − y); with
-    block steps (the default, where they apply) η_k = 10/(k + 10), or 1 where every row is drawn at
-    every iteration, β_k = β0, y += (slope − y)/2, and the option ``rate`` and the effort of the
-    oracle play no part.
+    spectral steps (the default, where they apply) η_k = 10/(k + 10), or 1 where every row is drawn
+    at every iteration, β_k = β0, y += (slope − y)/2, and the option ``rate`` and the effort of
+    the oracle play no part.
 
     Proved: every slope and multiplier is a point of the dual problem, so the lower bound of a
     result holds whatever the method does. With a full batch it is CGAL with the dual step taken
@@ -231,15 +231,15 @@ def sag_cgal(
     Parameters
     ----------
     beta0 : float or "auto"
-        β0 > 0, or found per term and adapted, see `condgrad.control.Balance`.
+        β0 > 0, or found per term and adapted, see `condgrad.methods.control.Balance`.
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.SagAugmented`.
-    block : bool, default True
+    spectral : bool, default True
         With β0 found, f linear and W in a spectrahedron, move W to a low-rank point instead of an
-        atom (`condgrad.steps.Spectral`): fewer passes, some more work in the oracle.
+        atom (`condgrad.methods.steps.Spectral`): fewer passes, some more work in the oracle.
     **options
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
-    step = SPECTRAL if block else ATOMS
+    step = SPECTRAL if spectral else ATOMS
     return Method(Full(), SagAugmented(batch, **options), schedule, step=step, control=BALANCE)

@@ -59,7 +59,7 @@ class Method:
 
     @property
     def auto(self) -> bool:
-        """Whether β0 is found while the method runs, see `condgrad.control.Balance`."""
+        """Whether β0 is found while the method runs, see `condgrad.methods.control.Balance`."""
         return isinstance(self.schedule.beta, Automatic)
 
     def estimator(self, term: Term) -> Estimator:

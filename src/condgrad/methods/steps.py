@@ -13,7 +13,7 @@ from condgrad.backends.arrays import eigenpairs, namespace, orthonormal
 from condgrad.domains import Domain, Face
 from condgrad.domains.eigen import deflated
 from condgrad.functions import Smooth
-from condgrad.functions.block import project_simplex
+from condgrad.functions.group import project_simplex
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank, Products
@@ -104,6 +104,10 @@ class AtomStep:
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self.state: Any = AtomState()
+
+    def over(self, domain: Domain) -> None:
+        """Go on over another domain."""
+        self._domain = domain
 
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""
@@ -202,8 +206,8 @@ class SpectralStep(FrameStep):
     multipliers with penalty ρ = ω/(2β), y ← y + ρ(AW − b) and then
     W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which converges for L ≥ ρ‖A‖² where f is linear and β
     stays [3]_; a measured L may be less, and β moves. With inequalities, and elsewhere, no rate is
-    proved. Where the estimates lag by a round of blocks, η_k falls and the safety is larger; those
-    constants were chosen on nine graphs (docs/certificates.md).
+    proved. Where the estimates lag by a round of stretches, η_k falls and the safety is larger;
+    those constants were chosen on nine graphs (docs/certificates.md).
 
     References
     ----------
@@ -223,6 +227,13 @@ class SpectralStep(FrameStep):
         D = np.zeros(problem.domain.shape)
         self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
         self._whole = all(r.whole for r in rows)
+
+    def over(self, domain: Domain) -> None:
+        super().over(domain)
+        assert domain.face is not None
+        parts, self._face = self._face.parts, domain.face
+        if self._face.parts != parts:
+            self.state.frames = [None for _ in self._face.parts]
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)

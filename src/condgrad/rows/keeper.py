@@ -68,12 +68,16 @@ class Keeper:
     @property
     def rows(self) -> int:
         """Rows evaluated so far, at either point."""
-        return self.state.rows
+        return self.state.evaluated
 
     @property
     def sampling(self) -> float:
         """Seconds spent drawing rows."""
         return 0.0 if self.state.drawer is None else self.state.drawer.seconds
+
+    def over(self, problem: Problem, share: float) -> None:
+        """Go on over another domain, with a share of the multipliers."""
+        self.state = self.estimator.over(self.state, self.term, problem, share)
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""
@@ -116,7 +120,7 @@ class Keeper:
         """ω Σ |y_l| |r_l| of a constraint family at such a y, r its residuals at a point."""
         total, term, h, y = 0.0, self.term, self.term.function, self._y(which)
         assert isinstance(h, Proximable)
-        for b in term.blocks():
+        for b in term.chunks():
             slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
             inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
             total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))

@@ -13,7 +13,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.passes import Pairing
-from condgrad.problem import BLOCK, Term
+from condgrad.problem import CHUNK, Term
 
 
 class Sizes(NamedTuple):
@@ -49,7 +49,7 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G = term.map.zeros()
         return G, [term.passes.pair(W, G, at, y, beta) for at in part]
 
-    parts = [list(term.blocks())]
+    parts = [list(term.chunks())]
     if y is not None and term.passes.parallel:  # slopes at W make an array
         parts = [list(chain(*map(_cut, part))) for part in term.parts()]
     done = threads.run([partial(work, part) for part in parts])
@@ -67,8 +67,8 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
 
 def _cut(at: slice) -> list[slice]:
     """Rows in pieces, so that sums over them stay short."""
-    starts = range(at.start, at.stop, BLOCK)
-    return [slice(i, min(i + BLOCK, at.stop)) for i in starts]
+    starts = range(at.start, at.stop, CHUNK)
+    return [slice(i, min(i + CHUNK, at.stop)) for i in starts]
 
 
 def sizes_of(

@@ -2,6 +2,7 @@
 
 from condgrad.run.answer import Answer
 from condgrad.run.callbacks import Info, Progress, StopWhen
+from condgrad.run.limits import Goal
 from condgrad.run.loop import Run, start
 from condgrad.run.result import Result, Status, Trace
 from condgrad.run.solve import solve
@@ -9,6 +10,7 @@ from condgrad.run.state import RunState
 
 __all__ = [
     "Answer",
+    "Goal",
     "Info",
     "Progress",
     "Result",

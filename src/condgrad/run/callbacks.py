@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from condgrad._round import down, up
 from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation, Problem
+from condgrad.run.limits import Goal
 from condgrad.run.result import Status, Trace
 
 
@@ -51,6 +52,29 @@ class Callback(Protocol):
     """Called after every iteration with the clock stopped; a `Status` or True stops the run."""
 
     def __call__(self, info: Info) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a run, and how closely."""
+
+    record: int | None = None
+    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
+    errors: bool = False
+    duals: bool = False
+    certify: bool = True
+    propose: Callable[[Array], Array | None] | None = None
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        check_watchers(self.record, self.metrics, self.callbacks)
+        check_bounds(self.propose, self.floor)
+
+    def require(self, goal: Goal) -> None:
+        """Refuse a goal that nobody would see."""
+        if goal.wanted and not self.certify:
+            raise ProblemError("certify is False, but a gap is asked for: leave certify out")
 
 
 class StopWhen:
@@ -144,3 +168,12 @@ def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
     listed = isinstance(callbacks, Iterable) and not callable(callbacks)
     if not (listed and all(callable(c) for c in callbacks)):
         raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
+
+
+def check_bounds(propose: Any, floor: Any) -> None:
+    """Refuse what cannot offer points or is no bound: options of `solve`."""
+    number = isinstance(floor, (int, float, np.number))
+    if floor is not None and not (number and np.isfinite(floor)):
+        raise ProblemError(f"floor is {floor!r}: it must be a number below the optimum")
+    if propose is not None and not callable(propose):
+        raise ProblemError("propose is not callable: pass a function of W")

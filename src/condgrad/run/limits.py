@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from condgrad._types import Array
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
@@ -100,13 +99,26 @@ class Clock:
 
 @dataclass(frozen=True)
 class Goal:
-    """When a run has converged, and who may offer points."""
+    """When a run has converged. Where one of the three is given the others have their defaults.
+
+    Parameters
+    ----------
+    gap : float, optional
+        The relative gap between objective and proven bound; default 1e-3.
+    feasibility : float, optional
+        The relative infeasibility of every constraint family; default 1e-3.
+    row_feasibility : float, optional
+        That of every single row; default ten times `feasibility`. `condgrad.solve` says how the
+        three are measured.
+
+    Examples
+    --------
+    >>> Goal(gap=1e-4).tolerances
+    (0.0001, 0.001)
+    """
 
     gap: float | None = None
     feasibility: float | None = None
-    certify: bool = True
-    propose: Callable[[Array], Array | None] | None = None
-    floor: float | None = None
     row_feasibility: float | None = None
 
     def __post_init__(self) -> None:
@@ -115,15 +127,6 @@ class Goal:
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and 0 < value < np.inf):
                 raise ProblemError(f"{name} is {value!r}: it must be a positive number")
-        if self.wanted and not self.certify:
-            raise ProblemError("certify is False, but a gap is asked for: leave certify out")
-        floor = self.floor
-        if floor is not None and not (
-            isinstance(floor, (int, float, np.number)) and np.isfinite(floor)
-        ):
-            raise ProblemError(f"floor is {floor!r}: it must be a number below the optimum")
-        if self.propose is not None and not callable(self.propose):
-            raise ProblemError("propose is not callable: pass a function of W")
 
     @property
     def wanted(self) -> bool:
@@ -137,15 +140,20 @@ class Goal:
         return self.gap or 1e-3, self.feasibility or 1e-3
 
     @property
-    def rows(self) -> float:
+    def row_tolerance(self) -> float:
         """The tolerance for single rows."""
         return self.row_feasibility or ROWS * self.tolerances[1]
 
-    def miss(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """The tolerances for the gap, for families and for single rows."""
+        return (*self.tolerances, self.row_tolerance)
+
+    def distance(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
         off = relative_gap(evaluation.objective, bound.value, unit) / self.tolerances[0]
         return max(off, self.far(evaluation))
 
     def far(self, evaluation: Evaluation) -> float:
         """How far a point is from being feasible: at most 1 where it is, to the tolerances."""
-        return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.rows)
+        return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.row_tolerance)

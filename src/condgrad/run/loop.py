@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.certificate import Certificate
+from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Estimator, Full
 from condgrad.methods import sag_cgal
@@ -23,15 +24,17 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 from condgrad.rows import Keeper, keeper_of
 from condgrad.run import vector_loop
-from condgrad.run.callbacks import Callback, Info
+from condgrad.run.callbacks import Callback, Info, Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.monitor import Monitor, Watch
+from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.result import Result, Status
 from condgrad.run.state import RunState
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
+TOWARDS = 100_000
+"""Iterations towards a goal, where there is no limit."""
 
 
 class Run:
@@ -53,7 +56,7 @@ class Run:
         self._threads = threads.Calm(options.n_jobs)
         estimators = [method.estimator(t) for t in problem.terms]
         memory.require(needs(problem, estimators))
-        check_parts(problem, options.goal.certify)
+        check_parts(problem, options.watch.certify)
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(_start(problem, options.start), previous)
         pairs = zip(problem.terms, estimators, strict=True)
@@ -62,14 +65,11 @@ class Run:
         lend(rows, v)
         with self._threads():
             step = step_of(method.step if method.auto else ATOMS, problem, rows)
-            certificate, control = None, None
-            if options.goal.certify or method.auto:
-                certificate = Certificate(problem, options.goal.floor, options.watch.duals)
+            certificate, control = self._certificate(problem), None
             if method.auto and problem.composite:
                 assert certificate is not None
-                tolerances = (*options.goal.tolerances, options.goal.rows)
                 control = method.control.begin(
-                    problem, W.array, tolerances, certificate, step.press
+                    problem, W.array, options.goal.all, certificate, step.press
                 )
             own = None if control is None else control.state
             self.state = RunState(W, v, rows, step.state, own, _generator(options.seed))
@@ -87,7 +87,7 @@ class Run:
         epochs: float | None = None,
         seconds: float | None = None,
         lmo_calls: int | None = None,
-        until: Callable[[Info], object] | None = None,
+        until: Goal | Callable[[Info], object] | None = None,
     ) -> Run:
         """Go on until a limit, counted from now, is reached, or the run ends by itself.
 
@@ -95,8 +95,11 @@ class Run:
         ----------
         iterations, epochs, seconds, lmo_calls : number, optional
             Limits as those of `condgrad.solve`; without any and without `until` 1000 iterations.
-        until : callable, optional
-            Shown an `Info` after every iteration; True ends this call.
+        until : Goal or callable, optional
+            A goal takes the place of the one that the run had, and stays; without a limit there
+            are 100,000 iterations for it. A run that has converged goes on where it was, and so
+            does one that ended by a limit or a callback. A callable is shown an `Info` after every
+            iteration; True ends this call.
 
         Returns
         -------
@@ -106,12 +109,19 @@ class Run:
         names = ("iterations", "epochs", "seconds", "lmo_calls")
         most: float | None = iterations
         if until is not None and iterations is epochs is seconds is lmo_calls is None:
-            most = np.inf
+            most = np.inf if not isinstance(until, Goal) else TOWARDS if until.wanted else None
         return self.advance_to(Limits(most, epochs, seconds, lmo_calls, names), until)
 
-    def advance_to(self, limits: Limits, until: Callable[[Info], object] | None = None) -> Run:
+    def advance_to(
+        self, limits: Limits, until: Goal | Callable[[Info], object] | None = None
+    ) -> Run:
         """Go on within limits that count from now."""
         monitor = self._monitor
+        if isinstance(until, Goal):
+            self._aim(until)
+            until = None
+        elif until is not None and not callable(until):
+            raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         if monitor.begin(limits, until, GOES_ON):
             with self._threads():
                 try:
@@ -125,6 +135,72 @@ class Run:
                 except MemoryError:
                     monitor.status = Status.OUT_OF_MEMORY
         return self
+
+    def _aim(self, goal: Goal) -> None:
+        self._options.watch.require(goal)
+        self._options = replace(self._options, goal=goal)
+        self._monitor.aim(goal, GOES_ON)
+        if self._control is not None:
+            self._control.aim(goal.all)
+
+    def move(self, domain: Domain) -> Run:
+        """Go on over another domain of the same kind, such as one with a larger trace.
+
+        What the run remembers stays: slopes, what the step has measured, iterations and counters.
+        Multipliers are scaled by the factor in [0, 1] that proves most for this domain, since they
+        grow where the rows have no solution, and a β that the method finds goes halfway to a guess
+        for this domain. Bound, status, best point and trace begin anew.
+
+        Parameters
+        ----------
+        domain : Domain
+            It must contain W, which is scaled where the domain fixes its trace.
+
+        Returns
+        -------
+        Run
+            The run itself.
+        """
+        s, before, watch = self.state, self.problem, self._options.watch
+        if type(domain) is not type(before.domain):
+            raise ProblemError(
+                f"domain is a {type(domain).__name__}: the run is over a "
+                f"{type(before.domain).__name__}"
+            )
+        if self._monitor.status in KEEP:
+            raise ProblemError(f"the run cannot go on ({self._monitor.status}): start another")
+        weights = before.infeasibility_weights
+        problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
+        check_parts(problem, watch.certify)
+        W = _start(problem, fitted(s.W.array, domain))
+        with self._threads():
+            s.W.array[...], self.problem = W, problem
+            share = self._share(problem)
+            for rows in s.terms:
+                rows.over(problem, share)
+            self._step.over(domain)
+            certificate = self._certificate(problem)
+            if self._control is not None:
+                assert certificate is not None
+                self._control.over(problem, s.W.array, s.k, certificate)
+            parts = (problem, s, self._control, certificate, self._options.goal, watch)
+            self._monitor = Monitor(*parts, self._monitor.clock)
+        return self
+
+    def _share(self, problem: Problem) -> float:
+        """The factor on the multipliers that proves most in another problem."""
+        s = self.state
+        if not any("multipliers" in rows.points for rows in s.terms):
+            return 1.0
+        judge = Certificate(problem)  # one of its own: nothing depends on who watches
+        judge.evaluate(s.W.array, s.terms, self._monitor.betas())
+        return judge.scale.get("multipliers", 1.0)
+
+    def _certificate(self, problem: Problem) -> Certificate | None:
+        """What proves bounds, where they are wanted or control needs them."""
+        watch = self._options.watch
+        wanted = watch.certify or self.method.auto
+        return Certificate(problem, watch.floor, watch.duals) if wanted else None
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""
@@ -213,11 +289,12 @@ def start(
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
-    goal = Goal(gap, feasibility, certify, propose, floor, row_feasibility)
+    goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))
     _generator(seed)
-    watch = Watch(record, metrics or {}, callbacks, errors, duals)
+    watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
+    watch.require(goal)
     return Run(problem, method, Options(start, goal, watch, seed, n_jobs))
 
 
@@ -284,3 +361,14 @@ def _start(problem: Problem, start: Array | None) -> Array:
             "leave it out to start from the domain's centre"
         )
     return array.astype(problem.dtype)
+
+
+def fitted(W: Array, domain: Domain) -> Array:
+    """W, scaled to the trace of a domain that fixes it."""
+    face = getattr(domain, "face", None)
+    if face is None or not face.equality:
+        return W
+    offset = 0.0 if face.offset is None else face.offset
+    total = float(np.trace(W - offset))
+    there = total <= 0 or np.isclose(total, face.trace, rtol=1e-9, atol=0)
+    return W if there else offset + (face.trace / total) * (W - offset)

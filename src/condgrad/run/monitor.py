@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
 from condgrad.problem import Evaluation, Problem
-from condgrad.run.callbacks import Callback, Info, check_watchers
+from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.measures import errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PER_DECADE = 10
 """Certificates per decade of iterations, …"""
 FROM = 5
-"""… from this one on."""
+"""… from this one on, or a tenth of those done before the run was moved."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
 PARTS = (
@@ -46,20 +46,6 @@ class Best:
     proposed: bool = False
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Who watches a run, and how closely."""
-
-    record: int | None = None
-    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
-    callbacks: Sequence[Callback] = ()
-    errors: bool = False
-    duals: bool = False
-
-    def __post_init__(self) -> None:
-        check_watchers(self.record, self.metrics, self.callbacks)
-
-
 class Monitor:
     """Everything about a run that is not the method: it reads the state and changes nothing."""
 
@@ -71,6 +57,7 @@ class Monitor:
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
+        clock: Clock | None = None,
     ) -> None:
         self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
         self._control, self._goal = control, goal
@@ -78,21 +65,31 @@ class Monitor:
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._until: Callable[[Info], object] | None = None
+        certificate = certificate if watch.certify else None
         self._proofs = Proofs(problem, goal, self._rows, certificate, watch.duals)
-        self._certify_next = FROM
+        self._since, self._first = state.k, max(FROM, state.k // 10)
+        self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
-        self.trace, self.clock = Trace(), Clock()
-        self.seconds = 0.0
-        self._next = 1
+        self.trace, self.clock = Trace(), clock or Clock()
+        self.clock.start()
+        self.seconds = self.clock.seconds
+        self._next = state.k + 1
         self._recorded = self._certified = -1
         self.status: Status | None = Status.PAUSED
-        self._best = Best(self._W.array.copy(), 0, *self._record())
+        self._best = Best(self._W.array.copy(), state.k, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
         self._doubt(self._W.array, self._best.evaluation)
+
+    def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
+        """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
+        self._goal = self._proofs.goal = goal
+        if self.status in (Status.CONVERGED, *ends):
+            met = goal.wanted and self._distance(self._best.evaluation) <= 1
+            self.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
         self,
@@ -109,6 +106,11 @@ class Monitor:
         self.status = self._reached()
         self.clock.start()
         return self.status is None
+
+    def _later(self, least: int, per_decade: int) -> int:
+        """The next of so many iterations per decade, counted from where the watching began."""
+        done = self._state.k - self._since
+        return self._since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
         s = self._state
@@ -145,7 +147,7 @@ class Monitor:
         certify = self._watched and k >= self._certify_next
         if k >= self._next or certify:
             if k >= self._next:
-                self._next = max(k + 1, int(np.ceil(k * 10 ** (1 / self._per_decade))))
+                self._next = self._later(1, self._per_decade)
             self._judge(measured)
         if self.status is None:
             self.status = self._ask() or self._reached()
@@ -166,7 +168,7 @@ class Monitor:
         assert self.status is not None
         best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
         return Result(
-            W=self._best.W,
+            W=self._best.W.copy(),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -178,7 +180,7 @@ class Monitor:
             lmo_calls=self._state.lmo_calls,
             matvecs=self._state.matvecs,
             rows={r.term.name: r.rows for r in self._rows},
-            trace=self.trace,
+            trace=self.trace.copy(),
             method=method,
             seed=seed,
             metrics=self._best.metrics,
@@ -232,14 +234,14 @@ class Monitor:
         self._offer(self._W.array, evaluation, metrics)
         if (
             self._goal.wanted
-            and self._goal.propose is not None
+            and self._watch.propose is not None
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
-            self._consider(self._goal.propose(self._W.array))
+            self._consider(self._watch.propose(self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
-        if self._goal.wanted and self._miss(self._best.evaluation) <= 1:
+        if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
             self.status = Status.CONVERGED
 
     def _consider(self, proposed: Any) -> None:
@@ -286,18 +288,18 @@ class Monitor:
             self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
-        return merit(W, evaluation, self._rows, self._betas())
+        return merit(W, evaluation, self._rows, self.betas())
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
-        miss = self._miss(evaluation)
-        return (1.0, evaluation.worst, miss) if miss <= 1 else (miss, 0.0, 0.0)
+        distance = self._distance(evaluation)
+        return (1.0, evaluation.worst, distance) if distance <= 1 else (distance, 0.0, 0.0)
 
-    def _miss(self, evaluation: Evaluation) -> float:
+    def _distance(self, evaluation: Evaluation) -> float:
         """How far a point is from convergence: at most 1 where it has converged."""
-        return self._goal.miss(evaluation, self.bound, self._problem.unit)
+        return self._goal.distance(evaluation, self.bound, self._problem.unit)
 
-    def _betas(self) -> list[float]:
+    def betas(self) -> list[float]:
         """β of every term now."""
         beta, control = self._state.params.beta if self._state.params else 1.0, self._state.control
         factors = [1.0] * len(self._rows) if control is None else control.factors
@@ -306,14 +308,14 @@ class Monitor:
     def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
         """Bound the optimum, by what control measured where it did."""
         k = self._state.k
-        due = k >= self._certify_next or k == 0 or self.status is not None
+        due = k >= self._certify_next or self.status is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = max(FROM, k + 1, int(np.ceil(k * 10 ** (1 / PER_DECADE))))
+        self._certify_next = self._later(self._first, PER_DECADE)
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
-        W, betas, self._certified = self._W.array, self._betas(), k
+        W, betas, self._certified = self._W.array, self.betas(), k
         report = self._proofs.certify(W, betas, measured.report if measured else None)
         if report is None:
             self._contradicted()
@@ -324,7 +326,7 @@ class Monitor:
 
     def _doubt(self, point: Array, evaluation: Evaluation) -> None:
         """End the run, and take back its bound, where a point refutes it."""
-        known = (self._W.array, self._betas(), self.status is not None)
+        known = (self._W.array, self.betas(), self.status is not None)
         if self._proofs.contradicted(self._state.k, point, evaluation, *known):
             self._contradicted()
 
@@ -352,9 +354,7 @@ class Monitor:
             "matvecs": s.matvecs,
             "rows": sum(r.rows for r in self._rows),
             "objective": evaluation.objective,
-            "smoothed": smoothed(W, evaluation, self._problem.terms, self._betas())
-            if p
-            else np.nan,
+            "smoothed": smoothed(W, evaluation, self._problem.terms, self.betas()) if p else np.nan,
             "infeasibility": evaluation.infeasibility,
             "lower_bound": self.bound.value,
             "gap": relative_gap(evaluation.objective, self.bound.value, self._problem.unit),
@@ -365,7 +365,7 @@ class Monitor:
         for name, violation in evaluation.families.items():
             row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
         if self._control is not None:
-            betas = zip(self._problem.terms, self._betas(), strict=True)
+            betas = zip(self._problem.terms, self.betas(), strict=True)
             row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
         if self._watch.errors:
             lost = not evaluation.finite or self.status in KEEP

@@ -23,7 +23,7 @@ class Proofs:
     problem : Problem
         The problem.
     goal : Goal
-        Its tolerances say what counts as feasible; its `floor` is a bound to begin with.
+        Its tolerances say what counts as feasible.
     rows : sequence of Keeper
         Who keeps the rows of every term, and dual points.
     certificate : Certificate or None
@@ -40,8 +40,8 @@ class Proofs:
         certificate: Certificate | None,
         keep: bool,
     ) -> None:
-        self._problem, self._goal, self._rows = problem, goal, rows
-        self._certificate = certificate if goal.certify else None
+        self._problem, self.goal, self._rows = problem, goal, rows
+        self._certificate = certificate
         self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
         self.bound = Bound()
         self.ray: dict[str, Array] = {}
@@ -77,7 +77,7 @@ class Proofs:
         self, k: int, W: Array, betas: Sequence[float], evaluation: Evaluation, report: Report
     ) -> bool:
         """Whether the constraints are proved to have no solution; then the bound is infinite."""
-        if not self._refuter.due(k, self._goal.far(evaluation)):
+        if not self._refuter.due(k, self.goal.far(evaluation)):
             return False
         found = self._refuter.look(W, report.points, self._rows, betas)
         if found is None:
@@ -101,10 +101,10 @@ class Proofs:
         what the violation that is left is worth is known to `Suspicion`.
         """
         bound, value = self.bound.value, evaluation.objective
-        size, far = max(abs(bound), abs(value), self._problem.unit), self._goal.far(evaluation)
+        size, far = max(abs(bound), abs(value), self._problem.unit), self.goal.far(evaluation)
         if not np.isfinite(bound) or bound <= value + SLACK * size or far > 1:
             return False
-        converged = self._goal.miss(evaluation, self.bound, self._problem.unit) <= 1
+        converged = self.goal.distance(evaluation, self.bound, self._problem.unit) <= 1
         if not self._suspicion.due(k, end or converged):
             return False
         if not self._suspicion.confirmed(point, W, self._rows, betas, self.bound):

@@ -88,6 +88,12 @@ class Trace:
         for name, value in row.items():
             self._columns.setdefault(name, []).append(float(value))
 
+    def copy(self) -> Trace:
+        """The rows so far, in a trace of their own."""
+        other = Trace()
+        other._columns = {name: list(values) for name, values in self._columns.items()}
+        return other
+
     def amend(self, row: Mapping[str, float]) -> None:
         """Replace entries of the latest row."""
         for name, value in row.items():

@@ -10,6 +10,7 @@ from condgrad.problem import Problem
 from condgrad.run import start as begin
 from condgrad.run.callbacks import Callback
 from condgrad.run.limits import Limits
+from condgrad.run.loop import TOWARDS
 from condgrad.run.result import Result
 
 
@@ -104,7 +105,7 @@ def solve(
     """
     wanted = any(t is not None for t in (gap, feasibility, row_feasibility))
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
-        max_iter = 100_000
+        max_iter = TOWARDS
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
     run = begin(
         problem,

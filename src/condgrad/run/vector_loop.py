@@ -111,7 +111,7 @@ def run(domain: Domain, schedule: Schedule, state: RunState, monitor: Monitor) -
                 raise
             interrupted = True
         steps = int(done[0])
-        s.rows += ids.shape[1] * (steps if interrupted else min(count, steps + 1))
+        s.evaluated += ids.shape[1] * (steps if interrupted else min(count, steps + 1))
         monitor.clock.lap("loop")
         if steps:
             state.k, state.params = k + steps, schedule(k + steps)

@@ -7,8 +7,8 @@
 -1.0
 """
 
-from condgrad.sdp._layout import LowRank
 from condgrad.sdp._model import SDP
 from condgrad.sdp._solution import DimacsErrors, Solution
+from condgrad.sdp.layout import LowRank
 
 __all__ = ["SDP", "DimacsErrors", "LowRank", "Solution"]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from condgrad._types import Array
-from condgrad.maps import LowRankStack, SparseStack
+from condgrad.maps import LowRankStack, SparseStack, Stack
 from condgrad.sdp._model import SDP
 
 
@@ -28,23 +28,15 @@ class Family(NamedTuple):
 
 def stacked(families: Sequence[Family]) -> LinearOperator:
     """The rows of some families as one operator on W, flattened."""
-    N = families[0].map.shape[0]
-    sizes = [f.map.size for f in families]
+    whole = Stack([f.map for f in families])
 
     def rows(x: Array) -> Array:
-        W = np.ascontiguousarray(np.asarray(x, np.float64).reshape(N, N))
-        return np.concatenate([f.map.rows(W) for f in families])
+        return whole.rows(np.ascontiguousarray(x, np.float64).reshape(whole.shape))
 
     def adjoint(y: Array) -> Array:
-        V, parts = (
-            np.zeros((N, N)),
-            np.split(np.asarray(y, np.float64).reshape(-1), np.cumsum(sizes)),
-        )
-        for f, part in zip(families, parts, strict=False):
-            V += f.map.adjoint(part)
-        return V.reshape(-1)
+        return whole.adjoint(np.asarray(y, np.float64).reshape(-1)).reshape(-1)
 
-    shape = (sum(sizes), N * N)
+    shape = (whole.size, int(np.prod(whole.shape)))
     return LinearOperator(shape, matvec=rows, rmatvec=adjoint, dtype=np.float64)
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import canonical, numbers, real_numbers
+from condgrad._check import canonical, numbers, positive, real_numbers
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
 from condgrad.methods.registry import Method
 from condgrad.run.limits import Goal
-from condgrad.sdp._layout import Layout, LowRank, blocks_of, layout_of
 from condgrad.sdp._solution import Solution
+from condgrad.sdp.layout import Layout, LowRank, blocks_of, layout_of
 
 SENSES = {"==": 0, "<=": -1, ">=": 1}
 
@@ -170,10 +170,7 @@ class SDP:
             raise ProblemError("a loss is convex and cannot be maximised: use sense='min'")
         if not isinstance(function, Smooth):
             raise ProblemError(f"function is a {type(function).__name__}: pass a smooth one")
-        size = numbers("weight", weight)
-        if size.ndim or not size > 0:
-            raise ProblemError(f"weight is {weight!r}: it must be a positive number")
-        self.losses.append(Loss(self._flat("A", A), function, weight))
+        self.losses.append(Loss(self._flat("A", A), function, positive("weight", weight)))
         return self
 
     def _flat(self, name: str, A: Any) -> Any:

@@ -128,27 +128,20 @@ def _settled(info: Info) -> bool:
     return bool(row["lower_bound"] > 0 and row["lower_bound"] >= SHARE * row["objective"])
 
 
-class Ends(NamedTuple):
-    """dom h* of a loss, the slopes in [middle − half, middle + half]."""
-
-    middle: Array
-    half: float
-    """∞ where every slope will do, as for squares."""
-
-
-def _ends(one: Loss) -> Ends:
+def _ends(one: Loss) -> tuple[Array, float]:
+    """dom h* of a loss: the middle and half of the length, ∞ where every slope will do."""
     far = np.full(one.A.shape[0], np.inf)
     low, high = one.function.into_dual(-far), one.function.into_dual(far)
     half = float(np.min((high - low) / 2, initial=np.inf))
     free = not np.isfinite([*low, *high]).all()
-    return Ends(np.zeros(low.size) if free else (low + high) / 2, np.inf if free else half)
+    return (np.zeros(low.size), np.inf) if free else ((low + high) / 2, half)
 
 
 def _cost(reduced: Reduced) -> Array:
     """What is linear along D: C, and the middle slopes of the losses."""
     flat = reduced.cost.copy()
     for one in reduced.sdp.losses:
-        flat += one.weight * (one.A.T @ _ends(one).middle)
+        flat += one.weight * (one.A.T @ _ends(one)[0])
     return flat
 
 
@@ -164,7 +157,7 @@ def _terms(reduced: Reduced, flat: Array) -> list[Term]:
         C = sp.csr_array(reduced.square(flat) / reduced.money)
         parts.append(Term(Inner(C), Linear(), name="cost"))
     for i, one in enumerate(reduced.sdp.losses):
-        half = _ends(one).half
+        half = _ends(one)[1]
         if one.A.nnz and half > 0:
             stack = SparseStack(reduced.moved(one.A), N)
             function = Equal(0.0) if half == np.inf else Absolute(0.0, half)

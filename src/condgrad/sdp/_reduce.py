@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from condgrad._floats import power_of_two
+from condgrad._floats import power_of_two, powers_of_two
 from condgrad._types import Array
 from condgrad.domains import BlockSpectrahedron, Domain, PinnedSpectrahedron
 from condgrad.domains.eigen import deflated, lowest_bound
@@ -51,7 +52,8 @@ class Reduced:
         self.sdp, layout = sdp, sdp.layout
         self.sign = -1.0 if sdp.sense == "max" else 1.0
         self.cost = self.sign * sdp.cost
-        self._i, self._j = layout.positions()
+        self.positions = self._i, self._j = layout.positions()
+        """Row and column in the program of every number of the flat form."""
         self.off = self._i != self._j
         """Which numbers of the flat form are off the diagonal."""
         self.scaled = scale is not None
@@ -157,30 +159,23 @@ class Reduced:
         ranks = sum(s.size for _, _, s in sdp.low_rank.values())
         return int(counts.max()) + ranks + 1
 
-    @property
-    def positions(self) -> tuple[Array, Array]:
-        """Row and column in the program of every number of the flat form."""
-        return self._i, self._j
-
     def _families(self) -> list[Family]:
         sdp, families = self.sdp, []
         A, b, kinds, norms = sdp.A, sdp.b, sdp.kinds, self.norms
         factors = np.isin(np.arange(sdp.size), list(sdp.low_rank))
         turn = np.where(kinds > 0, -1.0, 1.0)
-        for equality in (True, False):
-            own = (kinds == 0) == equality
-            ids = np.flatnonzero(own & (norms > 0) & ~factors)
+        for equality, few in product((True, False), (False, True)):
+            own = ((kinds == 0) == equality) & (factors == few)
+            ids = np.flatnonzero(own & (norms > 0))
             if ids.size:
-                factor = turn[ids] * near_one(norms[ids])
-                rows = sp.csr_array(sp.diags_array(factor) @ self.moved(A[ids]))
-                stack = SparseStack(rows, sdp.layout.side)
+                factor = turn[ids] / powers_of_two(norms[ids])  # lengths from 0.7 to 1.5
+                stack = self._low_rank(ids, factor) if few else self._sparse(A[ids], factor)
                 families.append(Family(stack, ids, factor, factor * b[ids], equality))
-            ids = np.flatnonzero(own & (norms > 0) & factors)
-            if ids.size:
-                factor = turn[ids] * near_one(norms[ids])
-                few = self._low_rank(ids, factor)
-                families.append(Family(few, ids, factor, factor * b[ids], equality))
         return families
+
+    def _sparse(self, A: Any, factor: Array) -> SparseStack:
+        rows = sp.csr_array(sp.diags_array(factor) @ self.moved(A))
+        return SparseStack(rows, self.sdp.layout.side)
 
     def _low_rank(self, ids: Array, factor: Array) -> LowRankStack:
         sdp = self.sdp
@@ -242,11 +237,6 @@ class Reduced:
     def problem(self, trace: float, equality: bool, cost: bool = True) -> Problem:
         """The problem over Tr W = trace or Tr W ≤ trace, or its rows alone."""
         N, terms = self.sdp.layout.side, []
-        domain: Domain
-        if self.pins.shape[1]:
-            domain = PinnedSpectrahedron(self.pins, trace, 0.0, equality)
-        else:
-            domain = BlockSpectrahedron(self.blocks, trace, equality)
         if cost and self.cost.any():
             used = np.flatnonzero(self.cost)
             where = np.divmod(self._at[used], N)
@@ -260,7 +250,13 @@ class Reduced:
             terms.append(Term(stack, one.function, weight, f"loss {i + 1}"))
         if self.families:
             terms.append(self._rows())
-        return Problem(domain, terms)
+        return Problem(self.domain(trace, equality), terms)
+
+    def domain(self, trace: float, equality: bool) -> Domain:
+        """The W ⪰ 0 with Tr W = trace or Tr W ≤ trace."""
+        if self.pins.shape[1]:
+            return PinnedSpectrahedron(self.pins, trace, 0.0, equality)
+        return BlockSpectrahedron(self.blocks, trace, equality)
 
     def stack(self) -> LinearMap:
         """All rows as one map."""
@@ -313,11 +309,6 @@ class Reduced:
         V = np.zeros(N * N)
         V[self._at] = flat
         return V.reshape(N, N)
-
-
-def near_one(lengths: Array) -> Array:
-    """Powers of two that bring lengths between 0.7 and 1.5: to multiply by them is exact."""
-    return np.exp2(-np.round(np.log2(lengths)))
 
 
 def _sign(A: Array) -> int | None:

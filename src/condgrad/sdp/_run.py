@@ -13,19 +13,20 @@ from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
 from condgrad.problem import worst
-from condgrad.run.callbacks import Info
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.loop import TOWARDS, Run, start
 from condgrad.run.result import Result, Status
-from condgrad.run.solve import solve
-from condgrad.sdp import _exact
+from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP
 from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
+from condgrad.sdp._refute import impossible, refuted
 from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
-from condgrad.sdp._watch import SLIGHTLY, full, highest, impossible
+from condgrad.sdp._watch import SLIGHTLY, Ends, highest
 
 ATTEMPTS = 10
 """Guesses of the trace bound."""
@@ -39,6 +40,8 @@ BROKEN = (Status.STOPPED, Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_ME
 """Ends of a run after which there is no other."""
 TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
+LIMITS = ("max_iter", "max_epochs", "max_lmo")
+"""Options that limit every run of the method."""
 SMALLEST = 1e-290
 """Numbers other than 0 must not be smaller, and not larger than its inverse."""
 ROW = 10.0
@@ -86,6 +89,10 @@ class Search:
         self.inner: Array | None = None
         """A direction without end in which the rows hold."""
         self.repair: Repair | None = None
+        self.going: Run | None = None
+        self.trace = 0.0
+        """The trace bound of the run that goes on."""
+        self.ends = Ends()
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
         """The largest right-hand side, for rows of length 1."""
 
@@ -119,8 +126,8 @@ class Search:
             trace, source, _ = trace_of(self.reduced, self.given, self.least)
             if self.reduced.refuted or trace <= 0:
                 return only_zero(self.reduced, trace, source)
-            self.options["max_iter"] = 0
-            found = self._trial(trace, source, False, None, 1.0, last=True).solution
+            self.options["max_iter"], self.going = 0, None
+            found = self._trial(trace, source, False, 1.0, last=True).solution
             return replace(found, status=Status.INTERRUPTED)
 
     def _run(self) -> Solution:
@@ -134,7 +141,7 @@ class Search:
             return only_zero(reduced, trace, source)
         if not (reduced.families or self.sdp.losses or reduced.cost.any()):
             return only_zero(reduced, 0.0, source)  # whatever W is
-        if self._impossible(residual):
+        if impossible(reduced, residual, self.repair):
             reduced.refuted = True
             return only_zero(reduced, trace, source)
         if source != "guess":
@@ -149,9 +156,9 @@ class Search:
 
     def _once(self, trace: float, source: str, exact: bool) -> Solution:
         """One run, where the trace bound is known, and closer ones where that is not enough."""
-        W, share = None, 1.0
+        share = 1.0
         while True:
-            trial = self._trial(trace, source, exact, W, share, last=True)
+            trial = self._trial(trace, source, exact, share, last=True)
             solution = self._refutation(trial, trace)
             if solution.status is Status.INFEASIBLE or solution.status in BROKEN:
                 return _ended(self.reduced, solution)
@@ -162,15 +169,15 @@ class Search:
             left = self.left()
             if share < TIGHTER**2 or (left is not None and left <= 0.1 * (self.limit or 0.0)):
                 return replace(solution, status=Status.INACCURATE)
-            W, share = trial.result.W, share * TIGHTER
+            share *= TIGHTER
 
     def _guesses(self, trace: float) -> Solution:
         """Runs with trace bounds that are guessed, raised while they bind."""
-        tighter, W = 1.0, None
+        tighter = 1.0
         best: Solution | None = None
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
-            trial = self._trial(trace, "guess", False, W, tighter, last)
+            trial = self._trial(trace, "guess", False, tighter, last)
             solution = self._refutation(trial, trace)
             if best is None or _miss(solution) <= _miss(best):
                 best = solution
@@ -179,9 +186,9 @@ class Search:
             if self._accurate(solution):
                 return replace(solution, status=Status.CONVERGED)
             enough = attempt >= UNPROVED and trace > GROWTH**2 * self.data
-            if last or self._over() or (enough and np.isinf(solution.bound)):
+            if last or self._late() or (enough and np.isinf(solution.bound)):
                 break
-            W, end = trial.result.W, trial.result.status
+            end = trial.result.status
             if trial.binds or end is Status.INFEASIBLE:
                 trace *= GROWTH
             elif end is Status.CONVERGED and tighter > TIGHTER**3:
@@ -192,41 +199,45 @@ class Search:
         status = trial.result.status
         if status in (Status.CONVERGED, Status.INFEASIBLE) or trial.binds:
             status = Status.INACCURATE if np.isfinite(best.bound) else Status.UNDECIDED
-        return replace(best, status=Status.MAX_SECONDS if self._over() else status)
+        return replace(best, status=Status.MAX_SECONDS if self._late() else status)
 
-    def _over(self) -> bool:
+    def _late(self) -> bool:
         """Whether there is no time left for another run."""
         left = self.left()
         return left is not None and left <= 0.02 * (self.limit or 0.0)
 
-    def _trial(
-        self,
-        trace: float,
-        source: str,
-        exact: bool,
-        W: Array | None,
-        tighter: float,
-        last: bool,
-    ) -> Trial:
-        """Run the method over Tr W ≤ trace, or = where the rows say so."""
+    def _trial(self, trace: float, source: str, exact: bool, tighter: float, last: bool) -> Trial:
+        """Go on over Tr W ≤ trace, or = where the rows say so."""
         reduced, options, left = self.reduced, self.options, self.left()
         seconds = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
-        own: dict[str, Any] = {"start": W, "max_seconds": seconds, "duals": True}
-        own["callbacks"] = [
-            *options.get("callbacks", ()),
-            impossible(highest(reduced, trace) / reduced.money),
-        ]
-        if source == "guess" and not last:
-            own["callbacks"].append(full(trace))
-        own["feasibility"] = tighter * reduced.tolerance(options["feasibility"])
-        own["gap"] = tighter * options["gap"]
-        result = solve(reduced.problem(trace, exact), self.method, **{**options, **own})
+        feasibility = tighter * reduced.tolerance(options["feasibility"])
+        goal = Goal(tighter * options["gap"], feasibility, options.get("row_feasibility"))
+        run = self._over(trace, exact, goal)
+        guessed = source == "guess" and not last
+        most = highest(reduced, trace) / reduced.money
+        self.ends.watch(most, trace if guessed else np.inf, run.state.k)
+        most_iter, epochs, lmo = (options.get(name) for name in LIMITS)
+        if most_iter is epochs is lmo is seconds is None:
+            most_iter = TOWARDS
+        result = run.advance_to(Limits(most_iter, epochs, seconds, lmo), goal).result()
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
         solution = answer(reduced, result, dual, trace, source, self.least)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
         return Trial(result, solution, binds)
+
+    def _over(self, trace: float, exact: bool, goal: Goal) -> Run:
+        """The run, moved to a trace bound, or a new one where there is none yet."""
+        if self.going is None:
+            own = {n: v for n, v in self.options.items() if n not in LIMITS}
+            own.update(gap=goal.gap, feasibility=goal.feasibility, duals=True)
+            own["callbacks"] = [*self.options.get("callbacks", ()), self.ends]
+            self.going = start(self.reduced.problem(trace, exact), self.method, **own)
+        elif trace != self.trace:
+            self.going.move(self.reduced.domain(trace, exact))
+        self.trace = trace
+        return self.going
 
     def _dual(self, result: Result, trace: float) -> Dual:
         """The best of the dual points at hand."""
@@ -237,7 +248,7 @@ class Search:
         if self.sdp.losses:  # the run had slopes of its own
             dual = dual._replace(within=max(dual.within, reduced.money * result.lower_bound))
         if dual.bound == -np.inf:
-            found = _exact.proved(reduced, y)
+            found = exact.proved(reduced, y)
             if found is not None:
                 there = Point(found[1])
                 Z = slack(reduced, there)
@@ -285,28 +296,11 @@ class Search:
             return replace(solution, status=result.status)
         proved = result.lower_bound > 0
         if proved and guessed:
-            proved = self._impossible(reduced.multipliers(result.duals))
+            proved = impossible(reduced, reduced.multipliers(result.duals), self.repair)
         status = Status.INFEASIBLE if proved else solution.status
         if not proved and ended:
             status = Status.UNDECIDED
         return replace(solution, status=status, conditional=conditional or solution.conditional)
-
-    def _impossible(self, y: Array) -> bool:
-        """Whether multipliers y, or some near them, prove that no W ⪰ 0 meets the rows."""
-        reduced, b = self.reduced, self.sdp.b
-        if not y.any():
-            return False
-        y = np.where(self.sdp.kinds == 0, y, self.sdp.kinds * np.maximum(self.sdp.kinds * y, 0.0))
-        ray = self.repair
-        if ray is not None and ray.ray:
-            lowest = slack(reduced, Point(y), cost=False).lowest
-            moved = y - min(0.0, 2 * lowest) / ray.lowest * ray.point.y
-            size = float(np.abs(b) @ np.abs(moved))
-            above = float(b @ moved) > (b.size + 64) * np.finfo(np.float64).eps * size
-            if above and slack(reduced, Point(moved), cost=False).lowest >= 0:
-                return True
-        found = _exact.proved(reduced, y, cost=False)
-        return found is not None and found[0] > 0
 
     def _unbounded(self, direction: Array) -> Solution:
         """The value falls along a direction: the program is unbounded if some W is feasible."""
@@ -369,21 +363,3 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
 def _miss(solution: Solution) -> float:
     """Infeasibility, where it is large."""
     return max(HOPELESS, worst(solution.families))
-
-
-def refuted(
-    reduced: Reduced,
-    trace: float,
-    seconds: float | None,
-    method: Method | None,
-    options: Mapping[str, Any],
-) -> Result:
-    """Try to prove that no W ⪰ 0 with Tr W ≤ trace meets the rows: with cost 0 a bound above 0."""
-
-    def proved(info: Info) -> bool:
-        return bool(info.trace.last["lower_bound"] > 0)
-
-    rows = reduced.problem(SLIGHTLY * trace, equality=False, cost=False)
-    callbacks = [*options.get("callbacks", ()), proved]
-    more = {"callbacks": callbacks, "max_seconds": seconds, "gap": None, "floor": None}
-    return solve(rows, method, **{**options, **more, "duals": True})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
-from condgrad._floats import EPS
+from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.sdp._families import Family, stacked
 
@@ -119,4 +119,4 @@ def scale_of(reduced: Reduced, M: Array) -> Array | None:
     """About √M_ii, powers of two, where they differ and nothing stands against a scale."""
     d = np.sqrt(np.abs(np.diagonal(M)))
     plain = not (reduced.sdp.losses or reduced.sdp.low_rank or reduced.pins.shape[1])
-    return np.exp2(np.round(np.log2(d)))[reduced.place] if plain and d.max() > 2 * d.min() else None
+    return powers_of_two(d)[reduced.place] if plain and d.max() > 2 * d.min() else None

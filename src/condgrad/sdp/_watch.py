@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from condgrad.run.callbacks import Info
@@ -24,20 +22,21 @@ def highest(reduced: Reduced, trace: float) -> float:
     return SLIGHTLY * SLIGHTLY * trace * most
 
 
-def impossible(most: float) -> Callable[[Info], Status | None]:
-    """Ends a run whose bound is beyond every value over the domain."""
+class Ends:
+    """Ends a run whose bound is beyond every value, or whose guessed trace bound is reached."""
 
-    def ask(info: Info) -> Status | None:
-        return Status.INFEASIBLE if info.trace.last["lower_bound"] > most else None
+    def __init__(self) -> None:
+        self._most = self._trace = np.inf
+        self._since = 0
 
-    return ask
+    def watch(self, most: float, trace: float, k: int) -> None:
+        """Look out for a bound above `most` and, a while after iteration k, for Tr W = trace."""
+        if trace != self._trace:
+            self._since = k + PATIENCE
+        self._most, self._trace = most, trace
 
-
-def full(trace: float) -> Callable[[Info], Status | None]:
-    """Ends a run whose trace bound is reached: it is too small."""
-
-    def ask(info: Info) -> Status | None:
-        reached = info.k >= PATIENCE and float(np.trace(info.W)) > 0.99 * trace
+    def __call__(self, info: Info) -> Status | None:
+        if info.trace.last["lower_bound"] > self._most:
+            return Status.INFEASIBLE
+        reached = info.k >= self._since and float(np.trace(info.W)) > 0.99 * self._trace
         return Status.MAX_ITER if reached else None
-
-    return ask

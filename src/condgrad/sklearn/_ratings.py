@@ -14,6 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from condgrad._types import Array
+from condgrad.applications.matrix_completion import lowest_highest
 from condgrad.errors import ProblemError
 
 SWEEPS, SETTLED = 200, 1e-8
@@ -156,13 +157,7 @@ def range_of(bounds: Any, values: Array) -> tuple[float, float] | None:
         return None
     if isinstance(bounds, str) and bounds == "auto":
         return float(values.min()), float(values.max())
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
-        low, high = np.nan, np.nan
-    if not low <= high:
-        raise ProblemError(f"bounds is {bounds!r}: give 'auto', None or (lowest, highest)")
-    return low, high
+    return lowest_highest(bounds)
 
 
 def balanced_factors(W: Array, rank: int) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from condgrad._check import radius_of
+from condgrad._check import positive
 from condgrad._types import Array
 from condgrad.applications import Application, require_room
 from condgrad.applications.matrix_completion import FEWER
@@ -267,7 +267,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     def _check_parameters(self) -> None:
         if self.layout not in LAYOUTS:
             raise ProblemError(f"layout is {self.layout!r}: choose one of {', '.join(LAYOUTS)}")
-        radius_of("radius", self.radius)
+        positive("radius", self.radius)
         for name, value, most in (
             ("bias_damping", self.bias_damping, np.inf),
             ("weighting", self.weighting, 1.0),
@@ -277,7 +277,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         if not (isinstance(self.max_iter, (int, np.integer)) and self.max_iter > 0):
             raise ProblemError(f"max_iter is {self.max_iter!r}: it must be a positive integer")
         if self.tol is not None:
-            radius_of("tol", self.tol)
+            positive("tol", self.tol)
         if not isinstance(self.method, (str, Method)):
             raise ProblemError(f"method is {self.method!r}: give its name, or a condgrad.Method")
         if self.constrain and self.bounds is None:
@@ -335,7 +335,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
             low, high = self.bounds_
             terms.append(Term(everywhere, Interval(low - base, high - base), name="box"))
         if self.l1 is not None:
-            terms.append(Term(everywhere, L1(radius_of("l1", self.l1)), name="l1"))
+            terms.append(Term(everywhere, L1(positive("l1", self.l1)), name="l1"))
         return Problem(NuclearBall(shape, self.radius_), terms)
 
     def _method(self, problem: Problem) -> Method:

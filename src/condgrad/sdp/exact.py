@@ -47,7 +47,7 @@ def proved(reduced: Reduced, y: Array, cost: bool = True) -> tuple[float, Array]
     best: tuple[float, Array] | None = None
     for candidate in _candidates(y):
         value = sum((p * q for p, q in zip(b, candidate, strict=True)), Fraction(0))
-        low = _down(value)
+        low = rounded_down(value)
         if (best is None or low > best[0]) and _semidefinite(_slack(reduced, candidate, cost)):
             best = low, np.array([float(q) for q in candidate])
     return best
@@ -101,28 +101,30 @@ def _semidefinite(Z: Entries) -> bool:
     parts: list[list[int]] = [[] for _ in range(count)]
     for i, part in zip(used, label, strict=True):
         parts[part].append(i)
-    return all(len(p) <= SIDE and _eliminates(_square(Z, p)) for p in parts)
+    return all(len(p) <= SIDE and is_semidefinite(_square(Z, p)) for p in parts)
 
 
 def _square(Z: Entries, part: list[int]) -> list[list[Fraction]]:
     return [[Z.get((min(i, j), max(i, j)), Fraction(0)) for j in part] for i in part]
 
 
-def _eliminates(M: list[list[Fraction]]) -> bool:
-    """Whether a symmetric matrix is ⪰ 0, by elimination with pivots from the diagonal."""
-    n = len(M)
-    for k in range(n):
-        pivot = M[k][k]
-        if pivot < 0 or (pivot == 0 and any(M[k][j] for j in range(k + 1, n))):
+def is_semidefinite(rows: list[list[Fraction]]) -> bool:
+    """Whether a symmetric matrix is ⪰ 0, by Schur complements."""
+    while rows:
+        first, rest = rows[0], rows[1:]
+        if first[0] < 0 or (first[0] == 0 and any(first)):
             return False
-        for i in range(k + 1, n) if pivot else ():
-            factor = M[i][k] / pivot
-            for j in range(k + 1, n) if factor else ():
-                M[i][j] -= factor * M[k][j]
+        rows = [
+            [
+                a - row[0] * b / first[0] if row[0] else a
+                for a, b in zip(row[1:], first[1:], strict=True)
+            ]
+            for row in rest
+        ]
     return True
 
 
-def _down(value: Fraction) -> float:
+def rounded_down(value: Fraction) -> float:
     """The largest float that is not above."""
     try:
         number = float(value)

@@ -60,9 +60,9 @@ class Layout:
     def __init__(self, blocks: Sequence[int]) -> None:
         self.blocks = tuple(int(b) for b in blocks)
         lengths = [b * b if b > 0 else -b for b in self.blocks]
-        self.starts = np.concatenate([[0], np.cumsum(lengths)])
+        self.starts = np.cumsum([0, *lengths])
         """First number of each block in the flat form."""
-        self.corners = np.concatenate([[0], np.cumsum(np.abs(self.blocks))])
+        self.corners = np.cumsum([0, *map(abs, self.blocks)])
         """First row of each block in the square matrix."""
         self.size, self.side = int(self.starts[-1]), int(self.corners[-1])
 
@@ -77,16 +77,13 @@ class Layout:
 
     def mirror(self) -> Array:
         """Where the mirrored number of every number of the flat form is."""
-        at = [
-            start + (np.arange(b * b).reshape(b, b).T.reshape(-1) if b > 0 else np.arange(-b))
-            for b, start in zip(self.blocks, self.starts, strict=False)
-        ]
-        return np.concatenate(at)
+        own = self.split(np.arange(self.size))
+        return np.concatenate([np.zeros(0, np.int64), *(part.T.reshape(-1) for part in own)])
 
     def split(self, flat: Array) -> list[Array]:
-        """The blocks of a flat vector, matrices and vectors."""
-        parts = [flat[s:e] for s, e in zip(self.starts, self.starts[1:], strict=False)]
-        return [p.reshape(b, b) if b > 0 else p for p, b in zip(parts, self.blocks, strict=True)]
+        """The blocks of a flat vector, matrices and vectors; of several in columns, all at once."""
+        parts = zip(np.split(flat, self.starts[1:]), self.blocks, strict=False)
+        return [p.reshape(b, b, *p.shape[1:]) if b > 0 else p for p, b in parts]
 
     def flatten(self, name: str, value: Any) -> tuple[Array, Array]:
         """Positions and values in flat form of a matrix shaped as the variable, checked."""
