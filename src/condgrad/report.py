@@ -21,7 +21,7 @@ from condgrad.run.result import Status
 
 def run_live(
     application: Application,
-    method: str = "sag-cgal",
+    method: str | None = None,
     beta0: float | None = None,
     batch: int | float | None = None,
     *,
@@ -29,6 +29,7 @@ def run_live(
     **limits: Any,
 ) -> Outcome:
     """Run an application with a live progress line on standard error."""
+    method = method or application.slug
     built, _, used = application.method(method, beta0, batch)
     check(application.problem, built)
     if batch is not None and used is None and not quiet:

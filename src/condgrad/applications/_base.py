@@ -103,6 +103,8 @@ class Application:
         ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
+    slug : str
+        The method that runs where none is named.
     finer : float
         The relaxation is solved to the gap asked for divided by this, unless what is rounded
         reaches the gap before.
@@ -127,6 +129,7 @@ class Application:
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
+    slug: str = "sag-cgal"
     finer: float = 1.0
     interrupted: bool = False
 
@@ -150,7 +153,7 @@ class Application:
                 "CGAL needs a number for beta0 (--beta0), which preset auto has not: give one, or "
                 "use sag-cgal with batch 1.0, its automatic form"
             )
-        if entry.batched and not (batch is None and slug == "sag-cgal"):  # it chooses by itself
+        if entry.batched and not (batch is None and entry.chooses):
             options["batch"] = self.batch if batch is None else batch
         method = entry(**options)
         if self.effort is not None:
@@ -159,17 +162,18 @@ class Application:
 
     def run(
         self,
-        slug: str = "sag-cgal",
+        slug: str | None = None,
         beta0: float | str | None = None,
         batch: Batch | None = None,
         **limits: Any,
     ) -> Outcome:
-        """Solve with the method of that name; `limits` go to `condgrad.solve`.
+        """Solve with the method of that name, or `slug`; `limits` go to `condgrad.solve`.
 
         Where a gap is asked for, rounded solutions are offered to the run as points, and it ends
         once the best of them is within the gap. Ctrl-C ends the run, and a second time its last
         certificate or the rounding, each with what there is.
         """
+        slug = self.slug if slug is None else slug
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
         floor_kind = "given" if "floor" in limits else self.floor_kind

@@ -35,7 +35,7 @@ class ByBlocks(Application):
 
     def run(
         self,
-        slug: str = "sag-cgal",
+        slug: str | None = None,
         beta0: float | str | None = None,
         batch: Any = None,
         **limits: Any,
@@ -45,6 +45,7 @@ class ByBlocks(Application):
         A run ends once its bound shows that the block has no cut better than the best one at hand
         by more than the gap. The outcome is that of the block with the lowest bound.
         """
+        slug = self.slug if slug is None else slug
         began, seconds = time.perf_counter(), limits.pop("max_seconds", None)
         callbacks, gap = list(limits.pop("callbacks", ())), limits.get("gap")
         self.method(slug, beta0, batch)  # refused before any work

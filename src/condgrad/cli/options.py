@@ -77,7 +77,7 @@ class RunOptions:
 
     method: Annotated[
         str | None,
-        typer.Option(help="A method, see `condgrad methods`; default sag-cgal, or the preset's."),
+        typer.Option(help="A method, see `condgrad methods`; default: what suits, or as preset."),
     ] = None
     beta0: Annotated[
         float | None, typer.Option(help="β0; default: the preset's value, or found.")
@@ -130,7 +130,7 @@ class RunOptions:
         """Solve; `paper` is the method of the presets other than auto."""
         from condgrad import report
 
-        method = self.method or ("sag-cgal" if self.preset is Preset.auto else paper)
+        method = self.method or (application.slug if self.preset is Preset.auto else paper)
         how = {**limits, "seed": self.seed, "n_jobs": self.jobs, "quiet": quiet}
         return report.run_live(application, method, self.beta0, parse_batch(self.batch), **how)
 

@@ -7,13 +7,16 @@ does not care whether the term is a loss or a constraint.
 
 from condgrad.estimators._base import Estimator, Full, Sampled, State
 from condgrad.estimators.multipliers import Augmented, AugmentedState, SagAugmented, TableState
+from condgrad.estimators.primal_dual import Ascent, DualState
 from condgrad.estimators.recursive import Momentum, Recursive, Spider, Storm
 from condgrad.estimators.sag import SAG, SagState
 
 __all__ = [
     "SAG",
+    "Ascent",
     "Augmented",
     "AugmentedState",
+    "DualState",
     "Estimator",
     "Full",
     "Momentum",

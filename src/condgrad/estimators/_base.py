@@ -100,6 +100,10 @@ class Estimator(ABC):
         """Whether spectral steps may rest on its estimate of this term."""
         return False
 
+    def change(self, s: State) -> tuple[Array, float]:
+        """A*Δy and Σ Δy² of the latest iteration."""
+        raise NotImplementedError
+
     def measure(self, s: State, term: Term, D: Array) -> float:
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return term.passes.squares(D, [slice(0, term.map.size)], None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -173,6 +173,10 @@ class SagAugmented(Estimator):
     .. [2] A. Yurtsever, O. Fercoq, V. Cevher, ICML 2019, for the multipliers.
     """
 
+    rounds: ClassVar[int] = 5
+    """Iterations in which every row is drawn once, unless …"""
+    least: ClassVar[int] = 20
+    """… more are drawn: so many per entry of W."""
     batch: Batch | str = "auto"
     rate: Sequence = CUBE_ROOT
     table_dtype: Any = "auto"
@@ -218,7 +222,9 @@ class SagAugmented(Estimator):
         if not term.function.separable:
             return size
         if self.batch == "auto":
-            return min(size, max(-(-size // 5), 20 * int(np.prod(term.map.shape))))
+            return min(
+                size, max(-(-size // self.rounds), self.least * int(np.prod(term.map.shape)))
+            )
         return batch_size(cast(Batch, self.batch), size)
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:

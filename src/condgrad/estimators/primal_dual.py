@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Ascent(SagAugmented):
     Parameters
     ----------
     batch : int, float or "auto"
-        Rows per iteration, see `SagAugmented`.
+        Rows per iteration: a count, a fraction, or a tenth of them but at least 32 per entry of W.
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
 
@@ -67,6 +67,9 @@ class Ascent(SagAugmented):
        hybrid gradient algorithm with arbitrary sampling and imaging applications", SIAM J. Optim.
        28(4), 2018.
     """
+
+    rounds: ClassVar[int] = 10
+    least: ClassVar[int] = 32
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
         G, size = term.map.zeros(problem.dtype), term.map.size
@@ -90,6 +93,16 @@ class Ascent(SagAugmented):
         s.G += s.changed
         count = sum(at.stop - at.start for at in drawn)
         s.share, s.evaluated = count / term.map.size, s.evaluated + count
+
+    def change(self, s: State) -> tuple[Array, float]:
+        assert isinstance(s, DualState)
+        return s.changed, s.squares
+
+    def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
+        assert isinstance(s, DualState)
+        s.y *= s.y.dtype.type(share)
+        s.G *= s.G.dtype.type(share)
+        return s
 
     def duals(self, s: State, term: Term) -> dict[str, Array]:
         assert isinstance(s, DualState)

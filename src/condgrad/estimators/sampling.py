@@ -61,6 +61,7 @@ class Sampler:
     """
 
     whole = False
+    share = 0.0  # it depends on the call
 
     def __init__(self, size: int, replace: bool) -> None:
         self.size, self.replace = size, replace
@@ -150,6 +151,11 @@ class Stretches:
     def whole(self) -> bool:
         """Whether a draw takes all rows."""
         return len(self.starts) == 1
+
+    @property
+    def share(self) -> float:
+        """The share of all rows that a draw takes."""
+        return min(1.0, self._count * self.stretch / self.size)
 
     @property
     def starts(self) -> range:

@@ -18,6 +18,7 @@ from condgrad.methods.declarations import (
     sag_cgal,
     sag_fw,
     shcgm,
+    spdhg,
 )
 from condgrad.methods.registry import METHODS, Entry, Method, check, declare
 
@@ -39,4 +40,5 @@ __all__ = [
     "sag_cgal",
     "sag_fw",
     "shcgm",
+    "spdhg",
 ]

@@ -8,7 +8,7 @@ guess comes from one step of the conditional gradient method; while the method r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.certificate import Certificate, Report
+from condgrad.methods.steps import AtomStep
 from condgrad.problem import Evaluation, Problem, Term
 from condgrad.rows import Keeper
 
@@ -70,15 +71,16 @@ class Balance:
         W: Array,
         tolerances: tuple[float, float, float],
         certificate: Certificate,
-        press: float = 0.0,
+        step: AtomStep,
+        propose: Callable[[Array], Array | None] | None = None,
     ) -> Balancing:
         """The control of a run from W; tolerances for the gap, families and single rows.
 
         They are brought to a ratio between 2 and 100: the gap follows where the constraints are
-        pressed, but not the other way round. `press` is how much the worst row of a family counts
-        beside the family (`AtomStep.press`).
+        pressed, but not the other way round. `AtomStep.press` is how much the worst row of a family
+        counts beside the family; points that are proposed play no part here.
         """
-        return Balancing(self, problem, W, tolerances, certificate, press)
+        return Balancing(self, problem, W, tolerances, certificate, step.press)
 
 
 BALANCE = Balance()

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from condgrad.errors import ProblemError
-from condgrad.estimators import SAG, Augmented, Full, Momentum, SagAugmented, Spider, Storm
+from condgrad.estimators import SAG, Ascent, Augmented, Full, Momentum, SagAugmented, Spider, Storm
 from condgrad.estimators.sampling import Batch
 from condgrad.methods.control import BALANCE
+from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
 from condgrad.methods.registry import Method, declare
-from condgrad.methods.steps import ATOMS, SPECTRAL
-from condgrad.schedules import ZERO, Beta0, Power, Schedule, Sequence, smoothing
+from condgrad.methods.spectral import SPECTRAL
+from condgrad.methods.steps import ATOMS
+from condgrad.schedules import ZERO, Beta0, Constant, Power, Schedule, Sequence, smoothing
 
 
 def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
@@ -243,3 +245,39 @@ def sag_cgal(
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
     step = SPECTRAL if spectral else ATOMS
     return Method(Full(), SagAugmented(batch, **options), schedule, step=step, control=BALANCE)
+
+
+@declare(
+    "spdhg",
+    "SPDHG",
+    estimates="full, multipliers on drawn rows",
+    needs="f smooth; g a separable finite sum; W in a spectrahedron",
+    iterations="not proved",
+    cost="not proved",
+    exponent=float("nan"),
+    reference="Chambolle, Ehrhardt, Richtárik, Schönlieb, SIAM J. Optim. 28(4), 2018; "
+    "Applegate et al., NeurIPS 2021, for the step rule",
+)
+def spdhg(batch: Batch | str = "auto", table_dtype: Any = "auto") -> Method:
+    """Stochastic primal-dual passes over a spectrahedron; elsewhere `sag_cgal`.
+
+    Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
+    a projection (`condgrad.methods.primal_dual.PrimalDualStep`). One number is kept per row. What
+    is proved, and what is not, is said there.
+
+    Parameters
+    ----------
+    batch : int, float or "auto"
+        Rows drawn per iteration and composite term, see `condgrad.estimators.Ascent`.
+    table_dtype : float64, float32 or "auto"
+        Precision of the multipliers.
+    """
+    schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
+    return Method(
+        Full(),
+        Ascent(batch, table_dtype=table_dtype),
+        schedule,
+        step=PRIMAL_DUAL,
+        control=PRIMAL_WEIGHT,
+        elsewhere=sag_cgal(batch=batch, table_dtype=table_dtype),
+    )

@@ -14,7 +14,9 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.methods.control import BALANCE, Balance
-from condgrad.methods.steps import ATOMS, Atoms, Spectral
+from condgrad.methods.primal_dual import PrimalDual, PrimalWeight
+from condgrad.methods.spectral import Spectral, fits
+from condgrad.methods.steps import ATOMS, Atoms
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
 
@@ -35,8 +37,10 @@ class Method:
         Whether the method is for g = 0.
     step : Atoms or Spectral
         How W moves; low-rank steps need an automatic β0, else they are steps to atoms.
-    control : Balance, optional
-        How β is found and moved where β0 is automatic.
+    control : Balance or PrimalWeight, optional
+        How β, or the weight ω, is found and moved where β0 is automatic.
+    elsewhere : Method, optional
+        The method that runs where this one is not defined, off spectrahedra or without constraints.
     """
 
     smooth: Estimator
@@ -44,8 +48,9 @@ class Method:
     schedule: Schedule
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
-    step: Atoms | Spectral = ATOMS
-    control: Balance = BALANCE
+    step: Atoms | Spectral | PrimalDual = ATOMS
+    control: Balance | PrimalWeight = BALANCE
+    elsewhere: Method | None = None
     slug: str = "custom"
     name: str = "custom"
 
@@ -66,6 +71,13 @@ class Method:
         """The estimator that serves a term."""
         default = self.smooth if term.function.smooth else self.composite
         return self.estimators.get(term.name, default)
+
+    def on(self, problem: Problem) -> Method:
+        """The method that runs on a problem: this one, or `elsewhere`."""
+        if self.elsewhere is None:
+            return self
+        pairs = [(self.estimator(t), t) for t in problem.terms]
+        return self if fits(problem, pairs) else self.elsewhere
 
     def override(self, estimators: Mapping[str, Estimator]) -> Method:
         """The same method with other estimators for the terms named."""
@@ -123,6 +135,11 @@ class Entry:
     def batched(self) -> bool:
         """Whether the method has a batch size to choose."""
         return "batch" in inspect.signature(self.build).parameters
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it chooses its batch size by itself."""
+        return self.batched and inspect.signature(self.build).parameters["batch"].default == "auto"
 
     @property
     def smoothed(self) -> bool:

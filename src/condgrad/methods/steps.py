@@ -1,22 +1,17 @@
-"""How W moves along a direction: to an atom of the oracle, or to a low-rank point."""
+"""How W moves along a direction: to an atom of the oracle; `spectral`, `primal_dual`: others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.backends.arrays import eigenpairs, namespace, orthonormal
-from condgrad.domains import Domain, Face
-from condgrad.domains.eigen import deflated
-from condgrad.functions import Smooth
-from condgrad.functions.group import project_simplex
+from condgrad.domains import Domain
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
-from condgrad.points.low_rank import LowRank, Products
 from condgrad.problem import Problem
 from condgrad.rows import Keeper
 
@@ -27,42 +22,12 @@ Lap = Callable[[str], object]
 class Atoms:
     """Steps to atoms: W ← (1 − η_k) W + η_k s, η_k that of the schedule."""
 
-
-@dataclass(frozen=True)
-class Spectral:
-    """Low-rank steps over a spectrahedron, see `SpectralStep`; elsewhere steps to atoms.
-
-    They want f taken in full, a `SagAugmented` estimator of every composite term, and β0 found.
-
-    Parameters
-    ----------
-    share : float, default 10
-        η_k = share/(k + share), or 1 where every row is drawn at every iteration.
-    theta : float, default 1/2
-        θ of the multipliers' step.
-    safety, safety_whole : float, default 4 and 2
-        Factor on the measured curvature, and where every row is drawn.
-    recent : float, default 0.9
-        Weight of the measured curvature from one iteration to the next.
-    slow : float, default 0.02
-        How fast it falls.
-    guard : int, default 6
-        Vectors kept beyond the rank, or a quarter of the rank where that is more.
-    small : int, default 100
-        Up to this side a part is taken apart whole.
-    """
-
-    share: float = 10.0
-    theta: float = 0.5
-    safety: float = 4.0
-    safety_whole: float = 2.0
-    recent: float = 0.9
-    slow: float = 0.02
-    guard: int = 6
-    small: int = 100
+    def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
+        """The step of a run."""
+        return AtomStep(problem.domain)
 
 
-ATOMS, SPECTRAL = Atoms(), Spectral()
+ATOMS = Atoms()
 
 
 @dataclass
@@ -71,28 +36,6 @@ class AtomState:
 
     last: Atom | None = None
     """The atom before, near which the next one may lie."""
-
-
-@dataclass
-class FrameState:
-    """What a step to the projection of a matrix remembers."""
-
-    frames: list[Array | None]
-    """Vectors that serve the next step, for every part."""
-    D: Array
-    """The step before."""
-
-
-@dataclass
-class SpectralState(FrameState):
-    """… and a spectral step."""
-
-    squares: list[float]
-    """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term; …"""
-    curvature: list[float]
-    """… relative to that of ‖D‖², rising at once and falling slowly."""
-    length: float
-    """Σ ‖D‖² with the same weights."""
 
 
 class AtomStep:
@@ -123,162 +66,3 @@ class AtomStep:
         lap("oracle")
         W.step(own[0].eta, atom)
         return atom.products
-
-
-class FrameStep(AtomStep):
-    """Steps to the projection of a matrix onto a spectrahedron, part by part.
-
-    It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of the step before; where
-    those are more than n/4, and up to side `small`, a part of X is taken apart whole.
-    """
-
-    press = 0.0
-    state: FrameState
-
-    def __init__(
-        self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: Spectral | PrimalDual
-    ) -> None:
-        super().__init__(problem.domain)
-        self._rows, self._face = rows, face
-        self._guard, self._small = rule.guard, rule.small
-
-    def _projection(self, X: Products) -> tuple[LowRank, int]:
-        """The point nearest to X, and the products with X that it took."""
-        face = self._face
-        found = [self._spectrum(i, X) for i in range(len(face.parts))]
-        xp, diagonal = namespace(face.basis), X.diagonal(face.diagonal)
-        values = xp.concatenate([*(f[0] for f in found), diagonal])
-        d = xp.maximum(values, 0.0)
-        if face.equality or d.sum() > face.trace:
-            d = project_simplex(values, face.trace)
-        factors, start = [], 0
-        for i, (own, vectors, _) in enumerate(found):
-            factors.append(self._keep(i, d[start : start + own.size], vectors))
-            start += own.size
-        S = LowRank(face.parts, factors, face.diagonal, d[start:], face.offset)
-        return S, sum(spent for _, _, spent in found)
-
-    def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
-        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products."""
-        part, K, products = self._face.parts[i], self.state.frames[i], 0
-        Q = self._face.basis[part]
-        n = Q.shape[0]
-        if n <= self._small or K is None:
-            P, T = None, -deflated(-X.whole(part), Q)
-        else:
-            xp, Y = namespace(K), X.times(part, K)
-            Y -= Q @ (Q.T @ Y)
-            Y -= K @ (K.T @ Y)
-            Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
-            P = orthonormal(xp.hstack([Q, K, Y]))
-            P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
-            T, products = P.T @ X.times(part, P), 3 * K.shape[1]
-        values, vectors = eigenpairs(T)
-        free = n - Q.shape[1]  # the pinned come last
-        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
-        return values, vectors if P is None else P @ vectors, products
-
-    def _keep(self, i: int, d: Array, vectors: Array) -> Array:
-        """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
-        xp, n, Q = namespace(vectors), vectors.shape[0], self._face.basis[self._face.parts[i]]
-        rank = int(xp.count_nonzero(d))
-        frame = vectors[:, : rank + max(self._guard, rank // 4)]
-        frame = frame - Q @ (Q.T @ frame)
-        self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
-        U: Array = frame[:, :rank] * xp.sqrt(d[:rank])
-        return U
-
-
-class SpectralStep(FrameStep):
-    r"""W ← (1 − η_k) W + η_k S, S the minimiser of ⟨v, S⟩ + (η_k L/2)‖S − W‖² over a spectrahedron.
-
-    S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
-    of atoms instead of one. It is found part by part by Rayleigh-Ritz on the span of K and XK, K
-    the vectors of the step before; where those are more than n/4, up to side 100 and at the second
-    step, a part of X is taken apart whole. The first step goes to an atom, and all the way.
-
-    L is measured: Σ_t ω_t c_t ‖A_t D‖²/‖D‖², D the step before and c_t = 1/β_t, or the smoothness
-    of a term of f, over the drawn rows with a slope other than 0, as a mean over the latest steps
-    that rises at once and falls slowly, times a safety. β_t stays where control puts it, and θ is
-    1/2.
-
-    Where every row is drawn every time η is 1. For equalities that is the linearised method of
-    multipliers with penalty ρ = ω/(2β), y ← y + ρ(AW − b) and then
-    W ← proj(W − (∇f + A*(y + ρ(AW − b)))/L), which converges for L ≥ ρ‖A‖² where f is linear and β
-    stays [3]_; a measured L may be less, and β moves. With inequalities, and elsewhere, no rate is
-    proved. Where the estimates lag by a round of stretches, η_k falls and the safety is larger;
-    those constants were chosen on nine graphs (docs/certificates.md).
-
-    References
-    ----------
-    .. [1] Z. Allen-Zhu, E. Hazan, W. Hu, Y. Li, "Linear convergence of a Frank-Wolfe type algorithm
-       over trace-norm balls", NeurIPS 2017.
-    .. [2] L. Ding, Y. Fei, Q. Xu, C. Yang, "Spectral Frank-Wolfe algorithm", ICML 2020.
-    .. [3] J. Yang, X. Yuan, "Linearized augmented Lagrangian and alternating direction methods for
-       nuclear norm minimization", Math. Comp. 82, 2013.
-    """
-
-    def __init__(
-        self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: Spectral
-    ) -> None:
-        super().__init__(problem, face, rows, rule)
-        self._rule = rule
-        size, frames = len(rows), [None for _ in face.parts]
-        D = np.zeros(problem.domain.shape)
-        self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
-        self._whole = all(r.whole for r in rows)
-
-    def over(self, domain: Domain) -> None:
-        super().over(domain)
-        assert domain.face is not None
-        parts, self._face = self._face.parts, domain.face
-        if self._face.parts != parts:
-            self.state.frames = [None for _ in self._face.parts]
-
-    def params(self, p: Params) -> Params:
-        eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
-        return replace(p, eta=eta, beta=1.0, beta_before=1.0, theta=self._rule.theta)
-
-    def move(
-        self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
-    ) -> int:
-        eta, D, face = own[0].eta, self.state.D, self._face
-        if own[0].k == 1:
-            atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
-            products = atom.products
-            np.subtract(atom.dense(), W.array, out=D)
-        else:
-            L = self._lipschitz([p.beta for p in own])
-            L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace) or 1.0
-            S, products = self._projection(W.descended(v, 1 / L, face.offset))
-            S.write(D)
-            D -= W.array
-            D *= eta
-        lap("oracle")
-        W.shift(D)
-        return products
-
-    def _lipschitz(self, betas: Sequence[float]) -> float:
-        """L at the step before."""
-        own = self.state
-        own.length = self._rule.recent * own.length + float(np.vdot(own.D, own.D))
-        safety, total = self._rule.safety_whole if self._whole else self._rule.safety, 0.0
-        for i, (r, beta) in enumerate(zip(self._rows, betas, strict=True)):
-            h = r.term.function
-            bend = h.smoothness if isinstance(h, Smooth) else 1 / beta
-            if bend == 0:
-                continue
-            own.squares[i] = self._rule.recent * own.squares[i] + r.measure(own.D)
-            now, was = own.squares[i] / max(own.length, 1e-300), own.curvature[i]
-            own.curvature[i] = max(now, was + self._rule.slow * (now - was))
-            total += safety * r.term.weight * own.curvature[i] * bend
-        return total
-
-
-def step_of(rule: Atoms | Spectral, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-    """The step of a run: that of the rule, where problem and domain have what it needs."""
-    face = problem.domain.face
-    fits = bool(problem.composite) and all(r.estimator.steps_by(r.term) for r in rows)
-    if isinstance(rule, Spectral) and face is not None and fits:
-        return SpectralStep(problem, face, rows, rule)
-    return AtomStep(problem.domain)

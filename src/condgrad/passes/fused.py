@@ -61,9 +61,7 @@ class Fused(Plain):
         W, G, ends = self._seen(W), self._cotangent(G), self._ends(ranges)
         self._drivers(W).dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
 
-    def ascend(
-        self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float
-    ) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
         W, G, ends = self._seen(W), self._cotangent(G), self._ends(ranges)
         return float(self._drivers(W).ascend(W, G, y, ends, self._lower, self._upper, beta))
 

@@ -89,9 +89,7 @@ class Plain:
             slopes[at] = new
             y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
-    def ascend(
-        self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float
-    ) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
         """y ← h'_β(z + βy) of ranges of rows and G += A*(y⁺ − y), in place; Σ (y⁺ − y)²."""
         total = 0.0
         for at in ranges:

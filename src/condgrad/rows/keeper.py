@@ -56,9 +56,21 @@ class Keeper:
 
     def change(self, D: Array) -> tuple[float, float]:
         """ω⟨D, A*Δy⟩ and ω²‖Δy‖², Δy the latest change of the multipliers."""
-        v = namespace(D).zeros(D.shape)
-        self.term.map.add_to(self.state.changed, self.term.weight, v)
-        return float((v * D).sum()), self.term.weight**2 * self.state.squares
+        change, squares = self.estimator.change(self.state)
+        v = np.zeros(D.shape)
+        self.term.map.add_to(change, self.term.weight, v)
+        return float(np.vdot(v, D)), self.term.weight**2 * squares
+
+    @property
+    def share(self) -> float:
+        """The share of all rows that is drawn at an iteration."""
+        return 1.0 if self.state.drawer is None else self.state.drawer.share
+
+    @property
+    def dual_square(self) -> float:
+        """ω²‖y‖² of the multipliers."""
+        y = self.state.multipliers
+        return 0.0 if y is None else self.term.weight**2 * float(np.vdot(y, y))
 
     @property
     def whole(self) -> bool:

@@ -19,7 +19,7 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Estimator, Full
 from condgrad.methods import sag_cgal
 from condgrad.methods.registry import Method, check
-from condgrad.methods.steps import ATOMS, step_of
+from condgrad.methods.steps import ATOMS
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 from condgrad.rows import Keeper, keeper_of
@@ -64,12 +64,12 @@ class Run:
         v = np.zeros(problem.domain.shape, problem.dtype)
         lend(rows, v)
         with self._threads():
-            step = step_of(method.step if method.auto else ATOMS, problem, rows)
+            step = (method.step if method.auto else ATOMS).begin(problem, rows)
             certificate, control = self._certificate(problem), None
             if method.auto and problem.composite:
                 assert certificate is not None
                 control = method.control.begin(
-                    problem, W.array, options.goal.all, certificate, step.press
+                    problem, W.array, options.goal.all, certificate, step, options.watch.propose
                 )
             own = None if control is None else control.state
             self.state = RunState(W, v, rows, step.state, own, _generator(options.seed))
@@ -289,6 +289,7 @@ def start(
     """
     method = sag_cgal() if method is None else method
     check(problem, method)
+    method = method.on(problem)
     goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))

@@ -12,6 +12,7 @@ from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
+from condgrad.methods.primal_dual import Weighing
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
@@ -53,7 +54,7 @@ class Monitor:
         self,
         problem: Problem,
         state: RunState,
-        control: Balancing | None,
+        control: Balancing | Weighing | None,
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
@@ -144,7 +145,7 @@ class Monitor:
         """Look at the state after some iterations, and what control measured; True ends the run."""
         k = self._state.k
         self.seconds = self.clock.seconds
-        certify = self._watched and k >= self._certify_next
+        certify = self._watched and (k >= self._certify_next or measured is not None)
         if k >= self._next or certify:
             if k >= self._next:
                 self._next = self._later(1, self._per_decade)
@@ -308,7 +309,7 @@ class Monitor:
     def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
         """Bound the optimum, by what control measured where it did."""
         k = self._state.k
-        due = k >= self._certify_next or self.status is not None
+        due = k >= self._certify_next or self.status is not None or measured is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
         self._certify_next = self._later(self._first, PER_DECADE)

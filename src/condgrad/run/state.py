@@ -9,6 +9,7 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.methods.control import BalanceState
+from condgrad.methods.primal_dual import WeightState
 from condgrad.points.dense import Dense
 from condgrad.rows import Keeper
 from condgrad.run import vector_loop
@@ -25,7 +26,7 @@ class RunState:
     """Who keeps the rows of every term, and tables of them."""
     step: Any
     """What the step remembers."""
-    control: BalanceState | None
+    control: BalanceState | WeightState | None
     """What control remembers, if the method has one."""
     rng: np.random.Generator
     vector: vector_loop.Scaled | None = None

@@ -1,0 +1,305 @@
+"""Primal-dual steps over a spectrahedron, and the weight between the two sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.certificate import Certificate
+from condgrad.domains import Face
+from condgrad.functions import Smooth
+from condgrad.methods.control import Measured, first_factors
+from condgrad.methods.spectral import FrameState, FrameStep, face_for
+from condgrad.methods.steps import AtomStep, Lap
+from condgrad.points.dense import Dense
+from condgrad.problem import Evaluation, Problem
+from condgrad.rows import Keeper
+
+Propose = Callable[[Array], Array | None]
+
+
+@dataclass(frozen=True)
+class PrimalDual:
+    """Primal-dual steps over a spectrahedron, see `PrimalDualStep`; elsewhere steps to atoms.
+
+    Parameters
+    ----------
+    safety : float, default 0.9
+        Factor on the longest step that the latest change allows.
+    growth : float, default 0.6
+        A step is longer than the one before by at most 1 + (k + 1)^(−growth).
+    guard, small : int, default 6 and 60
+        As for `condgrad.methods.spectral.Spectral`.
+    """
+
+    safety: float = 0.9
+    growth: float = 0.6
+    guard: int = 6
+    small: int = 60
+
+    def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
+        """The step of a run: this one, where problem and estimators have what it needs."""
+        face = face_for(problem, rows)
+        if face is None:
+            return AtomStep(problem.domain)
+        return PrimalDualStep(problem, face, rows, self)
+
+
+PRIMAL_DUAL = PrimalDual()
+
+
+@dataclass
+class PrimalDualState(FrameState):
+    """What a primal-dual step remembers."""
+
+    length: float
+    """s, the length of both steps, …"""
+    weight: float
+    """… and ω between them: σ = s ω, τ = s/ω."""
+
+
+class PrimalDualStep(FrameStep):
+    r"""The primal half of stochastic primal-dual passes (SPDHG, [1]_); `Ascent` is the dual one.
+
+    .. math:: y ← h'_{1/σ}(A W + y/σ) \text{ on the drawn rows},\qquad
+              W ← \mathrm{proj}\bigl(W - τ(∇f + A^*(y + \tfrac1p Δy))\bigr),
+              \qquad σ = sω,\; τ = s/ω
+
+    Rows count by their length: for a family with rows of length up to a and weight c the multiplier
+    is c y, and its σ is divided by a². s follows PDLP's rule [2]_ with the lengths of SPDHG's
+    analysis,
+
+    .. math:: s ← \min\{\, 0.9\, \bar s,\; (1 + (k+1)^{-0.6})\, s \,\},\qquad
+              \bar s = \frac{p\, ω‖ΔW‖^2 + ‖Δy‖^2/ω}{2\,|⟨ΔW, A^*Δy⟩|}
+
+    and never falls below √p/‖A‖; no step is taken back.
+
+    Proved: y is dual feasible whatever the steps are, so that bounds hold. With s = √p/‖A‖ for good
+    and ω fixed, σ τ ‖A‖² ≤ p, which is the condition of [1]_ (Theorem 4.3 there) where f is linear
+    and one of 1/p batches is drawn at random. Here batches come in a random order, each once a
+    round, s is mostly longer than that, and ω moves: nothing is proved of the iterates then.
+
+    References
+    ----------
+    .. [1] A. Chambolle, M. J. Ehrhardt, P. Richtárik, C.-B. Schönlieb, SIAM J. Optim. 28(4), 2018.
+    .. [2] D. Applegate et al., "Practical large-scale linear programming using primal-dual hybrid
+       gradient", NeurIPS 2021.
+    """
+
+    def __init__(
+        self, problem: Problem, face: Face, rows: Sequence[Keeper], rule: PrimalDual
+    ) -> None:
+        super().__init__(problem, face, rows, rule.guard, rule.small)
+        self._rule, self._own = rule, [r for r in rows if not r.term.function.smooth]
+        symmetric = problem.domain.symmetric
+        self.scales = [_scale(r) for r in rows]
+        self.norm = float(
+            np.sqrt(sum(_ratio(r.term.map.norm(symmetric), r) ** 2 for r in self._own))
+        )
+        self.least = np.sqrt(min(r.share for r in self._own)) / self.norm
+        self._bend = sum(
+            r.term.weight * r.term.function.smoothness * r.term.map.norm(symmetric) ** 2
+            for r in rows
+            if isinstance(r.term.function, Smooth) and r.term.function.smoothness
+        )
+        D = np.zeros(problem.domain.shape)
+        frames: list[Array | None] = [None for _ in face.parts]
+        self.state: PrimalDualState = PrimalDualState(frames, D, self.least, 1.0)
+
+    def params(self, p: Params) -> Params:
+        beta = 1 / (self.state.length * self.state.weight)
+        return replace(p, eta=1.0, beta=beta, beta_before=beta)
+
+    def move(
+        self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
+    ) -> int:
+        s, D, face = self.state, self.state.D, self._face
+        tau = 1 / (s.weight / s.length + self._bend)
+        S, products = self._projection(W.descended(v, tau, face.offset))
+        S.write(D)
+        D -= W.array
+        lap("oracle")
+        W.shift(D)
+        changes = [r.change(D) for r in self._own]
+        across = 2 * abs(sum(product for product, _ in changes))
+        squares = sum(c * _length(r) ** 2 for r, (_, c) in zip(self._own, changes, strict=True))
+        share = min(r.share for r in self._own)
+        most = (share * s.weight * float(np.vdot(D, D)) + squares / s.weight) / max(across, 1e-300)
+        longer = (1 + (own[0].k + 1) ** -self._rule.growth) * s.length
+        s.length = min(max(self._rule.safety * most, self.least), longer)
+        return products
+
+
+@dataclass(frozen=True)
+class PrimalWeight:
+    r"""ω between the primal and the dual step, moved when the bound is computed.
+
+    The first guess is what a violation costs: with S the oracle's answer to ∇f, U the objective of
+    a feasible point that was proposed for it, and r its violation in units of the rows' lengths,
+
+    .. math:: ω = \tfrac45 ‖A‖ (U - ⟨∇f, S⟩)/‖r‖^2,
+
+    or, where nothing was proposed, ‖A‖ over the mean of the β that `Balance` would begin with.
+    Later ω is kept within a factor `band` of `ratio` · ‖y‖/‖W − W_1‖, a multiple of the ratio of
+    the distances that both sides have to go, and, from twice `start` passes on, is moved by 1.5
+    where violation and slack on one side, and the Frank-Wolfe gap of the direction on the other,
+    differ by more than `far`. The constants were chosen on 22 graphs.
+
+    Parameters
+    ----------
+    ratio, band, far : float, default 3, 3 and 30
+        See above.
+    start : float, default 10
+        Passes over the rows before ω moves.
+    every, share : float, default 5 and 0.15
+        Passes between two measurements, and at least this part of all before.
+    """
+
+    ratio: float = 3.0
+    band: float = 3.0
+    far: float = 30.0
+    start: float = 10.0
+    every: float = 5.0
+    share: float = 0.15
+
+    def begin(
+        self,
+        problem: Problem,
+        W: Array,
+        tolerances: tuple[float, float, float],
+        certificate: Certificate,
+        step: AtomStep,
+        propose: Propose | None = None,
+    ) -> Weighing:
+        """The control of a run from W."""
+        assert isinstance(step, PrimalDualStep)
+        return Weighing(self, problem, W, certificate, step, propose)
+
+
+PRIMAL_WEIGHT = PrimalWeight()
+
+
+@dataclass
+class WeightState:
+    """What control remembers."""
+
+    factors: list[float]
+    """β_t is this multiple of 1/(sω)."""
+    first: Array
+    """W_1."""
+    due: float
+    """The number of passes at which to measure next."""
+    bound: float = -np.inf
+    """The best lower bound that was measured."""
+
+
+class Weighing:
+    """`PrimalWeight` in a run."""
+
+    def __init__(
+        self,
+        rule: PrimalWeight,
+        problem: Problem,
+        W: Array,
+        certificate: Certificate,
+        step: PrimalDualStep,
+        propose: Propose | None,
+    ) -> None:
+        self._rule, self._problem, self._step = rule, problem, step
+        self._certificate, self._propose = certificate, propose
+        self.state = WeightState(step.scales, W.astype(np.float64), 3.0, certificate.best.value)
+        step.state.weight = self._guess(W)
+
+    def aim(self, tolerances: tuple[float, float, float]) -> None:
+        """Tolerances play no part."""
+
+    def over(self, problem: Problem, W: Array, k: int, certificate: Certificate) -> None:
+        """Go on over another domain, ω halfway to a first guess for it."""
+        self._problem, self._certificate = problem, certificate
+        self.state.bound = certificate.best.value
+        own = self._step.state
+        own.weight = float(np.sqrt(own.weight * self._guess(W)))
+
+    def _guess(self, W: Array) -> float:
+        """The first ω."""
+        problem, step = self._problem, self._step
+        v = np.zeros(problem.domain.shape)
+        for t in problem.smooth:
+            v += t.gradient(W, 1.0)
+        S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
+        point = None if self._propose is None else self._propose(S.astype(problem.dtype))
+        evaluation = problem.evaluate(S)
+        if point is not None:
+            lengths = {t.name: t.map.row_norm for t in problem.composite}
+            missed = sum((f.l2 / lengths[name]) ** 2 for name, f in evaluation.families.items())
+            worth = problem.objective(np.asarray(point)) - evaluation.objective
+            if missed > 0 and worth > 0:
+                return 0.8 * step.norm * worth / missed
+        guesses = zip(first_factors(problem, W, 0.5), step.scales, problem.terms, strict=True)
+        return step.norm / float(np.mean([b / c for b, c, t in guesses if not t.function.smooth]))
+
+    def params(self, i: int, p: Params) -> Params:
+        """The scalars of an iteration as term i sees them."""
+        factor = self.state.factors[i]
+        return replace(p, beta=factor * p.beta, beta_before=factor * p.beta_before)
+
+    def betas(self, p: Params) -> list[float]:
+        """β of every term."""
+        return [factor * p.beta for factor in self.state.factors]
+
+    def after(self, p: Params, W: Array, rows: Sequence[Keeper]) -> Measured | None:
+        """Measure, and move ω, where that is due."""
+        s, rule = self.state, self._rule
+        own = [r for r in rows if not r.term.function.smooth]
+        passes = sum(r.rows for r in own) / sum(r.term.map.size for r in own)
+        if passes < s.due:
+            return None
+        s.due = max(s.due + rule.every, passes * (1 + rule.share))
+        evaluation = self._problem.evaluate(W, rows)
+        if not evaluation.finite:
+            return None
+        report = self._certificate.evaluate(W, rows, self.betas(p))
+        s.bound = max(s.bound, report.bound.value)
+        if passes >= rule.start:
+            size = max(abs(evaluation.objective), abs(s.bound))
+            slack = max(report.slack.values()) if passes >= 2 * rule.start else None
+            self._move(size, report.fw_gap, slack, evaluation, W, own)
+        return Measured(evaluation, report)
+
+    def _move(
+        self,
+        size: float,
+        lag: float,
+        slack: float | None,
+        evaluation: Evaluation,
+        W: Array,
+        own: Sequence[Keeper],
+    ) -> None:
+        rule, step = self._rule, self._step.state
+        if slack is not None and size > 0 and np.isfinite(size):
+            lag = max(lag / size, 1e-6)
+            off = max((f.scaled for f in evaluation.families.values()), default=0.0)
+            need = max(slack / size, off)
+            step.weight *= 1.5 if need > rule.far * lag else 1 / 1.5 if need < lag / rule.far else 1
+        far = float(np.linalg.norm(W - self.state.first))
+        long = np.sqrt(sum(r.dual_square * _length(r) ** 2 for r in own))
+        aim = rule.ratio * long / max(far, 1e-300)
+        if np.isfinite(aim) and aim > 0:
+            step.weight = float(min(max(step.weight, aim / rule.band), aim * rule.band))
+
+
+def _length(rows: Keeper) -> float:
+    """The length of the rows."""
+    return float(rows.term.map.row_norm) or 1.0
+
+
+def _ratio(norm: float, rows: Keeper) -> float:
+    return norm / _length(rows)
+
+
+def _scale(rows: Keeper) -> float:
+    """β of a term in units of 1/(sω)."""
+    return 1.0 if rows.term.function.smooth else rows.term.weight * _length(rows) ** 2
