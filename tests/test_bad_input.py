@@ -181,14 +181,17 @@ def test_refused(call, what, remedy):
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+SMOOTHED = [s for s in METHODS if METHODS[s].smoothed]
+
+
+@pytest.mark.parametrize("slug", SMOOTHED)
 @pytest.mark.parametrize("bad", [0, -1.0, np.nan, np.inf, "1.0", "x", None, True, [1.0, 2.0]])
 def test_bad_beta0(slug, bad):
     with pytest.raises(ProblemError, match=r"^beta0 is .*: it must be"):
         METHODS[slug](beta0=bad)
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", SMOOTHED)
 def test_automatic_beta0(slug):
     if slug == "cgal":
         with pytest.raises(ProblemError, match=r"^beta0 is 'auto': .* sag_cgal\(batch=1\.0\)"):
@@ -213,7 +216,7 @@ def test_bad_batch(slug, bad):
 @pytest.mark.parametrize("slug", BATCHED)
 def test_batch_larger_than_the_term(slug):
     p = problem(term()) if slug == "sag-fw" else problem()
-    name = "cut" if slug == "sag-cgal" else "fit"  # which takes f in full
+    name = "cut" if slug in ("sag-cgal", "spdhg") else "fit"  # which takes f in full
     with pytest.raises(ProblemError, match=f"batch is 5, but term '{name}' has only 4 rows: use"):
         run(METHODS[slug](batch=5), p)
 

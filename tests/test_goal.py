@@ -276,7 +276,8 @@ def test_same_seed_same_run_with_automatic_beta(n, slug):
     options = {} if slug == "h-spider-fw" else {"batch": 0.2}
     runs = []
     for seed in (3, 3, 4):
-        built = METHODS[slug]("auto", **({} if slug == "hcgm" else options))
+        beta0 = {"beta0": "auto"} if METHODS[slug].smoothed else {}
+        built = METHODS[slug](**beta0, **({} if slug == "hcgm" else options))
         runs.append(solve(problem, built, max_iter=60, seed=seed, gap=1e-6))
     one, two, other = runs
     np.testing.assert_array_equal(one.W, two.W)

@@ -11,7 +11,7 @@ from condgrad.backends import OTHERS, kernels, ops
 from condgrad.backends.arrays import namespace
 from condgrad.estimators import Full, SagAugmented
 from condgrad.maps._base import Covering
-from condgrad.methods.steps import SPECTRAL, SpectralStep
+from condgrad.methods.spectral import SPECTRAL, SpectralStep
 from condgrad.passes import Fused, Plain, Stored, passes_of
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import Matrix

@@ -342,11 +342,12 @@ def test_nothing_is_printed(capsys):
 @pytest.mark.parametrize("make", [problem, matrix])
 def test_float32_problem(make, slug):
     p = make(dtype=np.float32)
-    result = solve(p, condgrad.METHODS[slug](5.0), max_iter=150)
+    method = condgrad.METHODS[slug](*([5.0] if condgrad.METHODS[slug].smoothed else []))
+    result = solve(p, method, max_iter=150)
     assert result.W.dtype == np.float32
     assert result.status is Status.MAX_ITER
     assert p.domain.contains(result.W.astype(float), 1e-4)
-    again = solve(p, condgrad.METHODS[slug](5.0), max_iter=3, start=result.W)
+    again = solve(p, method, max_iter=3, start=result.W)
     assert again.status is Status.MAX_ITER
 
 

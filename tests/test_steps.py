@@ -1,6 +1,5 @@
 """Spectral steps: the projection against an exact twin, the domain, the curvature, known optima."""
 
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,7 +15,8 @@ from condgrad.applications import kmeans, sparsest_cut
 from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.estimators import Full
-from condgrad.methods.steps import ATOMS, SPECTRAL, AtomStep, SpectralStep, step_of
+from condgrad.methods.spectral import SPECTRAL, Spectral, SpectralStep
+from condgrad.methods.steps import ATOMS, Atoms, AtomStep
 from condgrad.passes import passes_of
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import Matrix
@@ -166,11 +166,15 @@ def steps(monkeypatch):
     """The steps that `solve` has taken, by class."""
     found = []
 
-    def spy(*arguments):
-        found.append(step_of(*arguments))
-        return found[-1]
+    def spied(begin):
+        def spy(*arguments):
+            found.append(begin(*arguments))
+            return found[-1]
 
-    monkeypatch.setattr(sys.modules["condgrad.run.loop"], "step_of", spy)
+        return spy
+
+    for rule in (Atoms, Spectral):
+        monkeypatch.setattr(rule, "begin", spied(rule.begin))
     return lambda: [type(step) for step in found]
 
 
@@ -267,7 +271,7 @@ def test_the_curvature_is_measured(batch):
     problem = with_terms(domain, triangles, entries, absolute)
     method = cg.sag_cgal(batch=batch)
     rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
-    step = step_of(SPECTRAL, problem, rows)
+    step = SPECTRAL.begin(problem, rows)
     betas = [1.0, 0.5, 2.0, 3.0]
     W = Dense(nearest(domain, symmetric(rng, n)))
     for r, beta in zip(rows, betas, strict=True):
@@ -363,7 +367,7 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
     problem, method, rng = make(7), cg.sag_cgal(batch=1.0), np.random.default_rng(0)
     rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
     states = [r.state for r in rows]
-    step, W = step_of(SPECTRAL, problem, rows), Dense(problem.domain.center())
+    step, W = SPECTRAL.begin(problem, rows), Dense(problem.domain.center())
     found, measure = [], step._lipschitz
     monkeypatch.setattr(step, "_lipschitz", lambda b: found.append(measure(b)) or found[0])
     betas, v, moves = [1.0, 0.7, 2.0][: len(states)], np.zeros((7, 7)), 0.0
