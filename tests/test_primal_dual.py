@@ -16,6 +16,7 @@ from conformance.test_maps import MAPS, matrix_of
 from conformance.test_renew import FUNCTIONS
 from test_steps import cut, interior_point, max_cut, nearest
 
+PURE = cg.spdhg(first=0)
 numba_kernels = pytest.importorskip("condgrad.backends._numba", exc_type=ImportError)
 
 
@@ -74,8 +75,8 @@ def test_the_iteration_written_out(batch):
     assert step.state.length == pytest.approx(np.sqrt(rows[1].share) / norm)
     for k in range(1, 40):
         s, omega, before = step.state.length, step.state.weight, W.array.copy()
-        p = step.params(cg.spdhg().schedule(k))
-        own = [p, cg.start(problem, cg.spdhg())._control.params(1, p)]
+        p = step.params(PURE.schedule(k))
+        own = [p, cg.start(problem, PURE)._control.params(1, p)]
         rows[0].update(W, own[0], rng)
         rows[1].update(W, own[1], rng)
         sigma, tau, share = s * omega / 4, s / omega, rows[1].state.share
@@ -119,7 +120,7 @@ def test_known_optima(make, seed):
     problem = make(seed)
     optimum, missed = interior_point(problem)
     assert missed <= 1e-6
-    result = cg.solve(problem, cg.spdhg(), gap=1e-4, feasibility=1e-4, seed=seed)
+    result = cg.solve(problem, PURE, gap=1e-4, feasibility=1e-4, seed=seed)
     assert result.status is Status.CONVERGED
     assert result.method == "SPDHG"
     assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
@@ -136,7 +137,7 @@ def test_a_quadratic_loss():
         Term(maps.Diagonal(n), functions.Equal(1.0), name="diagonal"),
     ]
     problem = Problem(domains.Spectrahedron(n, float(n), equality=True), terms)
-    result = cg.solve(problem, cg.spdhg(), gap=1e-5, feasibility=1e-5)
+    result = cg.solve(problem, PURE, gap=1e-5, feasibility=1e-5)
     other = cg.solve(problem, gap=1e-5, feasibility=1e-5, max_iter=50_000)
     assert result.status is Status.CONVERGED
     assert result.objective == pytest.approx(other.objective, rel=1e-3)
@@ -151,14 +152,14 @@ def test_elsewhere_it_is_sag_cgal():
             Term(maps.DataMatrix(np.eye(3)), functions.AtMost(0.5), name="caps"),
         ],
     )
-    assert cg.solve(simplex, cg.spdhg(), max_iter=10).method == "SAG-CGAL"
+    assert cg.solve(simplex, PURE, max_iter=10).method == "SAG-CGAL"
     free = Problem(domains.Spectrahedron(4), [cut(4).terms[0]])
-    assert cg.solve(free, cg.spdhg(), max_iter=10).method == "SAG-CGAL"
+    assert cg.solve(free, PURE, max_iter=10).method == "SAG-CGAL"
 
 
 def test_one_number_a_row_and_the_rows_of_the_trace():
     problem = cut(8)
-    run = cg.start(problem, cg.spdhg(batch=0.25))
+    run = cg.start(problem, cg.spdhg(batch=0.25, first=0))
     run.advance(iterations=8)
     listed = run.state.listed()
     assert listed["terms[1].y"].size == problem.terms[1].map.size
@@ -170,7 +171,7 @@ def test_one_number_a_row_and_the_rows_of_the_trace():
 
 def test_the_weight_stays_near_the_ratio_of_the_distances():
     problem = cut(9)
-    run = cg.start(problem, cg.spdhg(), gap=1e-9)
+    run = cg.start(problem, PURE, gap=1e-9)
     run.advance(iterations=300)
     y, W = run.state.terms[1].state.y, run.state.W.array
     far = np.linalg.norm(W - run.state.control.first)
@@ -182,7 +183,7 @@ def test_the_weight_stays_near_the_ratio_of_the_distances():
 def test_bounds_hold_on_the_way(seed):
     problem = cut(8, seed)
     optimum, _ = interior_point(problem)
-    result = cg.solve(problem, cg.spdhg(batch=0.2), max_iter=400, seed=seed)
+    result = cg.solve(problem, cg.spdhg(batch=0.2, first=0), max_iter=400, seed=seed)
     bounds = result.trace["lower_bound"]
     assert np.all(bounds <= optimum + 1e-6 * abs(optimum))
     assert bounds[-1] >= optimum - 0.05 * abs(optimum)
@@ -192,3 +193,42 @@ def test_a_cut_uses_it():
     cut = cg.sparsest_cut(nx.karate_club_graph(), presolve=False)
     assert cut.status is Status.CONVERGED
     assert cut.result.method == "SPDHG"
+
+
+@pytest.mark.parametrize("n", [8, 30])
+def test_the_first_passes_are_sag_cgal_and_go_over(n):
+    problem = cut(n, 1)
+    run = cg.start(problem, cg.spdhg(first=4), gap=1e-12)
+    plain = cg.start(problem, cg.sag_cgal(), gap=1e-12)
+    while run.advance(iterations=1).result().epochs < 4:
+        plain.advance(iterations=1)
+        assert np.array_equal(run.state.W.array, plain.state.W.array)
+    plain.advance(iterations=1)
+    y = plain.state.terms[1].state.y.copy()
+    W, epochs = plain.state.W.array.copy(), plain.result().epochs
+    assert np.array_equal(run.state.W.array, W)
+    run.advance(iterations=1)
+    state = run.state.terms[1].state
+    off = np.flatnonzero(state.y != y)
+    assert off.size <= np.ceil(state.share * y.size)
+    assert run.result().epochs == pytest.approx(epochs + state.share)
+    G = (matrix_of(problem.terms[1].map).T @ state.y).reshape(n, n)
+    np.testing.assert_allclose(state.G.reshape(n, n), G, atol=1e-9 * (1 + np.abs(G).max()))
+    assert run.result().method == "SPDHG"
+    assert run.result().trace["k"][0] == 0
+
+
+def test_whether_it_is_advanced_in_pieces_does_not_matter():
+    problem = cut(12, 2)
+    runs = [cg.start(problem, cg.spdhg(first=5), seed=1) for _ in range(2)]
+    runs[0].advance(iterations=40)
+    for _ in range(8):
+        runs[1].advance(iterations=5)
+    assert np.array_equal(runs[0].state.W.array, runs[1].state.W.array)
+    assert runs[0].result().lower_bound == runs[1].result().lower_bound
+
+
+def test_a_bad_number_of_first_passes():
+    for bad in (-1, np.inf, "all"):
+        with pytest.raises(cg.ProblemError, match="first is"):
+            cg.spdhg(first=bad)

@@ -100,6 +100,10 @@ class Estimator(ABC):
         """Whether spectral steps may rest on its estimate of this term."""
         return False
 
+    def adopt(self, s: State, term: Term, y: Array | None, evaluated: int) -> None:
+        """Begin with the multipliers of another estimator, and its count of rows."""
+        s.evaluated = evaluated
+
     def change(self, s: State) -> tuple[Array, float]:
         """A*Δy and Σ Δy² of the latest iteration."""
         raise NotImplementedError

@@ -94,6 +94,14 @@ class Ascent(SagAugmented):
         count = sum(at.stop - at.start for at in drawn)
         s.share, s.evaluated = count / term.map.size, s.evaluated + count
 
+    def adopt(self, s: State, term: Term, y: Array | None, evaluated: int) -> None:
+        assert isinstance(s, DualState)
+        super().adopt(s, term, y, evaluated)
+        if y is not None:
+            s.y = y
+            for at in term.chunks():
+                term.map.scatter(s.G, at, y[at].astype(s.G.dtype, copy=False))
+
     def change(self, s: State) -> tuple[Array, float]:
         assert isinstance(s, DualState)
         return s.changed, s.squares

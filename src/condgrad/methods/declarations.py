@@ -258,26 +258,33 @@ def sag_cgal(
     reference="Chambolle, Ehrhardt, Richtárik, Schönlieb, SIAM J. Optim. 28(4), 2018; "
     "Applegate et al., NeurIPS 2021, for the step rule",
 )
-def spdhg(batch: Batch | str = "auto", table_dtype: Any = "auto") -> Method:
+def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "auto") -> Method:
     """Stochastic primal-dual passes over a spectrahedron; elsewhere `sag_cgal`.
 
     Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
     a projection (`condgrad.methods.primal_dual.PrimalDualStep`). One number is kept per row. What
-    is proved, and what is not, is said there.
+    is proved, and what is not, is said there. The first passes are those of `sag_cgal`, which on
+    easy problems are all that is needed.
 
     Parameters
     ----------
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.Ascent`.
+    first : float, default 10
+        Passes of `sag_cgal` at the start, whose W and multipliers go over.
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
     """
+    if not (isinstance(first, (int, float)) and 0 <= first < float("inf")):
+        raise ProblemError(f"first is {first!r}: it must be a number of passes, at least 0")
     schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
+    start = sag_cgal(batch=batch, table_dtype=table_dtype)
     return Method(
         Full(),
         Ascent(batch, table_dtype=table_dtype),
         schedule,
         step=PRIMAL_DUAL,
         control=PRIMAL_WEIGHT,
-        elsewhere=sag_cgal(batch=batch, table_dtype=table_dtype),
+        first=(start, first) if first else None,
+        elsewhere=start,
     )

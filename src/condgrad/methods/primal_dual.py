@@ -117,12 +117,6 @@ class PrimalDualStep(FrameStep):
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
     ) -> int:
         s, D, face = self.state, self.state.D, self._face
-        if own[0].k == 1:
-            atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
-            np.subtract(atom.dense(), W.array, out=D)
-            lap("oracle")
-            W.shift(D)
-            return atom.products
         tau = 1 / (s.weight / s.length + self._bend)
         S, products = self._projection(W.descended(v, tau, face.offset))
         S.write(D)

@@ -39,6 +39,9 @@ class Method:
         How W moves; low-rank steps need an automatic β0, else they are steps to atoms.
     control : Balance or PrimalWeight, optional
         How β, or the weight ω, is found and moved where β0 is automatic.
+    first : tuple of Method and float, optional
+        A method that runs for so many passes over the rows of g before this one, which takes over
+        its W and its multipliers.
     elsewhere : Method, optional
         The method that runs where this one is not defined, off spectrahedra or without constraints.
     """
@@ -50,6 +53,7 @@ class Method:
     smooth_only: bool = False
     step: Atoms | Spectral | PrimalDual = ATOMS
     control: Balance | PrimalWeight = BALANCE
+    first: tuple[Method, float] | None = None
     elsewhere: Method | None = None
     slug: str = "custom"
     name: str = "custom"

@@ -87,6 +87,10 @@ class Keeper:
         """Seconds spent drawing rows."""
         return 0.0 if self.state.drawer is None else self.state.drawer.seconds
 
+    def adopt(self, other: Keeper) -> None:
+        """Take over the multipliers and the count of rows of another keeper, which is not used."""
+        self.estimator.adopt(self.state, self.term, other.state.multipliers, other.rows)
+
     def over(self, problem: Problem, share: float) -> None:
         """Go on over another domain, with a share of the multipliers."""
         self.state = self.estimator.over(self.state, self.term, problem, share)

@@ -54,6 +54,9 @@ class Run:
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.problem, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
+        self._then = method, np.inf
+        if (first := method.first) is not None:
+            method, self._then = first[0], (method, first[1])
         estimators = [method.estimator(t) for t in problem.terms]
         memory.require(needs(problem, estimators))
         check_parts(problem, options.watch.certify)
@@ -62,23 +65,29 @@ class Run:
         pairs = zip(problem.terms, estimators, strict=True)
         rows = [keeper_of(t, e, problem) for t, e in pairs]
         v = np.zeros(problem.domain.shape, problem.dtype)
-        lend(rows, v)
         with self._threads():
-            step = (method.step if method.auto else ATOMS).begin(problem, rows)
-            certificate, control = self._certificate(problem), None
-            if method.auto and problem.composite:
-                assert certificate is not None
-                control = method.control.begin(
-                    problem, W.array, options.goal.all, certificate, step, options.watch.propose
-                )
-            own = None if control is None else control.state
-            self.state = RunState(W, v, rows, step.state, own, _generator(options.seed))
-            self._step, self._control = step, control
+            certificate = self._certificate(problem)
+            self.state = RunState(W, v, rows, None, None, _generator(options.seed))
+            self._set_out(method, W.array, certificate)
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
             self._monitor = Monitor(
-                problem, self.state, control, certificate, options.goal, options.watch
+                problem, self.state, self._control, certificate, options.goal, options.watch
             )
+
+    def _set_out(self, method: Method, W: Array, certificate: Certificate | None) -> None:
+        """Begin with a method, or go on with another; W is the first point of the run."""
+        s, problem, options = self.state, self.problem, self._options
+        lend(s.terms, s.v)
+        self._running, self._judge, self._control = method, certificate, None
+        self._step = (method.step if method.auto else ATOMS).begin(problem, s.terms)
+        if method.auto and problem.composite:
+            assert certificate is not None
+            how = (options.goal.all, certificate, self._step, options.watch.propose)
+            self._control = method.control.begin(problem, W, *how)
+        s.step, s.control = self._step.state, None
+        if self._control is not None:
+            s.control = self._control.state
 
     def advance(
         self,
@@ -125,7 +134,8 @@ class Run:
         if monitor.begin(limits, until, GOES_ON):
             with self._threads():
                 try:
-                    self._iterate()
+                    while self._iterate():
+                        self._switch()
                 except (KeyboardInterrupt, SystemError) as error:
                     if not from_keyboard(error):
                         raise
@@ -179,7 +189,7 @@ class Run:
             for rows in s.terms:
                 rows.over(problem, share)
             self._step.over(domain)
-            certificate = self._certificate(problem)
+            certificate = self._judge = self._certificate(problem)
             if self._control is not None:
                 assert certificate is not None
                 self._control.over(problem, s.W.array, s.k, certificate)
@@ -220,14 +230,27 @@ class Run:
                 self._monitor.status = Status.INTERRUPTED
                 return self._monitor.result(name, seed, judge=False)
 
-    def _iterate(self) -> None:
-        """Every method is this loop."""
+    def _switch(self) -> None:
+        """Go on with the method that follows the first one, from its W and its multipliers."""
+        s, problem, (method, _) = self.state, self.problem, self._then
+        self._then = (method, np.inf)
+        for i, (t, old) in enumerate(zip(problem.terms, s.terms, strict=True)):
+            s.terms[i] = keeper_of(t, method.estimator(t), problem)
+            s.terms[i].adopt(old)
+        self._set_out(method, problem.domain.center(), self._judge)
+        self._monitor.follow(self._control)
+
+    def _iterate(self) -> bool:
+        """Every method is this loop; True where another one follows."""
         s, problem, monitor = self.state, self.problem, self._monitor
-        schedule, step, control = self.method.schedule, self._step, self._control
+        schedule, step, control = self._running.schedule, self._step, self._control
         if s.vector is not None:
-            return vector_loop.run(problem.domain, schedule, s, monitor)
+            vector_loop.run(problem.domain, schedule, s, monitor)
+            return False
         lap = monitor.clock.lap
         for k in itertools.count(s.k + 1):
+            if monitor.epochs >= self._then[1]:
+                return True
             p = step.params(schedule(k))
             own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]
             for rows, mine in zip(s.terms, own, strict=True):
@@ -236,7 +259,7 @@ class Run:
             direction(s.terms, s.v)
             if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
                 monitor.status = Status.NONFINITE
-                return
+                return False
             lap("direction")
             products = step.move(s.W, s.v, own, s.rng, lap)
             s.k, s.params, s.lmo_calls, s.matvecs = k, p, s.lmo_calls + 1, s.matvecs + products
@@ -246,7 +269,8 @@ class Run:
                 measured = control.after(p, s.W.array, s.terms)
                 lap("control")
             if monitor.after(measured):
-                return
+                return False
+        return False
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,10 @@ class Monitor:
             met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
 
+    def follow(self, control: Balancing | Weighing | None) -> None:
+        """Watch another method go on."""
+        self._control = control
+
     def begin(
         self,
         limits: Limits,
