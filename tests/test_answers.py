@@ -19,7 +19,6 @@ POINTS = np.random.default_rng(0).normal(size=(12, 2))
 E = np.eye(3)
 COST = np.array([[2.0, 1.0, 0.0], [1.0, -1.0, 1.0], [0.0, 1.0, 4.0]])
 """With W_ii = 1 its values go from 1 to 9, at W = xxᵀ with signs x."""
-SOLVERS = ("applications._base", "sdp._run", "sklearn.clustering")
 """Modules that call `solve` and make an answer of what it returns."""
 
 
@@ -162,7 +161,8 @@ def test_the_optimum_lies_between_the_bounds(name, optimum):
     answer = made(name)
     assert answer.lower_bound <= optimum * (1 + 1e-12)
     assert answer.upper_bound >= optimum * (1 - 1e-12)
-    if math.isfinite(optimum) and answer.status is Status.CONVERGED:
+    cut = name == "outcome of max-cut"  # done when the cut is, which has integer weight
+    if math.isfinite(optimum) and answer.status is Status.CONVERGED and not cut:
         assert answer.objective == pytest.approx(optimum, rel=1e-2)
 
 
@@ -183,12 +183,13 @@ def test_summaries(answer, name):
 def test_the_result_inside_is_what_the_run_returned(name, monkeypatch):
     returned = []
 
-    def spy(*args, **options):
-        returned.append(cg.solve(*args, **options))
+    made = cg.Run.result
+
+    def spy(self):
+        returned.append(made(self))
         return returned[-1]
 
-    for module in SOLVERS:
-        monkeypatch.setattr(f"condgrad.{module}.solve", spy)
+    monkeypatch.setattr(cg.Run, "result", spy)
     answer = MADE[name]()
     if answer.result is None:
         assert "without" in name

@@ -91,7 +91,7 @@ def test_certified_cut(run):
     data = json.loads(out)
     assert (code, data["status"], data["preset"], data["method"]) == (
         *(0, "converged"),
-        *("auto", "sag-cgal"),
+        *("auto", "spdhg"),
     )
     best = 43.848275862
     assert data["rounded"]["value"] == pytest.approx(best)

@@ -8,7 +8,7 @@ from condgrad import Goal, Problem, ProblemError, Status, Term, domains, functio
 from condgrad.sdp._reduce import Reduced
 from random_sdps import random_sdp
 from test_methods import max_cut
-from test_run import BOTH, EVERY, method, runs, same_state, vector_problem
+from test_run import BOTH, EVERY, method, same_state, vector_problem
 
 
 def test_a_goal_is_what_solve_asks_for():
@@ -19,22 +19,27 @@ def test_a_goal_is_what_solve_asks_for():
             Goal(**{name: -1})
 
 
+def fixed(slug, make, **watch):
+    """A run whose β is given, so that nothing in it reads the tolerances."""
+    if slug == "vector":
+        return cg.start(vector_problem(), cg.sag_fw(batch=3), **watch)
+    return cg.start(make()[0], cg.METHODS[slug](1.0), seed=3, **watch)
+
+
 @BOTH
-@pytest.mark.parametrize("slug", [*EVERY, "vector"])
-def test_a_tighter_goal_continues_the_same_run(slug, make):
-    """Bit for bit the run that had it from the start, where all tolerances shrink alike."""
-    begin = runs(slug, make)
-    whole = begin(gap=3e-20, feasibility=1e-20).advance(iterations=120)
+@pytest.mark.parametrize("slug", [*sorted(set(EVERY) - {"spdhg"}), "vector"])
+def test_another_goal_continues_the_same_run(slug, make):
+    """Bit for bit the run that had it from the start."""
+    whole = fixed(slug, make, gap=3e-13, feasibility=1e-12).advance(iterations=120)
     assert whole.result().status is Status.MAX_ITER
-    parts = begin(gap=3e4, feasibility=1e4).advance(iterations=120)
+    assert whole.state.control is None
+    parts = fixed(slug, make, gap=3e4, feasibility=1e4).advance(iterations=120)
     assert parts.state.k < 120
     assert parts.result().status is Status.CONVERGED
-    for tolerance in (1e-2, 1e-20):
-        left = 120 - parts.state.k
-        parts.advance(iterations=left, until=Goal(3 * tolerance, tolerance))
+    for goal in (Goal(1e-2, 1.0), Goal(3e-13, 1e-12)):
+        parts.advance(iterations=120 - parts.state.k, until=goal)
     assert parts.result().status is Status.MAX_ITER
-    if not parts.state.control:
-        same_state(whole, parts)
+    same_state(whole, parts)
 
 
 @pytest.mark.parametrize("ends", ["converged", "limit", "callback"])
@@ -115,19 +120,12 @@ def test_a_proof_that_nothing_is_feasible_stays():
     assert run.advance(iterations=1000).result().status is Status.CONVERGED
 
 
-@pytest.mark.parametrize(
-    "slug", [*(s for s in EVERY if "cgal" not in s and s != "spdhg"), "vector"]
-)
+@pytest.mark.parametrize("slug", [*sorted(set(EVERY) - {"cgal", "sag-cgal", "spdhg"}), "vector"])
 def test_moving_nowhere_changes_nothing(slug):
     """Where nothing is found for the domain: neither multipliers nor β."""
 
-    def begin():
-        if slug == "vector":
-            return cg.start(vector_problem(), cg.sag_fw(batch=3))
-        return cg.start(max_cut()[0], cg.METHODS[slug](1.0), seed=3)
-
-    whole = begin().advance(iterations=120)
-    moved = begin().advance(iterations=60)
+    whole = fixed(slug, max_cut).advance(iterations=120)
+    moved = fixed(slug, max_cut).advance(iterations=60)
     moved.move(moved.problem.domain).advance(iterations=60)
     same_state(whole, moved)
     assert moved.result().iterations == 120

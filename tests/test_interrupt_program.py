@@ -202,8 +202,8 @@ def test_result_of_two_interruptions_is_whole(monkeypatch, place, name, record):
 
 def test_again_in_the_rounding(run, first, monkeypatch):
     def impatient(rounding):
-        def round_cut(*args):
-            return interrupt() if first else rounding(*args)
+        def round_cut(*args, **options):
+            return interrupt() if first else rounding(*args, **options)
 
         return round_cut
 

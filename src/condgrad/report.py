@@ -29,7 +29,7 @@ def run_live(
     **limits: Any,
 ) -> Outcome:
     """Run an application with a live progress line on standard error."""
-    method = method or application.slug
+    method = method or application.default(beta0)
     built, _, used = application.method(method, beta0, batch)
     check(application.problem, built)
     if batch is not None and used is None and not quiet:

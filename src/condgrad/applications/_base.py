@@ -137,6 +137,10 @@ class Application:
         """The same application in another precision, float64 or float32."""
         return replace(self, problem=self.problem.astype(dtype))
 
+    def default(self, beta0: float | str | None) -> str:
+        """The method that runs where none is named; where β0 is given, one that has it."""
+        return self.slug if beta0 is None or METHODS[self.slug].smoothed else "sag-cgal"
+
     def method(
         self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
     ) -> tuple[Method, float | str | None, Batch | str | None]:
@@ -148,6 +152,8 @@ class Application:
         options: dict[str, Any] = {}
         if entry.smoothed:
             options["beta0"] = self.beta0.get(slug, self.beta0[""]) if beta0 is None else beta0
+        elif beta0 is not None:
+            raise ProblemError(f"{entry.name} has no beta0: leave it out, or choose another method")
         if slug == "cgal" and isinstance(options["beta0"], str):
             raise ProblemError(
                 "CGAL needs a number for beta0 (--beta0), which preset auto has not: give one, or "
@@ -173,7 +179,7 @@ class Application:
         once the best of them is within the gap. Ctrl-C ends the run, and a second time its last
         certificate or the rounding, each with what there is.
         """
-        slug = self.slug if slug is None else slug
+        slug = slug or self.default(beta0)
         method, used_beta0, used_batch = self.method(slug, beta0, batch)
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
         floor_kind = "given" if "floor" in limits else self.floor_kind

@@ -45,7 +45,7 @@ class ByBlocks(Application):
         A run ends once its bound shows that the block has no cut better than the best one at hand
         by more than the gap. The outcome is that of the block with the lowest bound.
         """
-        slug = self.slug if slug is None else slug
+        slug = slug or self.default(beta0)
         began, seconds = time.perf_counter(), limits.pop("max_seconds", None)
         callbacks, gap = list(limits.pop("callbacks", ())), limits.get("gap")
         self.method(slug, beta0, batch)  # refused before any work

@@ -130,7 +130,7 @@ class RunOptions:
         """Solve; `paper` is the method of the presets other than auto."""
         from condgrad import report
 
-        method = self.method or (application.slug if self.preset is Preset.auto else paper)
+        method = self.method or (None if self.preset is Preset.auto else paper)
         how = {**limits, "seed": self.seed, "n_jobs": self.jobs, "quiet": quiet}
         return report.run_live(application, method, self.beta0, parse_batch(self.batch), **how)
 
