@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from condgrad._floats import EPS
@@ -75,14 +76,21 @@ class ByBlocks(Application):
                 best = _whole(self.adjacency, block, end.rounded.answer.side, end.rounded.value)
             if end.status in (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE):
                 break
-        return self._outcome(slug, best, ends, len(ends) < self._large, gap)
+        broken = len(ends) < self._large
+        return self._outcome(slug, best, ends, broken, gap, limits.get("seed", 0))
 
     @property
     def _large(self) -> int:
         return sum(block.vertices.size > 2 for block in self.blocks)
 
     def _outcome(
-        self, slug: str, best: Cut, ends: Sequence[Outcome], broken: bool, gap: float | None
+        self,
+        slug: str,
+        best: Cut,
+        ends: Sequence[Outcome],
+        broken: bool,
+        gap: float | None,
+        seed: Any,
     ) -> Outcome:
         pairs = [b for b in self.blocks if b.vertices.size == 2]
         known = min((_first(self.adjacency, b).value for b in pairs), default=np.inf)
@@ -91,7 +99,7 @@ class ByBlocks(Application):
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
         settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
         if last is None or (known <= last.result.lower_bound and not broken):
-            result = exact(best.value, known, 0)
+            result = exact(best.value, known, seed)
             return Outcome(
                 self.name, self.preset, slug, None, None, result, self.formula, settings, rounded,
                 asked=gap, floor_kind="exact",
@@ -99,7 +107,9 @@ class ByBlocks(Application):
         if broken:  # nothing is known of the blocks that were left
             bound = replace(last.result, lower_bound=self.floor or 0.0, bound_kind="exact")
             last = replace(last, result=bound)
-        return replace(last, rounded=rounded, settings=settings, asked=gap)
+        others = sum(end.bound_failure for end in ends if end is not last)
+        how = {"rounded": rounded, "settings": settings, "asked": gap}
+        return replace(last, floor_failure=last.floor_failure + others, **how)
 
 
 def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
@@ -154,7 +164,8 @@ def _first(A: Any, block: Block) -> Cut:
     else:
         root = 1 / np.sqrt(block.weights)
         L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
-        v = np.linalg.eigh(root[:, None] * L * root)[1][:, 1]
+        V = root[:, None] * L * root
+        v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
         side = round_cut(part, np.outer(v, v), 1, block.weights).side
     return _whole(A, block, side, _value(part, block.weights, side))
 
