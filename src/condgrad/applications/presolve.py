@@ -108,7 +108,7 @@ class ByBlocks(Application):
             bound = replace(last.result, lower_bound=self.floor or 0.0, bound_kind="exact")
             last = replace(last, result=bound)
         others = sum(end.bound_failure for end in ends if end is not last)
-        how = {"rounded": rounded, "settings": settings, "asked": gap}
+        how: dict[str, Any] = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
 
 
