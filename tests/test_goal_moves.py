@@ -179,7 +179,7 @@ def test_a_fixed_trace_scales_the_iterate():
 
 def test_where_a_run_cannot_move():
     run = cg.start(cost_and_rows(4.0)).advance(iterations=50)
-    with pytest.raises(ProblemError, match=r"^start lies outside the Spectrahedron"):
+    with pytest.raises(ProblemError, match=r"^domain, a Spectrahedron, does not contain"):
         run.move(domains.Spectrahedron(6, 1.0))
     with pytest.raises(ProblemError, match=r"^domain is a NuclearBall: the run is over"):
         run.move(domains.NuclearBall((6, 6), 1.0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +110,7 @@ def sparsest_cut(
     W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices. A graph
     whose best cut lies in a smaller part is solved there: the two sides of a best cut can be taken
     to be connected, and so to differ within one biconnected block, in which every vertex has the
-    weight of all that hangs on it. Trees take no run at all.
+    weight of all that hangs on it. Trees, and graphs with several components, take no run at all.
 
     Parameters
     ----------
@@ -126,9 +127,10 @@ def sparsest_cut(
     weight : str or None, default "weight"
         Edge attribute of a networkx graph that holds the weight, 1 where an edge lacks it; None:
         every edge has weight 1.
-    vertex_weight : str or array, optional
-        Positive weights of the vertices, the node attribute of a networkx graph that holds them or
-        numbers in the order of the graph: |S| is their sum over S. Default: 1.
+    vertex_weight : str, mapping or array, optional
+        Positive weights of the vertices, the node attribute of a networkx graph that holds them, a
+        mapping from its nodes or numbers in the order of the graph: |S| is their sum over S.
+        Default: 1.
     presolve : bool, default True
         Solve block by block; False: solve the relaxation of the whole graph.
     n_jobs : int, optional
@@ -146,10 +148,8 @@ def sparsest_cut(
     A, names = _weights(graph, weight, signed=False)
     n = A.shape[0]
     sizes = _sizes(graph, vertex_weight, n)
-    parts, label = sp.csgraph.connected_components(A, directed=False)
-    if parts > 1:
-        return _known(names, label == label[0], 0.0, "min")
-    if n == 2:
+    whole = sp.csgraph.connected_components(A, directed=False)[0] == 1
+    if n == 2 and whole:
         return _known(names, np.array([True, False]), float(A[0, 1] / sizes.prod()), "min")
     options: dict[str, Any] = {
         "gap": gap,
@@ -157,7 +157,7 @@ def sparsest_cut(
         "seed": seed,
         "n_jobs": n_jobs,
     }
-    if presolve:
+    if presolve or not whole:
         application: applications.Application = by_blocks(A, sizes)
     else:
         application = applications.sparsest_cut(A, vertex_weights=uneven(sizes))
@@ -256,7 +256,14 @@ def _networkx_weights(
 
 def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
     """The weights of the vertices."""
-    if isinstance(vertex_weight, str):
+    if isinstance(vertex_weight, Mapping):
+        if not hasattr(graph, "nodes"):
+            raise ProblemError("vertex_weight is a mapping, but graph is a matrix: pass numbers")
+        missing = [v for v in graph.nodes if v not in vertex_weight]
+        if missing:
+            raise ProblemError(f"vertex_weight has no vertex {missing[0]!r}: give every one")
+        vertex_weight = [vertex_weight[v] for v in graph.nodes]
+    elif isinstance(vertex_weight, str):
         if not hasattr(graph, "nodes"):
             raise ProblemError("vertex_weight is a name, but graph has no attributes: pass numbers")
         missing = [v for v, data in graph.nodes(data=True) if vertex_weight not in data]
@@ -265,7 +272,7 @@ def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
                 f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
             )
         vertex_weight = [data[vertex_weight] for _, data in graph.nodes(data=True)]
-    return sizes_of(vertex_weight, n)
+    return sizes_of(vertex_weight, n, "vertex_weight")
 
 
 def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

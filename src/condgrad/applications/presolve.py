@@ -19,6 +19,7 @@ from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, cut_value, round_cut, sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut
+from condgrad.certificate import relative_gap
 from condgrad.run.callbacks import Info
 from condgrad.run.result import Result, Status, Trace
 
@@ -50,6 +51,10 @@ class ByBlocks(Application):
         began, seconds = time.perf_counter(), limits.pop("max_seconds", None)
         callbacks, gap = list(limits.pop("callbacks", ())), limits.get("gap")
         self.method(slug, beta0, batch)  # refused before any work
+        if not self.blocks:
+            label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
+            best = Cut(smaller_side(label == label[0]), 0.0)
+            return self._outcome(slug, best, [], False, gap, limits.get("seed", 0))
         cuts = {i: _first(self.adjacency, b) for i, b in enumerate(self.blocks)}
         best = min(cuts.values(), key=lambda cut: cut.value)
         ends: list[Outcome] = []
@@ -94,26 +99,28 @@ class ByBlocks(Application):
     ) -> Outcome:
         pairs = [b for b in self.blocks if b.vertices.size == 2]
         known = min((_first(self.adjacency, b).value for b in pairs), default=np.inf)
-        known -= 8 * EPS * known if pairs else 0.0
+        known = known * (1 - 8 * EPS) if self.blocks else 0.0
         last = min(ends, key=lambda end: end.result.lower_bound, default=None)
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
+        how: dict[str, Any]
         settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
         if last is None or (known <= last.result.lower_bound and not broken):
             result = exact(best.value, known, seed)
-            return Outcome(
-                self.name, self.preset, slug, None, None, result, self.formula, settings, rounded,
-                asked=gap, floor_kind="exact",
-            )  # fmt: skip
+            facts = (result, self.formula, settings, rounded)
+            how = {"asked": gap, "floor_kind": "exact"}
+            return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
         if broken:  # nothing is known of the blocks that were left
             bound = replace(last.result, lower_bound=self.floor or 0.0, bound_kind="exact")
             last = replace(last, result=bound)
         others = sum(end.bound_failure for end in ends if end is not last)
-        how: dict[str, Any] = {"rounded": rounded, "settings": settings, "asked": gap}
+        how = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
 
 
 def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
-    """The sparsest cut of a connected graph with at least 2 vertices, block by block.
+    """The sparsest cut of a graph with at least 2 vertices, block by block.
+
+    That of a graph with several components has the value 0.
 
     Parameters
     ----------
@@ -124,30 +131,28 @@ def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
     """
     A = adjacency_matrix(adjacency, least=2)
     weights = sizes_of(vertex_weights, A.shape[0])
-    blocks = blocks_of(A, weights)
-    block = blocks[0]
-    part = A[block.vertices][:, block.vertices]
-    if block.vertices.size == 2:
-        part = sp.csr_array(np.ones((3, 3)) - np.eye(3))  # there will be no run
-    first = sparsest_cut(part, vertex_weights=uneven(block.weights) if part.shape[0] > 3 else None)
+    whole = sp.csgraph.connected_components(A, directed=False)[0] == 1
+    blocks = blocks_of(A, weights) if whole else []
+    part, mu, size = sp.csr_array(np.ones((3, 3)) - np.eye(3)), None, 0  # where there is no run
+    if blocks:
+        size, block = blocks[0].vertices.size, blocks[0]
+        if size > 2:
+            part, mu = A[block.vertices][:, block.vertices], uneven(block.weights)
+    first = sparsest_cut(part, vertex_weights=mu)
     own = {f.name: getattr(first, f.name) for f in fields(Application)}
-    own["settings"] = {"vertices": A.shape[0], "largest block": block.vertices.size}
+    own["settings"] = {"vertices": A.shape[0], "largest block": size}
     return ByBlocks(**own, adjacency=A, weights=weights, blocks=blocks)
-
-
-def connected(adjacency: Any) -> bool:
-    """Whether a graph has one component."""
-    return bool(sp.csgraph.connected_components(adjacency, directed=False)[0] == 1)
 
 
 def exact(value: float, bound: float, seed: Any) -> Result:
     """The result where no run was needed."""
     counts: dict[str, Any] = {"iterations": 0, "best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
+    gap = relative_gap(value, bound)
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
     trace = Trace()
-    trace.append({**row, "objective": value, "infeasibility": 0, "lower_bound": bound, "gap": 0})
+    trace.append({**row, "objective": value, "infeasibility": 0, "lower_bound": bound, "gap": gap})
     counts |= {"lmo_calls": 0, "matvecs": 0, "rows": {}, "trace": trace, "method": "presolve"}
-    how: dict[str, Any] = {"lower_bound": bound, "gap": 0.0, "bound_kind": "exact", "seed": seed}
+    how: dict[str, Any] = {"lower_bound": bound, "gap": gap, "bound_kind": "exact", "seed": seed}
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **counts, **how)
 
 

@@ -174,14 +174,14 @@ def _graph(adjacency: Any, vertex_weights: Any = None) -> _Graph:
     return _Graph(n, u, v, -upper.data, sizes_of(vertex_weights, n))
 
 
-def sizes_of(vertex_weights: Any, n: int) -> Array:
+def sizes_of(vertex_weights: Any, n: int, name: str = "vertex_weights") -> Array:
     """Checked weights of the vertices, 1 each without any."""
     if vertex_weights is None:
         return np.ones(n)
-    sizes = numbers("vertex_weights", vertex_weights)
+    sizes = numbers(name, vertex_weights)
     if sizes.shape != (n,) or not (sizes > 0).all():
         raise ProblemError(
-            f"vertex_weights must be {n} positive numbers, one for each vertex: got shape "
+            f"{name} must be {n} positive numbers, one for each vertex: got shape "
             f"{sizes.shape}" + ("" if sizes.shape != (n,) else f" with {sizes.min():g} in it")
         )
     return sizes

@@ -114,12 +114,12 @@ def solve_sparsest_cut(
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad.applications import sparsest_cut
-    from condgrad.applications.presolve import by_blocks, connected
+    from condgrad.applications.presolve import by_blocks
     from condgrad.io import read_named_graph
 
     outputs.check()
     adjacency, names = read_named_graph(graph)
-    auto = presolve and options.preset is Preset.auto and connected(adjacency)
+    auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
     run = options.run(application, "h-sag-v2", limits, outputs.quiet)

@@ -182,7 +182,11 @@ class Run:
         weights = before.infeasibility_weights
         problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
         check_parts(problem, watch.certify)
-        W = _start(problem, fitted(s.W.array, domain))
+        W = fitted(s.W.array, domain)
+        if W.shape != domain.shape or not domain.contains(W, 1e-6):
+            kind = type(domain).__name__
+            raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
+        W = W.astype(problem.dtype)
         with self._threads():
             s.W.array[...], self.problem = W, problem
             share = self._share(problem)
@@ -211,6 +215,9 @@ class Run:
         watch = self._options.watch
         wanted = watch.certify or self.method.auto
         return Certificate(problem, watch.floor, watch.duals) if wanted else None
+
+    def __repr__(self) -> str:
+        return f"<Run: {self.method.name} after {self.state.k} iterations; {self._monitor.status}>"
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""

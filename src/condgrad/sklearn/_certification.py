@@ -28,8 +28,8 @@ class Certification(Answer):
     bound_failure: float
     """Probability that the bound does not hold; 0 unless the kind is ``probabilistic``."""
     status: Status
-    """``CONVERGED``: the gap asked for is proved, or the relaxation is solved and a longer run
-    would prove little more; otherwise the limit that ended the run."""
+    """``CONVERGED``: the gap asked for is proved; ``RELAXED``: the relaxation is solved, and a
+    longer run would prove little more; otherwise the limit that ended the run."""
     seconds: float
     """Wall time."""
     result: Result | None = field(default=None, compare=False)
@@ -65,6 +65,6 @@ class Certification(Answer):
         if self.gap <= self.target:
             return text
         why = str(self.status)
-        if self.status is Status.CONVERGED:
+        if self.status is Status.RELAXED:
             why = "the relaxation is solved, so that a longer run would prove little more"
         return f"{text}; the {100 * self.target:.3g} % asked for are not proved: {why}"

@@ -282,6 +282,8 @@ def _certified(
     elif k == 1:
         bound = inertia * (1 - (d + 2 * n + 8) * EPS)
     gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
+    if status is Status.CONVERGED and gap > target:
+        status = Status.RELAXED
     seconds = time.perf_counter() - since
     return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds, result)
 
