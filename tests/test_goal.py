@@ -289,6 +289,8 @@ def test_same_seed_same_run_with_automatic_beta(n, slug):
     assert not sampled or not same
     assert "triangles.beta" in one.trace
     assert np.all(one.trace["triangles.beta"] > 0)
+    if slug == "spdhg":  # which moves ω
+        return
     changed = np.diff(np.log(one.trace["diag.beta"] / one.trace["beta"])[1:]) / np.log(
         BALANCE.factor
     )

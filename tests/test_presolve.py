@@ -1,5 +1,7 @@
 """Sparsest cuts block by block, and with weights of vertices, against all cuts."""
 
+from fractions import Fraction
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -149,3 +151,67 @@ def test_names_of_weights():
             cg.sparsest_cut(graph, vertex_weight=wrong)
     with pytest.raises(ProblemError, match="pass numbers"):
         cg.sparsest_cut(np.ones((3, 3)), vertex_weight="population")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_weights_of_any_size_do_not_cancel(seed):
+    """In exact fractions: no bound lies above the best cut."""
+    A, _ = random_graph(seed, 8)
+    rng = np.random.default_rng(seed)
+    mu = 10.0 ** rng.uniform(-9, 9, len(A))
+    A = A * np.triu(10.0 ** rng.uniform(-6, 6, A.shape), 1)
+    A = A + A.T
+    exact = [[Fraction(x) for x in row] for row in A.tolist()]
+    sizes, n, best = [Fraction(x) for x in mu.tolist()], len(A), None
+    for bits in range(1, 2 ** (n - 1)):
+        S = [i for i in range(n) if (bits >> i) & 1]
+        T = [i for i in range(n) if not (bits >> i) & 1]
+        across = sum(exact[i][j] for i in S for j in T)
+        value = across / (sum(sizes[i] for i in S) * sum(sizes[i] for i in T))
+        best = value if best is None else min(best, value)
+    cut = cg.sparsest_cut(A, vertex_weight=mu, gap=1e-2, max_seconds=1)
+    assert Fraction(cut.bound) <= best
+    assert cut.value >= float(best) * (1 - 1e-12)
+    for vertices, weights in blocks_of(A, mu):
+        assert weights.sum() == pytest.approx(mu.sum(), rel=1e-13)
+        assert (weights >= mu[vertices]).all()
+
+
+def test_an_interruption_leaves_no_bound_of_other_blocks(monkeypatch):
+    """The second of three runs is broken off."""
+    A = np.zeros((22, 22))
+    for start in (0, 7, 14):  # cycles with chords, joined at a vertex
+        part = nx.to_numpy_array(nx.circulant_graph(8, [1, 2]))
+        A[start : start + 8, start : start + 8] += part
+    real, runs = cg.applications.Application.run, []
+
+    def run(self, *args, **options):
+        def stop(info):
+            raise KeyboardInterrupt
+
+        runs.append(1)
+        if len(runs) == 2:
+            options["callbacks"] = [stop]
+        return real(self, *args, **{"max_iter": 3, **options})
+
+    monkeypatch.setattr(cg.applications.Application, "run", run)
+    out = by_blocks(A).run(gap=1e-9)
+    assert len(runs) == 2
+    assert out.status is Status.INTERRUPTED
+    assert out.result.lower_bound == 0
+    assert out.rounded_gap == 1 == out.gap
+    assert out.rounded.answer.side.size == 22
+
+
+def test_components_and_units():
+    A = np.zeros((5, 5))
+    A[0, 1] = A[1, 0] = A[2, 3] = A[3, 2] = 1
+    for graph in (A, np.zeros((4, 4))):
+        out = by_blocks(graph).run(gap=1e-3)
+        assert (out.rounded.value, out.rounded_bound, out.status) == (0, 0, Status.CONVERGED)
+    for bad in (1e200, 1e-200):
+        with pytest.raises(ProblemError, match="choose another unit"):
+            cg.sparsest_cut(nx.path_graph(3), vertex_weight=[bad] * 3)
+    for options, words in (({"gap": -1}, "gap"), ({"max_seconds": -1}, "max_seconds")):
+        with pytest.raises(ProblemError, match=words):
+            by_blocks(nx.to_scipy_sparse_array(nx.path_graph(4))).run(**options)

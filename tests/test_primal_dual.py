@@ -232,3 +232,14 @@ def test_a_bad_number_of_first_passes():
     for bad in (-1, np.inf, "all"):
         with pytest.raises(cg.ProblemError, match="first is"):
             cg.spdhg(first=bad)
+
+
+def test_rows_of_zero():
+    cost = Term(maps.Inner(np.diag([1.0, 2.0, 3.0])), functions.Linear(), name="cost")
+    zero = Term(maps.Inner(np.zeros((3, 3))), functions.Equal(0.0), name="zero")
+    some = Term(maps.Diagonal(3), functions.AtLeast(0.1), name="diagonal")
+    for terms in ([cost, zero], [cost, zero, some]):
+        problem = Problem(domains.Spectrahedron(3, trace=1.0), terms)
+        result = cg.solve(problem, PURE, propose=lambda W: np.eye(3) / 3, max_iter=300)
+        assert np.isfinite(result.objective)
+        assert result.status is Status.MAX_ITER

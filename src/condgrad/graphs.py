@@ -292,7 +292,7 @@ def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
         raise KeyboardInterrupt
     side, bound = run.rounded.answer.side, scale * run.rounded_bound
     if abs(scale) != 1:  # the factor and the product are rounded
-        bound -= 32 * EPS * abs(bound) * run.sign  # and so are weights of vertices
+        bound -= (8 * side.size + 32) * EPS * abs(bound) * run.sign  # and sums of weights
     return GraphCut(
         _partition(side, names),
         side,

@@ -27,7 +27,8 @@ def blocks_of(adjacency: Any, weights: Array) -> list[Block]:
     were S̄ = T₁ ∪ T₂ without an edge between, w(S, S̄) = w(T₁, T̄₁) + w(T₂, T̄₂) while
     μ(S) μ(S̄) ≤ μ(T₁) μ(T̄₁) + μ(T₂) μ(T̄₂), so that one of the two is no worse. The edges across such
     a cut are a bond, which lies in one block, and whatever hangs on a vertex of the block is on its
-    side. So the best cut of the graph is the best of the cuts of its blocks, with these weights.
+    side. So the best cut of the graph is the best of the cuts of its blocks, with these weights,
+    which are sums of positive numbers: each is off by n roundings at most.
 
     Parameters
     ----------
@@ -41,15 +42,31 @@ def blocks_of(adjacency: Any, weights: Array) -> list[Block]:
     .. [1] J. Hopcroft, R. Tarjan, "Algorithm 447: efficient algorithms for graph manipulation",
        Commun. ACM 16(6), 1973.
     """
-    A = sp.csr_array(adjacency)
-    found, total, hung = [], float(weights.sum()), np.array(weights, np.float64)
-    for root, others in _components(A):  # those farther from the first vertex come first
-        below = hung[others]
-        vertices, own = [root, *others], [total - float(below.sum()), *below]
-        order = np.argsort(vertices)
-        found.append(Block(np.array(vertices)[order], np.array(own)[order]))
-        hung[root] += below.sum()
+    hung = np.array(weights, np.float64)  # with all that hangs below
+    parts: list[tuple[int, list[int], Array]] = []
+    at: dict[int, list[int]] = {}
+    for root, others in _components(sp.csr_array(adjacency)):  # the farthest from vertex 0 first
+        parts.append((root, others, hung[others]))
+        at.setdefault(root, []).append(len(parts) - 1)
+        hung[root] += hung[others].sum()
+    above, found = np.zeros(hung.size), []  # what hangs on a vertex on the side of vertex 0
+    for root in sorted(at, key=lambda root: -max(at[root])):  # the nearest first
+        beside = _others([float(parts[i][2].sum()) for i in at[root]])
+        for i, rest in zip(at[root], beside, strict=True):
+            _, others, below = parts[i]
+            own = np.concatenate([[weights[root] + above[root] + rest], below])
+            above[others] = _others(own)[1:]
+            order = np.argsort([root, *others])
+            found.append(Block(np.array([root, *others])[order], own[order]))
     return sorted(found, key=lambda block: -block.vertices.size)
+
+
+def _others(numbers: Any) -> Array:
+    """For each of some positive numbers the sum of the others, without a difference."""
+    x = np.asarray(numbers, np.float64)
+    before = np.concatenate([[0.0], np.cumsum(x)[:-1]])
+    after = np.concatenate([np.cumsum(x[::-1])[::-1][1:], [0.0]])
+    return np.asarray(before + after)
 
 
 def extended(adjacency: Any, block: Block, side: Array) -> Array:

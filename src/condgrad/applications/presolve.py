@@ -17,10 +17,11 @@ from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded
 from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.rounding import Cut, cut_value, round_cut, sizes_of, smaller_side
+from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut
 from condgrad.certificate import relative_gap
 from condgrad.run.callbacks import Info
+from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
 
@@ -48,6 +49,9 @@ class ByBlocks(Application):
         by more than the gap. The outcome is that of the block with the lowest bound.
         """
         slug = slug or self.default(beta0)
+        Limits(None, None, limits.get("max_seconds"), None)
+        if limits.get("gap") is not None:
+            Goal(limits["gap"])
         began, seconds = time.perf_counter(), limits.pop("max_seconds", None)
         callbacks, gap = list(limits.pop("callbacks", ())), limits.get("gap")
         self.method(slug, beta0, batch)  # refused before any work
@@ -55,9 +59,10 @@ class ByBlocks(Application):
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
             return self._outcome(slug, best, [], False, gap, limits.get("seed", 0))
-        cuts = {i: _first(self.adjacency, b) for i, b in enumerate(self.blocks)}
+        cuts = {i: self._first(b) for i, b in enumerate(self.blocks)}
         best = min(cuts.values(), key=lambda cut: cut.value)
         ends: list[Outcome] = []
+        broken = False
         for i in sorted(cuts, key=lambda i: cuts[i].value):
             block = self.blocks[i]
             if block.vertices.size == 2:
@@ -75,14 +80,38 @@ class ByBlocks(Application):
             own = sparsest_cut(part, vertex_weights=uneven(block.weights))
             end = own.run(slug, beta0, batch, callbacks=[*callbacks, enough], **limits)
             ends.append(end)
-            if end.rounded is None:  # the keyboard ended the rounding as well
-                return end
-            if end.rounded.value < best.value:
-                best = _whole(self.adjacency, block, end.rounded.answer.side, end.rounded.value)
-            if end.status in (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE):
+            if end.rounded is not None:  # else the keyboard ended the rounding as well
+                found = self._whole(block, end.rounded.answer.side)
+                best = min(best, found, key=lambda cut: cut.value)
+            broken = end.status in (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
+            if broken or end.rounded is None:
                 break
-        broken = len(ends) < self._large
+        broken = broken or len(ends) < self._large
         return self._outcome(slug, best, ends, broken, gap, limits.get("seed", 0))
+
+    def _first(self, block: Block) -> Cut:
+        """A cut of a block by its spectral relaxation, the only one where it has two vertices."""
+        side = np.array([True, False])
+        if block.vertices.size > 2:
+            part = self.adjacency[block.vertices][:, block.vertices]
+            root = 1 / np.sqrt(block.weights)
+            L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
+            V = root[:, None] * L * root
+            v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
+            side = round_cut(part, np.outer(v, v), 1, block.weights).side
+        return self._whole(block, side)
+
+    def _whole(self, block: Block, side: Array) -> Cut:
+        """A cut of a block as one of the graph."""
+        side = smaller_side(extended(self.adjacency, block, side))
+        rest, mu = self.weights[~side].sum(), self.weights[side].sum()
+        across = self.adjacency[side][:, ~side].sum()
+        return Cut(side, float((mu + rest) ** 2 * across / (2 * mu * rest)))
+
+    @property
+    def _slack(self) -> float:
+        """What rounding of weights can do to a value, relative to it."""
+        return (8 * self.weights.size + 16) * EPS
 
     @property
     def _large(self) -> int:
@@ -98,8 +127,8 @@ class ByBlocks(Application):
         seed: Any,
     ) -> Outcome:
         pairs = [b for b in self.blocks if b.vertices.size == 2]
-        known = min((_first(self.adjacency, b).value for b in pairs), default=np.inf)
-        known = known * (1 - 8 * EPS) if self.blocks else 0.0
+        known = min((self._first(b).value for b in pairs), default=np.inf)
+        known = known * (1 - self._slack) if self.blocks else 0.0
         last = min(ends, key=lambda end: end.result.lower_bound, default=None)
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
         how: dict[str, Any]
@@ -110,8 +139,10 @@ class ByBlocks(Application):
             how = {"asked": gap, "floor_kind": "exact"}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
         if broken:  # nothing is known of the blocks that were left
-            bound = replace(last.result, lower_bound=self.floor or 0.0, bound_kind="exact")
-            last = replace(last, result=bound)
+            last, low = ends[-1], self.floor or 0.0
+            gap_now = relative_gap(last.result.objective, low)
+            result = replace(last.result, lower_bound=low, gap=gap_now, bound_kind="exact")
+            last = replace(last, result=result)
         others = sum(end.bound_failure for end in ends if end is not last)
         how = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
@@ -159,28 +190,3 @@ def exact(value: float, bound: float, seed: Any) -> Result:
 def uneven(weights: Array) -> Array | None:
     """Weights that are not all the same, or None."""
     return None if (weights == weights[0]).all() else weights
-
-
-def _first(A: Any, block: Block) -> Cut:
-    """A cut along the spectral relaxation of a block, the only one where it has two vertices."""
-    part = A[block.vertices][:, block.vertices]
-    if block.vertices.size == 2:
-        side = np.array([True, False])
-    else:
-        root = 1 / np.sqrt(block.weights)
-        L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
-        V = root[:, None] * L * root
-        v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
-        side = round_cut(part, np.outer(v, v), 1, block.weights).side
-    return _whole(A, block, side, _value(part, block.weights, side))
-
-
-def _value(part: Any, weights: Array, side: Array) -> float:
-    if part.shape[0] == 2:
-        return float(weights.sum() ** 2 * part[0, 1] / (2 * weights.prod()))
-    return cut_value(part, side, weights)
-
-
-def _whole(A: Any, block: Block, side: Array, value: float) -> Cut:
-    """A cut of a block as one of the graph."""
-    return Cut(smaller_side(extended(A, block, side)), value)

@@ -17,6 +17,8 @@ from condgrad.errors import ProblemError
 
 KEPT = 10
 """How many distinct cuts of the sweep are improved."""
+LEAST, MOST = 1e-50, 1e50
+"""Weights of vertices, whose squares are multiplied."""
 SLACK = 1e-12
 """A step must lower the cut by more than this share of the total weight: less is rounding."""
 
@@ -184,6 +186,8 @@ def sizes_of(vertex_weights: Any, n: int, name: str = "vertex_weights") -> Array
             f"{name} must be {n} positive numbers, one for each vertex: got shape "
             f"{sizes.shape}" + ("" if sizes.shape != (n,) else f" with {sizes.min():g} in it")
         )
+    if not ((sizes > LEAST) & (sizes < MOST)).all():
+        raise ProblemError(f"{name} must lie between {LEAST:g} and {MOST:g}: choose another unit")
     return sizes
 
 
@@ -241,8 +245,8 @@ def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
         order = np.argsort(score, kind="stable")
         place[order] = np.arange(n)
         earlier = np.bincount(np.maximum(place[u], place[v]), weight, n)
-        size = np.cumsum(sizes[order])[:-1]
-        scale = total * total / (2 * size * (total - size))
+        size, rest = np.cumsum(sizes[order])[:-1], np.cumsum(sizes[order[::-1]])[-2::-1]
+        scale = total * total / (2 * size * rest)
         values = scale * np.cumsum(degree[order] - 2 * earlier)[:-1]
         i = int(np.argmin(values))
         found.setdefault(smaller_side(place <= i).tobytes(), float(values[i]))
@@ -251,26 +255,29 @@ def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
 
 def _improve(A: Any, sizes: Array, side: Array) -> Array:
     """Move the best vertex, or else swap the best pair, until the value falls no more."""
-    n, total = float(sizes.sum()), float(A.sum())
+    n, total, least = float(sizes.sum()), float(A.sum()), float(sizes.min())
     sign = np.where(side, 1.0, -1.0)
-    while True:
+    for _ in range(10 * side.size):  # where sizes differ much, rounding can lead in circles
         pull = A @ sign
         cut = (total - sign @ pull) / 4
         pull *= sign  # what the cut gains if the vertex changes sides
         ours, theirs = np.nonzero(sign > 0)[0], np.nonzero(sign < 0)[0]
-        size = float(sizes[ours].sum())
-        limit = cut / (size * (n - size)) - SLACK * total / n
-        left = size - sign * sizes  # with the vertex on the other side
+        size, rest = float(sizes[ours].sum()), float(sizes[theirs].sum())
+        limit = cut / (size * rest) - SLACK * total / n
+        left = np.maximum(size - sign * sizes, least)  # with the vertex on the other side
+        right = np.maximum(rest + sign * sizes, least)
         lone = np.where(sign > 0, ours.size, theirs.size) == 1
-        values = np.where(lone, np.inf, (cut + pull) / np.where(lone, 1.0, left * (n - left)))
+        values = np.where(lone, np.inf, (cut + pull) / np.where(lone, 1.0, left * right))
         i = int(np.argmin(values))
         if values[i] < limit:
             sign[i] *= -1
             continue
         gains = pull[ours, None] + pull[theirs] + 2 * A[ours][:, theirs].toarray()
-        left = size - sizes[ours, None] + sizes[theirs]
-        values = (cut + gains) / (left * (n - left))
+        left = np.maximum(size - sizes[ours, None] + sizes[theirs], least)
+        right = np.maximum(rest - sizes[theirs] + sizes[ours, None], least)
+        values = (cut + gains) / (left * right)
         i, j = divmod(int(np.argmin(values)), theirs.size)
         if values[i, j] >= limit:
-            return np.asarray(sign > 0)
+            break
         sign[ours[i]], sign[theirs[j]] = -1.0, 1.0
+    return np.asarray(sign > 0)

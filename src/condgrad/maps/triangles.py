@@ -43,6 +43,7 @@ class Triangles(Covering):
     12
     """
 
+    row_norm = 2.0
     kernels = ("triangle_sweep", "triangle_add")
 
     def __init__(self, n: int, weights: Any = None) -> None:
@@ -50,7 +51,7 @@ class Triangles(Covering):
         self.shape = (side, side)
         self.size = side * (side - 1) * (side - 2) // 2
         self.storage = side * side
-        self.row_norm, self._scale = 2.0, None
+        self._scale: Array | None = None
         if weights is not None:
             mu = numbers("weights", weights)
             if mu.shape != (side,) or not (mu > 0).all():

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Ascent, Augmented, Full, Momentum, SagAugmented, Spider, Storm
 from condgrad.estimators.sampling import Batch
@@ -275,7 +277,8 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
     """
-    if not (isinstance(first, (int, float)) and 0 <= first < float("inf")):
+    number = isinstance(first, (int, float, np.number)) and not isinstance(first, bool)
+    if not (number and 0 <= first < np.inf):
         raise ProblemError(f"first is {first!r}: it must be a number of passes, at least 0")
     schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
     start = sag_cgal(batch=batch, table_dtype=table_dtype)

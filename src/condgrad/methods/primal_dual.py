@@ -96,9 +96,8 @@ class PrimalDualStep(FrameStep):
         self._rule, self._own = rule, [r for r in rows if not r.term.function.smooth]
         symmetric = problem.domain.symmetric
         self.scales = [_scale(r) for r in rows]
-        self.norm = float(
-            np.sqrt(sum(_ratio(r.term.map.norm(symmetric), r) ** 2 for r in self._own))
-        )
+        norms = [_ratio(r.term.map.norm(symmetric), r) for r in self._own]
+        self.norm = float(np.linalg.norm(norms)) or 1.0
         self.least = np.sqrt(min(r.share for r in self._own)) / self.norm
         self._bend = sum(
             r.term.weight * r.term.function.smoothness * r.term.map.norm(symmetric) ** 2
@@ -233,7 +232,7 @@ class Weighing:
         point = None if self._propose is None else self._propose(S.astype(problem.dtype))
         evaluation = problem.evaluate(S)
         if point is not None:
-            lengths = {t.name: t.map.row_norm for t in problem.composite}
+            lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
             missed = sum((f.l2 / lengths[name]) ** 2 for name, f in evaluation.families.items())
             worth = problem.objective(np.asarray(point)) - evaluation.objective
             if missed > 0 and worth > 0:

@@ -204,11 +204,11 @@ class Run:
     def _share(self, problem: Problem) -> float:
         """The factor on the multipliers that proves most in another problem."""
         s = self.state
-        if not any("multipliers" in rows.points for rows in s.terms):
+        if all(rows.state.multipliers is None for rows in s.terms):
             return 1.0
         judge = Certificate(problem)  # one of its own: nothing depends on who watches
         judge.evaluate(s.W.array, s.terms, self._monitor.betas())
-        return judge.scale.get("multipliers", 1.0)
+        return judge.scale.get("multipliers", judge.scale.get("slopes", 1.0))
 
     def _certificate(self, problem: Problem) -> Certificate | None:
         """What proves bounds, where they are wanted or control needs them."""
