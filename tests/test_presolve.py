@@ -203,6 +203,18 @@ def test_an_interruption_leaves_no_bound_of_other_blocks(monkeypatch):
     assert out.rounded.answer.side.size == 22
 
 
+def test_an_interruption_of_the_only_run_keeps_its_bound():
+    def stop(info):
+        if info.k == 30:
+            raise KeyboardInterrupt
+
+    out = by_blocks(nx.to_scipy_sparse_array(nx.petersen_graph())).run(
+        gap=1e-15, feasibility=1e-15, callbacks=[stop]
+    )
+    assert out.status is Status.INTERRUPTED
+    assert 0.5 * out.rounded.value <= out.result.lower_bound <= out.rounded.value
+
+
 def test_components_and_units():
     A = np.zeros((5, 5))
     A[0, 1] = A[1, 0] = A[2, 3] = A[3, 2] = 1

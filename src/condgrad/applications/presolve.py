@@ -24,6 +24,9 @@ from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
+BROKEN = (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
+"""Ends of a run after which there is no other."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ByBlocks(Application):
@@ -83,10 +86,9 @@ class ByBlocks(Application):
             if end.rounded is not None:  # else the keyboard ended the rounding as well
                 found = self._whole(block, end.rounded.answer.side)
                 best = min(best, found, key=lambda cut: cut.value)
-            broken = end.status in (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
-            if broken or end.rounded is None:
+            broken = end.rounded is None or end.status in BROKEN
+            if broken:
                 break
-        broken = broken or len(ends) < self._large
         return self._outcome(slug, best, ends, broken, gap, limits.get("seed", 0))
 
     def _first(self, block: Block) -> Cut:
@@ -138,11 +140,13 @@ class ByBlocks(Application):
             facts = (result, self.formula, settings, rounded)
             how = {"asked": gap, "floor_kind": "exact"}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
-        if broken:  # nothing is known of the blocks that were left
-            last, low = ends[-1], self.floor or 0.0
-            gap_now = relative_gap(last.result.objective, low)
-            result = replace(last.result, lower_bound=low, gap=gap_now, bound_kind="exact")
-            last = replace(last, result=result)
+        if broken:  # of the blocks that were left nothing is known
+            missing = len(ends) < self._large
+            low = self.floor or 0.0 if missing else min(known, last.result.lower_bound)
+            last = ends[-1]
+            if low < last.result.lower_bound:
+                off = relative_gap(last.result.objective, low)
+                last = replace(last, result=replace(last.result, lower_bound=low, gap=off))
         others = sum(end.bound_failure for end in ends if end is not last)
         how = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
