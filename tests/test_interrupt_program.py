@@ -224,7 +224,7 @@ def test_in_the_only_rounding(run, monkeypatch):
     code, out, _ = run(*args, "--json", "-")
     assert (code, json.loads(out)["cut"]) == (130, None)
     with pytest.raises(KeyboardInterrupt):
-        cg.sparsest_cut(RING, max_seconds=None, gap=1e300)
+        cg.sparsest_cut(RING, max_seconds=None, gap=1e300, presolve=False)
 
 
 def test_in_the_rounding_of_clusters(run, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.presolve import by_blocks, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
+from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
 from condgrad.run.limits import Goal, Limits
@@ -290,15 +291,17 @@ def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
     """The cut of a run, whose values are to be multiplied by `scale`."""
     if run.rounded is None:  # the keyboard ended the rounding as well
         raise KeyboardInterrupt
-    side, bound = run.rounded.answer.side, scale * run.rounded_bound
-    if abs(scale) != 1:  # the factor and the product are rounded
-        bound -= (8 * side.size + 32) * EPS * abs(bound) * run.sign  # and sums of weights
+    side, bound, gap = run.rounded.answer.side, scale * run.rounded_bound, run.rounded_gap
+    value = scale * run.rounded.value
+    if abs(scale) != 1:  # the factor and the product are rounded, and sums of weights
+        bound -= (8 * side.size + 32) * EPS * abs(bound)
+        gap = 0.0 if value <= bound else relative_gap(value, bound)
     return GraphCut(
         _partition(side, names),
         side,
-        scale * run.rounded.value,
+        value,
         bound,
-        run.rounded_gap,
+        gap,
         run.status,
         run.sense,
         run.result,
