@@ -39,7 +39,7 @@ def measure(n: int) -> dict[str, float]:
     from condgrad.applications import sparsest_cut
     from condgrad.backends.memory import GIB, OTHER
     from condgrad.points.dense import Dense
-    from condgrad.run.loop import needs
+    from condgrad.run.prepare import needs
 
     small = sparsest_cut(planted(45)).problem
     solve(small, max_iter=20, gap=1e-9)  # compiled

@@ -16,7 +16,7 @@ from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.backends import memory
 from condgrad.errors import ProblemError
 from condgrad.estimators import tables
-from condgrad.run.loop import needs
+from condgrad.run.prepare import needs
 from condgrad.run.result import Status
 
 

@@ -375,10 +375,8 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch)
         p = step.params(method.schedule(k))
         assert p.eta == 1.0
         own = [replace(p, beta=beta) for beta in betas]
-        before, y = (
-            W.array.copy(),
-            [s.multipliers if s.multipliers is None else s.y.copy() for s in states],
-        )
+        before = W.array.copy()
+        y = [s.multipliers if s.multipliers is None else s.y.copy() for s in states]
         for r, mine in zip(rows, own, strict=True):
             r.update(W, mine, rng)
         expected = problem.terms[0].gradient(before, 1.0)

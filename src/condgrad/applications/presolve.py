@@ -61,17 +61,18 @@ class ByBlocks(Application):
         if not self.blocks:
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
-            return self._outcome(slug, best, [], False, gap, limits.get("seed", 0))
-        cuts = {i: self._first(b) for i, b in enumerate(self.blocks)}
-        best = min(cuts.values(), key=lambda cut: cut.value)
+            return self._outcome(slug, best, 0.0, [], False, gap, limits.get("seed", 0))
+        cuts = sorted(((b, self._first(b)) for b in self.blocks), key=lambda pair: pair[1].value)
+        place, lowest = cuts[0]  # the best so far
+        pairs = (cut.value for block, cut in cuts if block.vertices.size == 2)  # their only cuts
+        known = (1 - self._slack) * min(pairs, default=np.inf)
         ends: list[Outcome] = []
         broken = False
-        for i in sorted(cuts, key=lambda i: cuts[i].value):
-            block = self.blocks[i]
+        for block, _ in cuts:
             if block.vertices.size == 2:
-                continue  # one cut, which is known
+                continue
 
-            def enough(info: Info, value: float = best.value) -> Status | None:
+            def enough(info: Info, value: float = lowest.value) -> Status | None:
                 bound = info.trace.last["lower_bound"]
                 done = gap is not None and bound >= (1 - gap) * value
                 return Status.CONVERGED if done else None
@@ -83,25 +84,25 @@ class ByBlocks(Application):
             own = sparsest_cut(part, vertex_weights=uneven(block.weights))
             end = own.run(slug, beta0, batch, callbacks=[*callbacks, enough], **limits)
             ends.append(end)
-            if end.rounded is not None:  # else the keyboard ended the rounding as well
-                found = self._whole(block, end.rounded.answer.side)
-                best = min(best, found, key=lambda cut: cut.value)
-            broken = end.rounded is None or end.status in BROKEN
+            if end.rounded is not None and end.rounded.value < lowest.value:
+                place, lowest = block, end.rounded.answer
+            broken = end.rounded is None or end.status in BROKEN  # None: by the keyboard
             if broken:
                 break
-        return self._outcome(slug, best, ends, broken, gap, limits.get("seed", 0))
+        best = self._whole(place, lowest.side)
+        return self._outcome(slug, best, known, ends, broken, gap, limits.get("seed", 0))
 
     def _first(self, block: Block) -> Cut:
         """A cut of a block by its spectral relaxation, the only one where it has two vertices."""
-        side = np.array([True, False])
-        if block.vertices.size > 2:
-            part = self.adjacency[block.vertices][:, block.vertices]
-            root = 1 / np.sqrt(block.weights)
-            L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
-            V = root[:, None] * L * root
-            v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
-            side = round_cut(part, np.outer(v, v), 1, block.weights).side
-        return self._whole(block, side)
+        part, mu = self.adjacency[block.vertices][:, block.vertices], block.weights
+        if mu.size == 2:
+            value = mu.sum() ** 2 * part[0, 1] / (2 * mu.prod())
+            return Cut(np.array([True, False]), float(value))
+        root = 1 / np.sqrt(mu)
+        L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
+        V = root[:, None] * L * root
+        v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
+        return round_cut(part, np.outer(v, v), 1, mu)
 
     def _whole(self, block: Block, side: Array) -> Cut:
         """A cut of a block as one of the graph."""
@@ -123,14 +124,12 @@ class ByBlocks(Application):
         self,
         slug: str,
         best: Cut,
+        known: float,
         ends: Sequence[Outcome],
         broken: bool,
         gap: float | None,
         seed: Any,
     ) -> Outcome:
-        pairs = [b for b in self.blocks if b.vertices.size == 2]
-        known = min((self._first(b).value for b in pairs), default=np.inf)
-        known = known * (1 - self._slack) if self.blocks else 0.0
         last = min(ends, key=lambda end: end.result.lower_bound, default=None)
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
         how: dict[str, Any]

@@ -104,10 +104,6 @@ class Estimator(ABC):
         """Begin with the multipliers of another estimator, and its count of rows."""
         s.evaluated = evaluated
 
-    def change(self, s: State) -> tuple[Array, float]:
-        """A*Δy and Σ Δy² of the latest iteration."""
-        raise NotImplementedError
-
     def measure(self, s: State, term: Term, D: Array) -> float:
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return term.passes.squares(D, [slice(0, term.map.size)], None)

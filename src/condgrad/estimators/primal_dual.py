@@ -102,10 +102,6 @@ class Ascent(SagAugmented):
             for at in term.chunks():
                 term.map.scatter(s.G, at, y[at].astype(s.G.dtype, copy=False))
 
-    def change(self, s: State) -> tuple[Array, float]:
-        assert isinstance(s, DualState)
-        return s.changed, s.squares
-
     def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, DualState)
         s.y *= s.y.dtype.type(share)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import ALL, Array, Params
-from condgrad.estimators import Estimator, State
+from condgrad.estimators import DualState, Estimator, State
 from condgrad.functions import Proximable
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term, Violation
@@ -56,10 +56,10 @@ class Keeper:
 
     def change(self, D: Array) -> tuple[float, float]:
         """ω⟨D, A*Δy⟩ and ω²‖Δy‖², Δy the latest change of the multipliers."""
-        change, squares = self.estimator.change(self.state)
-        v = np.zeros(D.shape)
-        self.term.map.add_to(change, self.term.weight, v)
-        return float(np.vdot(v, D)), self.term.weight**2 * squares
+        s, v = self.state, np.zeros(D.shape)
+        assert isinstance(s, DualState)
+        self.term.map.add_to(s.changed, self.term.weight, v)
+        return float(np.vdot(v, D)), self.term.weight**2 * s.squares
 
     @property
     def share(self) -> float:

@@ -16,7 +16,7 @@ from condgrad.backends import memory, threads
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
-from condgrad.estimators import Estimator, Full
+from condgrad.estimators import Full
 from condgrad.methods import sag_cgal
 from condgrad.methods.registry import Method, check
 from condgrad.methods.steps import ATOMS
@@ -28,6 +28,7 @@ from condgrad.run.callbacks import Callback, Info, Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.monitor import KEEP, Monitor
+from condgrad.run.prepare import first_point, fitted, generator, needs
 from condgrad.run.result import Result, Status
 from condgrad.run.state import RunState
 
@@ -61,13 +62,13 @@ class Run:
         memory.require(needs(problem, estimators))
         check_parts(problem, options.watch.certify)
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
-        W = Dense(_start(problem, options.start), previous)
+        W = Dense(first_point(problem, options.start), previous)
         pairs = zip(problem.terms, estimators, strict=True)
         rows = [keeper_of(t, e, problem) for t, e in pairs]
         v = np.zeros(problem.domain.shape, problem.dtype)
         with self._threads():
             certificate = self._certificate(problem)
-            self.state = RunState(W, v, rows, None, None, _generator(options.seed))
+            self.state = RunState(W, v, rows, None, None, generator(options.seed))
             self._set_out(method, W.array, certificate)
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
@@ -324,22 +325,10 @@ def start(
     goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))
-    _generator(seed)
+    generator(seed)
     watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
     watch.require(goal)
     return Run(problem, method, Options(start, goal, watch, seed, n_jobs))
-
-
-def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need]:
-    """What a run takes of the memory, by parts.
-
-    Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
-    the direction, the oracle and the bound, which takes two more for every term.
-    """
-    arrays = 16 + 2 * len(problem.terms)
-    dense = memory.Need("W, direction and oracle", arrays * 8 * int(np.prod(problem.domain.shape)))
-    pairs = zip(estimators, problem.terms, strict=True)
-    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 
 
 def direction(rows: Sequence[Keeper], out: Array) -> Array:
@@ -361,46 +350,3 @@ def lend(rows: Sequence[Keeper], v: Array) -> None:
             if isinstance(r.estimator, Full):
                 r.state.G = v.reshape(-1)
             return
-
-
-def _generator(seed: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer or None") from None
-
-
-def _start(problem: Problem, start: Array | None) -> Array:
-    """Check the starting point."""
-    if start is None:
-        return problem.domain.center().astype(problem.dtype)
-    array = np.asarray(start)
-    if array.dtype.kind != "f":
-        raise ProblemError(
-            f"start has dtype {array.dtype}, which would truncate the iterates: pass "
-            "start.astype(float)"
-        )
-    if array.shape != problem.domain.shape:
-        raise ProblemError(
-            f"start has shape {array.shape}, but points of the domain have {problem.domain.shape}: "
-            "reshape it, or leave it out to start from the domain's centre"
-        )
-    if not np.isfinite(array).all():
-        raise ProblemError("start contains NaN or infinity: replace those entries")
-    if not problem.domain.contains(array, 1e-6):
-        raise ProblemError(
-            f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
-            "leave it out to start from the domain's centre"
-        )
-    return array.astype(problem.dtype)
-
-
-def fitted(W: Array, domain: Domain) -> Array:
-    """W, scaled to the trace of a domain that fixes it."""
-    face = getattr(domain, "face", None)
-    if face is None or not face.equality:
-        return W
-    offset = 0.0 if face.offset is None else face.offset
-    total = float(np.trace(W - offset))
-    there = total <= 0 or np.isclose(total, face.trace, rtol=1e-9, atol=0)
-    return W if there else offset + (face.trace / total) * (W - offset)
