@@ -96,7 +96,7 @@ class PrimalDualStep(FrameStep):
         self._rule, self._own = rule, [r for r in rows if not r.term.function.smooth]
         symmetric = problem.domain.symmetric
         self.scales = [_scale(r) for r in rows]
-        norms = [_ratio(r.term.map.norm(symmetric), r) for r in self._own]
+        norms = [r.term.map.norm(symmetric) / _length(r) for r in self._own]
         self.norm = float(np.linalg.norm(norms)) or 1.0
         self.least = np.sqrt(min(r.share for r in self._own)) / self.norm
         self._bend = sum(
@@ -293,10 +293,6 @@ class Weighing:
 def _length(rows: Keeper) -> float:
     """The length of the rows."""
     return float(rows.term.map.row_norm) or 1.0
-
-
-def _ratio(norm: float, rows: Keeper) -> float:
-    return norm / _length(rows)
 
 
 def _scale(rows: Keeper) -> float:
