@@ -11,6 +11,7 @@ from condgrad import ProblemError, Status
 from condgrad.applications import cut_matrix, cut_value, round_cut
 from condgrad.applications import sparsest_cut as relaxation
 from condgrad.applications.blocks import blocks_of, extended
+from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.presolve import by_blocks
 
 
@@ -91,8 +92,9 @@ def test_a_unit_of_weights_changes_nothing_but_the_value(seed):
         nx.star_graph(30),
         nx.barbell_graph(40, 10),
         nx.lollipop_graph(8, 30),
+        nx.cycle_graph(120),
     ],
-    ids=["path", "tree", "star", "barbell", "lollipop"],
+    ids=["path", "tree", "star", "barbell", "lollipop", "cycle"],
 )
 def test_simple_graphs_are_exact(graph):
     cut = cg.sparsest_cut(graph)
@@ -227,3 +229,35 @@ def test_components_and_units():
     for options, words in (({"gap": -1}, "gap"), ({"max_seconds": -1}, "max_seconds")):
         with pytest.raises(ProblemError, match=words):
             by_blocks(nx.to_scipy_sparse_array(nx.path_graph(4))).run(**options)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_cut_of_a_cycle(n, seed):
+    """Of all cuts in exact fractions, with weights over nine decades."""
+    rng = np.random.default_rng(seed)
+    order, A = rng.permutation(n), np.zeros((n, n))
+    A[order, np.roll(order, -1)] = 10.0 ** rng.uniform(-9, 9, n)
+    A, mu = np.maximum(A, A.T), 10.0 ** rng.uniform(-9, 9, n)
+    best, value = np.inf, np.inf
+    cut = cut_of_cycle(A, mu)
+    for bits in range(1, 2 ** (n - 1)):
+        S, T = ([i for i in range(n) if (bits >> i & 1) == one] for one in (1, 0))
+        across = sum(Fraction(A[i, j]) for i in S for j in T)
+        ratio = across / (sum(map(Fraction, mu[S])) * sum(map(Fraction, mu[T])))
+        if set(S) in (set(np.flatnonzero(cut.side)), set(np.flatnonzero(~cut.side))):
+            value = ratio
+        best = min(best, ratio)
+    assert float(value) == pytest.approx(float(best), rel=1e-14)
+    assert cut.value == pytest.approx(float(sum(map(Fraction, mu)) ** 2 * best / 2), rel=1e-14)
+    assert n < 4 or cut_of_cycle(A + np.eye(n)[::-1] + np.eye(n), mu) is None
+
+
+def test_what_runs_cost_is_told_where_the_best_cut_was_known_before():
+    graph = nx.disjoint_union(nx.complete_graph(9), nx.cycle_graph(40))
+    graph.add_edge(0, 9)  # two arcs of the cycle beat whatever the complete graph has
+    out = by_blocks(nx.to_scipy_sparse_array(graph)).run(gap=1e-3)
+    assert (out.slug, out.settings["runs"], out.bound_kind) == ("presolve", 1, "exact")
+    assert out.result.iterations > 0
+    assert out.result.seconds > 0
+    assert out.rounded_gap < 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,6 +17,7 @@ from condgrad._types import Array
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded
 from condgrad.applications.blocks import Block, blocks_of, extended
+from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut
@@ -62,15 +64,14 @@ class ByBlocks(Application):
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
             return self._outcome(slug, best, 0.0, [], False, gap, limits.get("seed", 0))
-        cuts = sorted(((b, self._first(b)) for b in self.blocks), key=lambda pair: pair[1].value)
-        place, lowest = cuts[0]  # the best so far
-        pairs = (cut.value for block, cut in cuts if block.vertices.size == 2)  # their only cuts
-        known = (1 - self._slack) * min(pairs, default=np.inf)
+        cuts = sorted(((b, *self._first(b)) for b in self.blocks), key=lambda found: found[1].value)
+        place, lowest, _ = cuts[0]  # the best so far
+        known = min((cut.value for _, cut, best in cuts if best), default=np.inf)
+        known *= 1 - self._slack
         ends: list[Outcome] = []
         broken = False
-        for block, _ in cuts:
-            if block.vertices.size == 2:
-                continue
+        runs = [block for block, _, best in cuts if not best]
+        for block in runs:
 
             def enough(info: Info, value: float = lowest.value) -> Status | None:
                 bound = info.trace.last["lower_bound"]
@@ -90,19 +91,20 @@ class ByBlocks(Application):
             if broken:
                 break
         best = self._whole(place, lowest.side)
+        if broken and len(ends) < len(runs):  # of the blocks that were left nothing is known
+            known = self.floor or 0.0
         return self._outcome(slug, best, known, ends, broken, gap, limits.get("seed", 0))
 
-    def _first(self, block: Block) -> Cut:
-        """A cut of a block by its spectral relaxation, the only one where it has two vertices."""
+    def _first(self, block: Block) -> tuple[Cut, bool]:
+        """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
         part, mu = self.adjacency[block.vertices][:, block.vertices], block.weights
-        if mu.size == 2:
-            value = mu.sum() ** 2 * part[0, 1] / (2 * mu.prod())
-            return Cut(np.array([True, False]), float(value))
+        if (best := cut_of_cycle(part, mu)) is not None:
+            return best, True
         root = 1 / np.sqrt(mu)
         L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
         V = root[:, None] * L * root
         v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
-        return round_cut(part, np.outer(v, v), 1, mu)
+        return round_cut(part, np.outer(v, v), 1, mu), False
 
     def _whole(self, block: Block, side: Array) -> Cut:
         """A cut of a block as one of the graph."""
@@ -115,10 +117,6 @@ class ByBlocks(Application):
     def _slack(self) -> float:
         """What rounding of weights can do to a value, relative to it."""
         return (8 * self.weights.size + 16) * EPS
-
-    @property
-    def _large(self) -> int:
-        return sum(block.vertices.size > 2 for block in self.blocks)
 
     def _outcome(
         self,
@@ -135,14 +133,12 @@ class ByBlocks(Application):
         how: dict[str, Any]
         settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
         if last is None or (known <= last.result.lower_bound and not broken):
-            result = exact(best.value, known, seed)
+            result = exact(best.value, known, [end.result for end in ends], seed)
             facts = (result, self.formula, settings, rounded)
             how = {"asked": gap, "floor_kind": "exact"}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
-        if broken:  # of the blocks that were left nothing is known
-            missing = len(ends) < self._large
-            low = self.floor or 0.0 if missing else min(known, last.result.lower_bound)
-            last = ends[-1]
+        if broken:
+            low, last = min(known, last.result.lower_bound), ends[-1]
             if low < last.result.lower_bound:
                 off = relative_gap(last.result.objective, low)
                 last = replace(last, result=replace(last.result, lower_bound=low, gap=off))
@@ -178,16 +174,24 @@ def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
     return ByBlocks(**own, adjacency=A, weights=weights, blocks=blocks)
 
 
-def exact(value: float, bound: float, seed: Any) -> Result:
-    """The result where no run was needed."""
-    counts: dict[str, Any] = {"iterations": 0, "best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
+def exact(value: float, bound: float, runs: Sequence[Result], seed: Any) -> Result:
+    """The result where the best cut is one that no run looked for; what runs cost, all together."""
+    names = "iterations", "seconds", "lmo_calls", "matvecs"
+    spent: dict[str, Any] = {name: sum(getattr(run, name) for run in runs) for name in names}
+    spent["epochs"] = max((run.epochs for run in runs), default=0.0)
+    rows, profile = sum((Counter(r.rows) for r in runs), Counter()), Counter[str]()
+    for run in runs:
+        profile.update(run.profile)
     gap = relative_gap(value, bound)
-    row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
+    row = {"k": spent["iterations"], "rows": rows.total(), **spent, "objective": value}
+    row.pop("iterations")
     trace = Trace()
-    trace.append({**row, "objective": value, "infeasibility": 0, "lower_bound": bound, "gap": gap})
-    counts |= {"lmo_calls": 0, "matvecs": 0, "rows": {}, "trace": trace, "method": "presolve"}
-    how: dict[str, Any] = {"lower_bound": bound, "gap": gap, "bound_kind": "exact", "seed": seed}
-    return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **counts, **how)
+    trace.append({**row, "infeasibility": 0, "lower_bound": bound, "gap": gap})
+    failure = sum(run.bound_failure for run in runs)
+    how: dict[str, Any] = {"lower_bound": bound, "gap": gap, "bound_failure": failure, "seed": seed}
+    how |= {"bound_kind": "probabilistic" if failure else "exact", "method": "presolve"}
+    how |= {"best_iteration": 0, "rows": dict(rows), "profile": dict(profile), "trace": trace}
+    return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **spent, **how)
 
 
 def uneven(weights: Array) -> Array | None:
