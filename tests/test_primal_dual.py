@@ -6,8 +6,10 @@ import pytest
 
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps
+from condgrad import applications as apps
 from condgrad.backends import _reference as reference
 from condgrad.estimators import Ascent, Full
+from condgrad.methods import suited
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT, PrimalDualStep
 from condgrad.passes import passes_of
 from condgrad.points.dense import Dense
@@ -198,8 +200,8 @@ def test_a_cut_uses_it():
 @pytest.mark.parametrize("n", [8, 30])
 def test_the_first_passes_are_sag_cgal_and_go_over(n):
     problem = cut(n, 1)
-    run = cg.start(problem, cg.spdhg(first=4), gap=1e-12)
-    plain = cg.start(problem, cg.sag_cgal(), gap=1e-12)
+    run = cg.start(problem, cg.spdhg(batch=0.3, first=4), gap=1e-12)
+    plain = cg.start(problem, cg.sag_cgal(batch=0.3), gap=1e-12)
     while run.advance(iterations=1).result().epochs < 4:
         plain.advance(iterations=1)
         assert np.array_equal(run.state.W.array, plain.state.W.array)
@@ -218,9 +220,37 @@ def test_the_first_passes_are_sag_cgal_and_go_over(n):
     assert run.result().trace["k"][0] == 0
 
 
+def test_whole_passes_need_no_others_before():
+    problem = cut(8, 1)
+    assert cg.spdhg(batch=1.0).on(problem).first is None
+    assert cg.spdhg(batch=0.5).on(problem).first is not None
+    ends = [cg.solve(problem, cg.spdhg(batch=1.0, first=first), max_iter=9) for first in (0, 5)]
+    assert np.array_equal(ends[0].W, ends[1].W)
+
+
+def test_what_suits():
+    """SPDHG with inequalities over a spectrahedron, SAG-CGAL with equations or elsewhere."""
+    A = nx.to_numpy_array(nx.petersen_graph())
+    points = np.random.default_rng(0).standard_normal((12, 2))
+    C = ((points[:, None] - points) ** 2).sum(-1)
+    cases = {
+        "spdhg": [apps.sparsest_cut(A), apps.kmeans(C, 3)],
+        "sag-cgal": [apps.max_cut(A), apps.kmeans(C, 3, preset="paper")],
+    }
+    for slug, applications in cases.items():
+        for application in applications:
+            assert application.default(None) == slug
+    assert cg.solve(apps.kmeans(C, 3).problem, max_iter=3).method == "SPDHG"
+    assert cg.solve(apps.max_cut(A).problem, max_iter=3).method == "SAG-CGAL"
+    floor = Term(maps.AllEntries((4,)), functions.AtLeast(0.1), name="floor")
+    box = Problem(domains.Simplex(4), [floor])
+    assert suited(box).slug == "sag-cgal"
+    assert apps.sparsest_cut(A).default(1.0) == "sag-cgal"
+
+
 def test_whether_it_is_advanced_in_pieces_does_not_matter():
     problem = cut(12, 2)
-    runs = [cg.start(problem, cg.spdhg(first=5), seed=1) for _ in range(2)]
+    runs = [cg.start(problem, cg.spdhg(batch=0.2, first=5), seed=1) for _ in range(2)]
     runs[0].advance(iterations=40)
     for _ in range(8):
         runs[1].advance(iterations=5)

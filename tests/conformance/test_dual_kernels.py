@@ -67,6 +67,28 @@ def test_interval_dual(ops, bounds, stored, dtype, seed):
 
 
 @BOTH
+@BOUND
+@TABLE
+@WORK
+@pytest.mark.parametrize("seed", range(2))
+def test_interval_ascend(ops, bounds, stored, dtype, seed):
+    rng = np.random.default_rng(seed)
+    beta = [0.3, 4.0][seed]
+    z = np.r_[rng.standard_normal(60), [b for b in bounds if np.isfinite(b)]].astype(dtype)
+    before, G = (3 * rng.standard_normal((2, z.size))).astype(stored)
+    y, sums = before.copy(), G.astype(dtype)
+    expected, _ = definition(z, y, *bounds, beta, 1.0)
+    squares = ops.interval_ascend(z, *bounds, beta, y, sums)
+    tol = tolerance(stored, dtype)
+    close(y, expected, tol)
+    close(sums, G + expected - before, tol)
+    close(squares, np.square(expected - before).sum(), tol)
+    assert (y.dtype, sums.dtype) == (stored, dtype)
+    assert bounds[0] > -INF or y.min() >= 0
+    assert bounds[1] < INF or y.max() <= 0
+
+
+@BOTH
 def test_interval_dual_does_not_hide_nan(ops):
     y, slopes = np.zeros(3), np.zeros(3)
     ops.interval_dual(np.array([0.0, np.nan, 2.0]), -1.0, 1.0, 0.5, 0.5, y, slopes)

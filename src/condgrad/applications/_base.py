@@ -14,7 +14,7 @@ from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.backends import memory
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
-from condgrad.methods.registry import METHODS, Method
+from condgrad.methods import METHODS, Method, suited
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal
@@ -103,8 +103,6 @@ class Application:
         ``max`` where the problem minimises the negative of what is wanted: reports turn it round.
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
-    slug : str
-        The method that runs where none is named.
     finer : float
         The relaxation is solved to the gap asked for divided by this, unless what is rounded
         reaches the gap before.
@@ -129,7 +127,6 @@ class Application:
     feasible: Callable[[Array, Rounded], Array] | None = None
     sense: Sense = "min"
     whole: bool = False
-    slug: str = "sag-cgal"
     finer: float = 1.0
     interrupted: bool = False
 
@@ -139,7 +136,8 @@ class Application:
 
     def default(self, beta0: float | str | None) -> str:
         """The method that runs where none is named; where β0 is given, one that has it."""
-        return self.slug if beta0 is None or METHODS[self.slug].smoothed else "sag-cgal"
+        found = beta0 is None and set(self.beta0.values()) == {"auto"}
+        return suited(self.problem).slug if found else "sag-cgal"
 
     def method(
         self, slug: str, beta0: float | str | None = None, batch: Batch | None = None

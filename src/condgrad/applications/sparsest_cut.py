@@ -138,7 +138,6 @@ def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
         formula="√2 · triangles",
         settings={"vertices": n},
         rounding=partial(_rounded, adjacency, weights),
-        slug="spdhg",
         finer=10.0,  # the relaxation is often tight
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )

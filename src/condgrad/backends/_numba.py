@@ -125,6 +125,20 @@ def interval_dual(
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
+def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
+    real, total = y.dtype.type, 0.0
+    b, low, high = real(1 / beta), real(lower / beta), real(upper / beta)
+    for i in range(z.size):
+        x = y[i] + b * z[i]
+        g = x - min(max(x, low), high)
+        change = g - y[i]
+        G[i] += change
+        y[i] = g
+        total += np.float64(change) * np.float64(change)
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def signed_sums(y: Array) -> tuple[float, float]:
     above, below = 0.0, 0.0
     for i in range(y.size):

@@ -163,6 +163,16 @@ def interval_dual(
     y += theta * (slopes - y)
 
 
+def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
+    """y⁺ = x − clip(x, lower/β, upper/β) with x = y + z/β; G += y⁺ − y, y = y⁺; Σ (y⁺ − y)²."""
+    x = y + z / beta
+    new = (x - np.clip(x, lower / beta, upper / beta)).astype(y.dtype, copy=False)
+    change = new - y
+    G += change
+    y[:] = new
+    return float(np.square(change, dtype=np.float64).sum())
+
+
 def _csr_positions(indptr: Array, ids: Array) -> tuple[Array, Array]:
     """Positions in `data` of the drawn rows, and which drawn row each belongs to."""
     length = indptr[ids + 1] - indptr[ids]

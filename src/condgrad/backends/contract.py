@@ -17,6 +17,7 @@ CONTRACT = {
     "masked_squares": "Σ z² over the rows with a slope",
     "signed_sums": "Σ max(y, 0) and Σ max(−y, 0)",
     "interval_dual": "slopes at z + βy and the multipliers' step towards them",
+    "interval_ascend": "the multipliers' step to those slopes, its sum in G and its square",
     "table_swap": "overwrite table rows one after the other, return what changed",
     "hash_swap": "the same for a table that holds only touched rows",
     "hash_grow": "move such a table to one of twice the size",

@@ -35,7 +35,7 @@ def solve_sdp(
     from condgrad.sdp import SDP
 
     outputs.check()
-    slug, built, used = _method(options.method or "sag-cgal", options.beta0)
+    slug, built, used = _method(options.method, options.beta0)
     sdp = SDP.from_sdpa(read_sdpa(file))
     limits = options.limits()
     with report.live(outputs.quiet, limits) as callbacks:
@@ -47,6 +47,9 @@ def solve_sdp(
             callbacks=callbacks,
             **limits,
         )
+    if slug is None:  # what suits
+        name = "" if solution.result is None else solution.result.method
+        slug = next((e.slug for e in METHODS.values() if e.name == name), "presolve")
     settings = {
         "side": sdp.layout.side,
         "rows": sdp.size,
@@ -85,9 +88,13 @@ def solve_sdp(
     outputs.finish(run, answer, more, limits=limits, W=_square(solution.W))
 
 
-def _method(name: str, beta0: float | None) -> tuple[str, Method, float | str | None]:
-    """The method of that name, and the β0 in use."""
-    slug = name.replace("_", "-")
+def _method(
+    name: str | None, beta0: float | None
+) -> tuple[str | None, Method | None, float | str | None]:
+    """The method of that name, or None for what suits, and the β0 in use."""
+    if name is None and beta0 is None:
+        return None, None, "auto"
+    slug = (name or "sag-cgal").replace("_", "-")
     if slug not in METHODS:
         raise ProblemError(f"--method is {slug!r}: choose one of {', '.join(METHODS)}")
     if not METHODS[slug].smoothed:

@@ -100,6 +100,10 @@ class Estimator(ABC):
         """Whether spectral steps may rest on its estimate of this term."""
         return False
 
+    def whole(self, term: Term) -> bool:
+        """Whether every row of this term is taken at every iteration."""
+        return False
+
     def adopt(self, s: State, term: Term, y: Array | None, evaluated: int) -> None:
         """Begin with the multipliers of another estimator, and its count of rows."""
         s.evaluated = evaluated
@@ -147,6 +151,9 @@ class Full(Estimator):
 
     def steps_by(self, term: Term) -> bool:
         return term.function.smooth
+
+    def whole(self, term: Term) -> bool:
+        return True
 
     def error(self, s: State, term: Term, W: Dense, beta: float) -> float:
         return 0.0

@@ -242,6 +242,9 @@ class SagAugmented(Estimator):
     def steps_by(self, term: Term) -> bool:
         return not term.function.smooth
 
+    def whole(self, term: Term) -> bool:
+        return self.rows_now(term) == term.map.size
+
     def measure(self, s: State, term: Term, D: Array) -> float:
         """Of a constraint family the rows with a slope other than 0 count."""
         assert isinstance(s, TableState)

@@ -19,6 +19,7 @@ from condgrad.methods.declarations import (
     sag_fw,
     shcgm,
     spdhg,
+    suited,
 )
 from condgrad.methods.registry import METHODS, Entry, Method, check, declare
 
@@ -41,4 +42,5 @@ __all__ = [
     "sag_fw",
     "shcgm",
     "spdhg",
+    "suited",
 ]

@@ -18,6 +18,7 @@ from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
 from condgrad.methods.registry import Method, declare
 from condgrad.methods.spectral import SPECTRAL
 from condgrad.methods.steps import ATOMS
+from condgrad.problem import Problem
 from condgrad.schedules import ZERO, Beta0, Constant, Power, Schedule, Sequence, smoothing
 
 
@@ -266,7 +267,7 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
     Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
     a projection (`condgrad.methods.primal_dual.PrimalDualStep`). One number is kept per row. What
     is proved, and what is not, is said there. The first passes are those of `sag_cgal`, which on
-    easy problems are all that is needed.
+    easy problems are all that is needed, unless all rows are taken at every iteration.
 
     Parameters
     ----------
@@ -291,3 +292,16 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
         first=(start, first) if first else None,
         elsewhere=start,
     )
+
+
+def suited(problem: Problem) -> Method:
+    """The method that runs where none is named.
+
+    Over a spectrahedron `spdhg` where some constraint is an inequality. With equations alone the
+    augmented Lagrangian of `sag_cgal` was about as good on dense programs and better on sparse
+    ones, and elsewhere it is the one that runs.
+    """
+    method = spdhg()
+    limits = [t.function.interval for t in problem.composite]
+    slack = any(ends is not None and bool(np.any(ends[0] < ends[1])) for ends in limits)
+    return method if slack and method.on(problem) is not method.elsewhere else sag_cgal()

@@ -256,7 +256,8 @@ class Weighing:
         passes = sum(r.rows for r in own) / sum(r.term.map.size for r in own)
         if passes < s.due:
             return None
-        s.due = max(s.due + rule.every, passes * (1 + rule.share))
+        share = max(rule.share, 0.25 if all(r.whole for r in own) else 0)
+        s.due = max(s.due + rule.every, passes * (1 + share))
         evaluation = self._problem.evaluate(W, rows)
         if not evaluation.finite:
             return None

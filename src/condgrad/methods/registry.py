@@ -41,7 +41,7 @@ class Method:
         How β, or the weight ω, is found and moved where β0 is automatic.
     first : tuple of Method and float, optional
         A method that runs for so many passes over the rows of g before this one, which takes over
-        its W and its multipliers.
+        its W and its multipliers; it does so where rows are drawn.
     elsewhere : Method, optional
         The method that runs where this one is not defined, off spectrahedra or without constraints.
     """
@@ -77,11 +77,15 @@ class Method:
         return self.estimators.get(term.name, default)
 
     def on(self, problem: Problem) -> Method:
-        """The method that runs on a problem: this one, or `elsewhere`."""
-        if self.elsewhere is None:
-            return self
+        """The method that runs on a problem: this one, or `elsewhere`.
+
+        Where all rows are taken at every iteration there is nothing to gain from `first`.
+        """
         pairs = [(self.estimator(t), t) for t in problem.terms]
-        return self if fits(problem, pairs) else self.elsewhere
+        if self.elsewhere is not None and not fits(problem, pairs):
+            return self.elsewhere
+        drawn = not all(e.whole(t) for e, t in pairs)
+        return self if drawn else replace(self, first=None)
 
     def override(self, estimators: Mapping[str, Estimator]) -> Method:
         """The same method with other estimators for the terms named."""

@@ -192,6 +192,14 @@ class Stored(Plain):
                 G[at] = self._renewed(W, at, y, beta)
                 y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
 
+    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+        bounds = scalar_bounds(self.function)
+        if bounds is None:
+            return super().ascend(W, G, ranges, y, beta)
+        step = kernels(W).interval_ascend
+        rows = ((self.map.rows(W, at), y[at], G[at]) for at in ranges)
+        return sum(float(step(z, *bounds, beta, some, own)) for z, some, own in rows)
+
 
 def scalar_bounds(function: Function) -> tuple[float, float] | None:
     """(lower, upper) of an interval that is the same for all rows, or None."""

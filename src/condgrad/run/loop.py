@@ -17,7 +17,7 @@ from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Full
-from condgrad.methods import sag_cgal
+from condgrad.methods import suited
 from condgrad.methods.registry import Method, check
 from condgrad.methods.steps import ATOMS
 from condgrad.points.dense import Dense
@@ -319,7 +319,8 @@ def start(
         ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
         ``for info in run:`` goes one iteration at a time. Memory is asked for here.
     """
-    method = sag_cgal() if method is None else method
+    if method is None and isinstance(problem, Problem):
+        method = suited(problem)
     check(problem, method)
     method = method.on(problem)
     goal = Goal(gap, feasibility, row_feasibility)

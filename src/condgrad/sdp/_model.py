@@ -284,7 +284,7 @@ class SDP:
         max_seconds, max_iter : number, optional
             Limits on the whole, and on each run; default 100,000 iterations.
         method : Method, optional
-            Default ``condgrad.sag_cgal()``.
+            Default: what suits, `condgrad.methods.suited`.
         seed : int, default 0
             Seed of all randomness.
         **options
