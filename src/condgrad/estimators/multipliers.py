@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Params
 from condgrad.backends import threads
-from condgrad.backends.memory import Need, free_memory
+from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
 from condgrad.estimators.sampling import Batch, Stretches, batch_size, check_batch
@@ -23,6 +23,8 @@ from condgrad.schedules import Power, Sequence
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
+FINE = 10_000_000
+"""Rows up to which a table is in float64 by itself: beyond that passes wait for the memory."""
 
 
 @dataclass
@@ -164,8 +166,8 @@ class SagAugmented(Estimator):
     rate : callable
         k ↦ θ_k in [0, 1].
     table_dtype : float64, float32 or "auto"
-        Precision of the two numbers kept per row; ``"auto"``: float64 where they take at most a
-        quarter of the free memory.
+        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows. Bounds
+        are summed from them in float64.
 
     References
     ----------
@@ -198,8 +200,7 @@ class SagAugmented(Estimator):
         if isinstance(term.map, RowStorage):
             return problem.dtype
         if isinstance(self.table_dtype, str) and self.table_dtype == "auto":
-            fits = 16 * term.map.size <= 0.25 * free_memory()
-            return np.dtype(np.float64 if fits else np.float32)
+            return np.dtype(np.float64 if term.map.size <= FINE else np.float32)
         return np.dtype(self.table_dtype)
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:

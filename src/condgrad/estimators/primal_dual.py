@@ -24,7 +24,7 @@ class DualState(State):
     y: Array = field(kw_only=True)
     stretches: Stretches = field(kw_only=True)
     changed: Array = field(kw_only=True)
-    """A*Δy of the latest draw, …"""
+    """A*Δy of the latest draw, in the precision of y or of W, whichever is less, …"""
     squares: float = 0.0
     """… Σ Δy² …"""
     share: float = 1.0
@@ -33,7 +33,7 @@ class DualState(State):
     @property
     def estimate(self) -> Array:
         """A*(y + Δy/p)."""
-        return self.G + self.changed / self.changed.dtype.type(self.share)
+        return self.G + self.changed / self.G.dtype.type(self.share)
 
     @property
     def drawer(self) -> Stretches:
@@ -75,7 +75,8 @@ class Ascent(SagAugmented):
         G, size = term.map.zeros(problem.dtype), term.map.size
         stretches = Stretches(size, term.map.stretch, self.rows_now(term))
         y: Any = np.zeros(size, self._dtype(term, problem))
-        return DualState(G, y=y, stretches=stretches, changed=np.zeros_like(G))
+        changed = G.astype(min(y.dtype, G.dtype, key=lambda dtype: dtype.itemsize))
+        return DualState(G, y=y, stretches=stretches, changed=changed)
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
         assert isinstance(s, DualState)
@@ -83,11 +84,10 @@ class Ascent(SagAugmented):
         parts = threads.share(drawn) if term.passes.parallel else [drawn]
         sums = [s.changed, *(np.zeros_like(s.changed) for _ in parts[1:])]
         s.changed.fill(0)
-        pairs = zip(sums, parts, strict=True)
-        ascend = term.passes.ascend
-        s.squares = sum(
-            threads.run([partial(ascend, W.array, G, part, s.y, p.beta) for G, part in pairs])
-        )
+        pairs, ascend = zip(sums, parts, strict=True), term.passes.ascend
+        seen = W.array.astype(s.changed.dtype, copy=False)
+        works = [partial(ascend, seen, G, part, s.y, p.beta) for G, part in pairs]
+        s.squares = sum(threads.run(works))
         for G in sums[1:]:
             s.changed += G
         s.G += s.changed

@@ -104,7 +104,9 @@ class BalanceState:
     due: float = 0
     """The next iteration to measure after, ∞ for never."""
     bound: float = -np.inf
-    """The best lower bound that was measured."""
+    """The best lower bound that was measured, …"""
+    passes: float = 0.0
+    """… after so many passes over the rows."""
 
 
 class Balancing:
@@ -166,7 +168,7 @@ class Balancing:
         if not evaluation.finite:
             return None
         report = self._certificate.evaluate(W, rows, self.betas(p))
-        s.bound = max(s.bound, report.bound.value)
+        s.bound, s.passes = max(s.bound, report.bound.value), passes_over(rows)
         self._move(p.k, max(abs(evaluation.objective), abs(s.bound)), evaluation, report)
         return Measured(evaluation, report)
 
@@ -190,6 +192,12 @@ class Balancing:
                 s.speed[i] *= 0.5
             s.moves[i] = move or s.moves[i]
             s.factors[i] *= rule.factor ** (move * s.speed[i])
+
+
+def passes_over(rows: Sequence[Keeper]) -> float:
+    """Passes over the rows of the composite terms so far."""
+    own = [r for r in rows if not r.term.function.smooth]
+    return sum(r.rows for r in own) / sum(r.term.map.size for r in own)
 
 
 def first_factors(problem: Problem, W: Array, first: float) -> list[float]:

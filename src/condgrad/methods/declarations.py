@@ -14,6 +14,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import SAG, Ascent, Augmented, Full, Momentum, SagAugmented, Spider, Storm
 from condgrad.estimators.sampling import Batch
 from condgrad.methods.control import BALANCE
+from condgrad.methods.lead import Lead
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
 from condgrad.methods.registry import Method, declare
 from condgrad.methods.spectral import SPECTRAL
@@ -266,15 +267,17 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
 
     Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
     a projection (`condgrad.methods.primal_dual.PrimalDualStep`). One number is kept per row. What
-    is proved, and what is not, is said there. The first passes are those of `sag_cgal`, which on
-    easy problems are all that is needed, unless all rows are taken at every iteration.
+    is proved, and what is not, is said there. The first passes are those of `sag_cgal`, as long as
+    it gains (`condgrad.methods.lead.Lead`): on easy problems they are all that is needed. There are
+    none where all rows are taken at every iteration.
 
     Parameters
     ----------
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.Ascent`.
     first : float, default 10
-        Passes of `sag_cgal` at the start, whose W and multipliers go over.
+        Passes of `sag_cgal` at the start where what it gains cannot be judged, since no feasible
+        points are proposed; 0 for none in any case.
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
     """
@@ -289,7 +292,7 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
         schedule,
         step=PRIMAL_DUAL,
         control=PRIMAL_WEIGHT,
-        first=(start, first) if first else None,
+        first=Lead(start, first) if first else None,
         elsewhere=start,
     )
 

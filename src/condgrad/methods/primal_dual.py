@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,14 +11,13 @@ from condgrad._types import Array, Params
 from condgrad.certificate import Certificate
 from condgrad.domains import Face
 from condgrad.functions import Smooth
-from condgrad.methods.control import Measured, first_factors
+from condgrad.methods.control import Measured, first_factors, passes_over
+from condgrad.methods.lead import Propose, look
 from condgrad.methods.spectral import FrameState, FrameStep, face_for
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
 from condgrad.problem import Evaluation, Problem
 from condgrad.rows import Keeper
-
-Propose = Callable[[Array], Array | None]
 
 
 @dataclass(frozen=True)
@@ -225,18 +224,12 @@ class Weighing:
     def _guess(self, W: Array) -> float:
         """The first ω."""
         problem, step = self._problem, self._step
-        v = np.zeros(problem.domain.shape)
-        for t in problem.smooth:
-            v += t.gradient(W, 1.0)
-        S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
-        point = None if self._propose is None else self._propose(S.astype(problem.dtype))
-        evaluation = problem.evaluate(S)
-        if point is not None:
-            lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
-            missed = sum((f.l2 / lengths[name]) ** 2 for name, f in evaluation.families.items())
-            worth = problem.objective(np.asarray(point)) - evaluation.objective
-            if missed > 0 and worth > 0:
-                return 0.8 * step.norm * worth / missed
+        below, above = look(problem, self._propose, W)
+        lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
+        missed = sum((f.l2 / lengths[name]) ** 2 for name, f in below.families.items())
+        worth = above - below.objective
+        if missed > 0 and 0 < worth < np.inf:
+            return 0.8 * step.norm * worth / missed
         guesses = zip(first_factors(problem, W, 0.5), step.scales, problem.terms, strict=True)
         return step.norm / float(np.mean([b / c for b, c, t in guesses if not t.function.smooth]))
 
@@ -252,10 +245,10 @@ class Weighing:
     def after(self, p: Params, W: Array, rows: Sequence[Keeper]) -> Measured | None:
         """Measure, and move ω, where that is due."""
         s, rule = self.state, self._rule
-        own = [r for r in rows if not r.term.function.smooth]
-        passes = sum(r.rows for r in own) / sum(r.term.map.size for r in own)
+        passes = passes_over(rows)
         if passes < s.due:
             return None
+        own = [r for r in rows if not r.term.function.smooth]
         share = max(rule.share, 0.25 if all(r.whole for r in own) else 0)
         s.due = max(s.due + rule.every, passes * (1 + share))
         evaluation = self._problem.evaluate(W, rows)

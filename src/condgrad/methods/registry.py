@@ -14,6 +14,7 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.methods.control import BALANCE, Balance
+from condgrad.methods.lead import Lead
 from condgrad.methods.primal_dual import PrimalDual, PrimalWeight
 from condgrad.methods.spectral import Spectral, fits
 from condgrad.methods.steps import ATOMS, Atoms
@@ -39,9 +40,9 @@ class Method:
         How W moves; low-rank steps need an automatic β0, else they are steps to atoms.
     control : Balance or PrimalWeight, optional
         How β, or the weight ω, is found and moved where β0 is automatic.
-    first : tuple of Method and float, optional
-        A method that runs for so many passes over the rows of g before this one, which takes over
-        its W and its multipliers; it does so where rows are drawn.
+    first : Lead, optional
+        A method that runs before this one, which takes over its W and its multipliers, where rows
+        are drawn.
     elsewhere : Method, optional
         The method that runs where this one is not defined, off spectrahedra or without constraints.
     """
@@ -53,7 +54,7 @@ class Method:
     smooth_only: bool = False
     step: Atoms | Spectral | PrimalDual = ATOMS
     control: Balance | PrimalWeight = BALANCE
-    first: tuple[Method, float] | None = None
+    first: Lead | None = None
     elsewhere: Method | None = None
     slug: str = "custom"
     name: str = "custom"

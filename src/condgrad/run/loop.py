@@ -18,6 +18,8 @@ from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators import Full
 from condgrad.methods import suited
+from condgrad.methods.control import BalanceState
+from condgrad.methods.lead import look
 from condgrad.methods.registry import Method, check
 from condgrad.methods.steps import ATOMS
 from condgrad.points.dense import Dense
@@ -55,9 +57,9 @@ class Run:
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.problem, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self._then = method, np.inf
-        if (first := method.first) is not None:
-            method, self._then = first[0], (method, first[1])
+        self._lead = method.first
+        if self._lead is not None:
+            method = self._lead.method
         estimators = [method.estimator(t) for t in problem.terms]
         memory.require(needs(problem, estimators))
         check_parts(problem, options.watch.certify)
@@ -70,6 +72,8 @@ class Run:
             certificate = self._certificate(problem)
             self.state = RunState(W, v, rows, None, None, generator(options.seed))
             self._set_out(method, W.array, certificate)
+            if self._lead is not None:
+                self._seen = look(problem, options.watch.propose, problem.domain.center())
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
             self._monitor = Monitor(
@@ -238,10 +242,19 @@ class Run:
                 self._monitor.status = Status.INTERRUPTED
                 return self._monitor.result(name, seed, judge=False)
 
+    def _follows(self) -> bool:
+        """Whether it is time for the method that follows the first one."""
+        if self._lead is None:
+            return False
+        control = self.state.control
+        assert isinstance(control, BalanceState)
+        how = (control.passes, control.bound, self._seen)
+        return self._lead.over(self._monitor.epochs, *how)
+
     def _switch(self) -> None:
         """Go on with the method that follows the first one, from its W and its multipliers."""
-        s, problem, (method, _) = self.state, self.problem, self._then
-        self._then = (method, np.inf)
+        s, problem, method = self.state, self.problem, self.method
+        self._lead = None
         for i, (t, old) in enumerate(zip(problem.terms, s.terms, strict=True)):
             s.terms[i] = keeper_of(t, method.estimator(t), problem)
             s.terms[i].adopt(old)
@@ -257,7 +270,7 @@ class Run:
             return False
         lap = monitor.clock.lap
         for k in itertools.count(s.k + 1):
-            if monitor.epochs >= self._then[1]:
+            if self._follows():
                 return True
             p = step.params(schedule(k))
             own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]

@@ -1,0 +1,68 @@
+"""A method that runs before another, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.problem import Evaluation, Problem
+
+if TYPE_CHECKING:
+    from condgrad.methods.registry import Method
+
+Propose = Callable[[Array], Array | None]
+
+
+class Look(NamedTuple):
+    """What can be seen before a run."""
+
+    below: Evaluation
+    """The oracle's answer S to ∇f at the centre, where all constraints are left out; …"""
+    above: float
+    """… the objective of the feasible point that is proposed for it, ∞ where there is none."""
+
+
+def look(problem: Problem, propose: Propose | None, W: Array) -> Look:
+    """A point below and one above, the gradient taken at W."""
+    v = np.zeros(problem.domain.shape)
+    for t in problem.smooth:
+        v += t.gradient(W, 1.0)
+    S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
+    point = None if propose is None else propose(S.astype(problem.dtype))
+    above = np.inf if point is None else problem.objective(np.asarray(point))
+    return Look(problem.evaluate(S), above)
+
+
+@dataclass(frozen=True)
+class Lead:
+    r"""A method that runs before another while it gains.
+
+    With l_0 ≤ u from `look` and l the best bound after t passes over the rows, it has the lead as
+    long as u − l ≤ rate^t (u − l_0); a bound counts from `least` passes on. Where nothing is
+    proposed, and u is not known, it has `passes` passes.
+
+    Parameters
+    ----------
+    method : Method
+        Whose W and multipliers the other one takes over.
+    passes, least, rate : float, default 10, 3 and 0.8
+        See above.
+    """
+
+    method: Method
+    passes: float = 10.0
+    least: float = 3.0
+    rate: float = 0.8
+
+    def over(self, passes: float, measured: float, bound: float, seen: Look) -> bool:
+        """Whether it is over after so many passes; the bound was measured after so many."""
+        if not np.isfinite(seen.above):
+            return passes >= self.passes
+        if measured < self.least:
+            return passes >= max(self.passes, self.least)
+        start = seen.above - seen.below.objective
+        return not seen.above - bound <= self.rate**measured * start
