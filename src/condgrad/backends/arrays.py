@@ -32,6 +32,6 @@ def orthonormal(X: Array) -> Array:
 def eigenpairs(X: Array) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric X in rising order, and vectors."""
     if isinstance(X, np.ndarray):
-        values, vectors = scipy.linalg.eigh(X, check_finite=False)
+        values, vectors = scipy.linalg.eigh(X, driver="evd", check_finite=False)
         return values, vectors
     return namespace(X).linalg.eigh(X)

@@ -57,7 +57,8 @@ class Ascent(SagAugmented):
     Parameters
     ----------
     batch : int, float or "auto"
-        Rows per iteration: a count, a fraction, or a tenth of them but at least 32 per entry of W.
+        Rows per iteration: a count, a fraction, or a tenth of them, but at least 32 per entry of W,
+        and more where projections of high rank cost more than that (`widen`).
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
 
@@ -93,6 +94,20 @@ class Ascent(SagAugmented):
         s.G += s.changed
         count = sum(at.stop - at.start for at in drawn)
         s.share, s.evaluated = count / term.map.size, s.evaluated + count
+
+    def widen(self, s: State, term: Term, columns: float) -> None:
+        """Draw enough rows that a pass takes about as long as a projection with so many columns.
+
+        A projection takes about as long as 0.75 rows per column and entry of W. Fewer rows at a
+        time would not make it faster, and the passes that are needed grow slowly with them.
+        """
+        assert isinstance(s, DualState)
+        least = self.rows_now(term)
+        if self.batch != "auto" or least == term.map.size:
+            return
+        wanted = max(least, int(0.75 * columns * np.prod(term.map.shape)))
+        if not 0.8 <= wanted / s.stretches.batch <= 1.25:
+            s.stretches = Stretches(term.map.size, term.map.stretch, min(wanted, term.map.size))
 
     def adopt(self, s: State, term: Term, y: Array | None, evaluated: int) -> None:
         assert isinstance(s, DualState)

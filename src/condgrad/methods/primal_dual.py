@@ -97,7 +97,6 @@ class PrimalDualStep(FrameStep):
         self.scales = [_scale(r) for r in rows]
         norms = [r.term.map.norm(symmetric) / _length(r) for r in self._own]
         self.norm = float(np.linalg.norm(norms)) or 1.0
-        self.least = np.sqrt(min(r.share for r in self._own)) / self.norm
         self._bend = sum(
             r.term.weight * r.term.function.smoothness * r.term.map.norm(symmetric) ** 2
             for r in rows
@@ -106,6 +105,19 @@ class PrimalDualStep(FrameStep):
         D = np.zeros(problem.domain.shape)
         frames: list[Array | None] = [None for _ in face.parts]
         self.state: PrimalDualState = PrimalDualState(frames, D, self.least, 1.0)
+
+    @property
+    def least(self) -> float:
+        """√p/‖A‖."""
+        return float(np.sqrt(min(r.share for r in self._own)) / self.norm)
+
+    def widen(self) -> None:
+        """Draw as many rows at a time as suits the rank of W."""
+        sides = [part.stop - part.start for part in self._face.parts]
+        pairs = zip(self.state.frames, sides, strict=True)
+        columns = max((n / 3 if K is None else K.shape[1] for K, n in pairs), default=0)
+        for r in self._own:
+            r.widen(columns)
 
     def params(self, p: Params) -> Params:
         beta = 1 / (self.state.length * self.state.weight)
@@ -260,6 +272,7 @@ class Weighing:
             size = max(abs(evaluation.objective), abs(s.bound))
             slack = max(report.slack.values()) if passes >= 2 * rule.start else None
             self._move(size, report.fw_gap, slack, evaluation, W, own)
+            self._step.widen()
         return Measured(evaluation, report)
 
     def _move(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import ALL, Array, Params
-from condgrad.estimators import DualState, Estimator, State
+from condgrad.estimators import Ascent, DualState, Estimator, State
 from condgrad.functions import Proximable
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term, Violation
@@ -60,6 +60,12 @@ class Keeper:
         assert isinstance(s, DualState)
         self.term.map.add_to(s.changed, self.term.weight, v)
         return float(np.vdot(v, D)), self.term.weight**2 * s.squares
+
+    def widen(self, columns: float) -> None:
+        """Draw more or fewer rows, as suits projections with so many columns."""
+        estimator = self.estimator
+        assert isinstance(estimator, Ascent)
+        estimator.widen(self.state, self.term, columns)
 
     @property
     def share(self) -> float:
