@@ -13,6 +13,8 @@ from condgrad.applications import sparsest_cut as relaxation
 from condgrad.applications.blocks import blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.presolve import by_blocks
+from condgrad.backends import memory
+from condgrad.errors import MemoryLimit
 
 
 def best_of_all(A, mu):
@@ -261,3 +263,22 @@ def test_what_runs_cost_is_told_where_the_best_cut_was_known_before():
     assert out.result.iterations > 0
     assert out.result.seconds > 0
     assert out.rounded_gap < 1e-9
+
+
+def test_a_block_too_large_for_the_memory_has_the_bound_of_an_eigenvalue(monkeypatch):
+    """Triangle inequalities do not fit, W does; smaller blocks are solved as ever."""
+    ring = nx.circulant_graph(40, [1, 2, 3])
+    graph = nx.disjoint_union(ring, nx.circulant_graph(8, [1, 2]))
+    graph.add_edge(0, 40)
+    A = nx.to_scipy_sparse_array(graph, dtype=float)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.OTHER + 3e5)
+    out = by_blocks(A).run(gap=1e-3)  # the bridge is best, for which the eigenvalue is enough
+    assert (out.status, out.slug, out.settings["runs"]) == (Status.CONVERGED, "presolve", 2)
+    out = by_blocks(nx.to_scipy_sparse_array(ring, dtype=float)).run(gap=1e-3)
+    second = np.sort(nx.laplacian_spectrum(ring))[1]
+    assert out.status is Status.OUT_OF_MEMORY
+    assert out.result.lower_bound == pytest.approx(second * 20, rel=1e-9)
+    assert out.result.lower_bound <= second * 20 * (1 + 1e-14)
+    assert "this run needs" in out.settings["left out"]
+    with pytest.raises(MemoryLimit, match="this run needs"):
+        relaxation(nx.to_scipy_sparse_array(ring, dtype=float)).run(gap=1e-3)

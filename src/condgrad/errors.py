@@ -1,4 +1,4 @@
-"""The two errors condgrad raises on purpose: each a `ValueError`, each a sentence with a remedy."""
+"""The errors condgrad raises on purpose: each a `ValueError`, each a sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from pathlib import Path
 
 class ProblemError(ValueError):
     """A problem, a method or an option that cannot work; the message says what to change."""
+
+
+class MemoryLimit(ProblemError):
+    """A run that does not fit into the free memory; the message has the figures and a remedy."""
 
 
 class InputError(ValueError):

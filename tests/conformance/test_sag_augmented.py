@@ -277,9 +277,9 @@ def test_objections_and_bad_options():
             SagAugmented(table_dtype=bad)
 
 
-def test_tables_shrink_where_memory_is_short(monkeypatch):
+def test_tables_of_many_rows_are_in_single_precision(monkeypatch):
     problem, term = CASES["triangles"]
     assert SagAugmented().init(term, problem).y.dtype == np.float64
-    monkeypatch.setattr("condgrad.estimators.multipliers.free_memory", lambda: 16 * 168)
+    monkeypatch.setattr("condgrad.estimators.multipliers.FINE", term.map.size - 1)
     s = SagAugmented().init(term, problem)
     assert s.y.dtype == s.slopes.dtype == np.float32

@@ -22,6 +22,8 @@ from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut
 from condgrad.certificate import relative_gap
+from condgrad.errors import MemoryLimit
+from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
@@ -51,7 +53,8 @@ class ByBlocks(Application):
         """Solve block by block, those first whose cuts look best.
 
         A run ends once its bound shows that the block has no cut better than the best one at hand
-        by more than the gap. The outcome is that of the block with the lowest bound.
+        by more than the gap. The outcome is that of the block with the lowest bound. A block that
+        is too large for the memory has the bound of its spectral relaxation, an eigenvalue.
         """
         slug = slug or self.default(beta0)
         Limits(None, None, limits.get("max_seconds"), None)
@@ -83,11 +86,15 @@ class ByBlocks(Application):
                 limits["max_seconds"] = max(0.0, seconds - spent)
             part = sp.csr_array(self.adjacency)[block.vertices][:, block.vertices]
             own = sparsest_cut(part, vertex_weights=uneven(block.weights))
-            end = own.run(slug, beta0, batch, callbacks=[*callbacks, enough], **limits)
+            how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
+            try:
+                end = own.run(slug, beta0, batch, **how)
+            except MemoryLimit as error:
+                end, refused = by_eigenvalue(own, str(error), how), True
             ends.append(end)
             if end.rounded is not None and end.rounded.value < lowest.value:
                 place, lowest = block, end.rounded.answer
-            broken = end.rounded is None or end.status in BROKEN  # None: by the keyboard
+            broken = end.rounded is None or (end.status in BROKEN and not refused)  # None: Ctrl-C
             if broken:
                 break
         best = self._whole(place, lowest.side)
@@ -132,6 +139,8 @@ class ByBlocks(Application):
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
         how: dict[str, Any]
         settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
+        if last is not None and "left out" in last.settings:
+            settings["left out"] = last.settings["left out"]
         if last is None or (known <= last.result.lower_bound and not broken):
             result = exact(best.value, known, [end.result for end in ends], seed)
             facts = (result, self.formula, settings, rounded)
@@ -192,6 +201,18 @@ def exact(value: float, bound: float, runs: Sequence[Result], seed: Any) -> Resu
     how |= {"bound_kind": "probabilistic" if failure else "exact", "method": "presolve"}
     how |= {"best_iteration": 0, "rows": dict(rows), "profile": dict(profile), "trace": trace}
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **spent, **how)
+
+
+def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome:
+    """The outcome without triangle inequalities, and why they were left out."""
+    smooth = [t for t in own.problem.terms if t.function.smooth]
+    alone = replace(own, problem=Problem(own.problem.domain, smooth), finer=1.0)
+    end = alone.run("sag-cgal", **{**limits, "max_iter": 20})
+    status = end.result.status
+    if status is not Status.INTERRUPTED and end.rounded_gap > (limits.get("gap") or 0.0):
+        status = Status.OUT_OF_MEMORY
+    settings = {**own.settings, "left out": f"all triangle inequalities, as {why}"}
+    return replace(end, result=replace(end.result, status=status), settings=settings)
 
 
 def uneven(weights: Array) -> Array | None:

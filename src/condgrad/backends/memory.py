@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from condgrad.errors import ProblemError
+from condgrad.errors import MemoryLimit
 
 GIB = float(1 << 30)
 OTHER = 64 << 20
@@ -28,7 +28,7 @@ def require(needs: Iterable[Need]) -> int:
 
     Raises
     ------
-    ProblemError
+    MemoryLimit
         With the figures, the largest parts first, and what to change.
     """
     needs = sorted(needs, key=lambda need: -need.bytes)
@@ -38,7 +38,7 @@ def require(needs: Iterable[Need]) -> int:
     parts = ", ".join(f"{need.what} {size(need.bytes)}" for need in needs[:4])
     remedies = dict.fromkeys(need.remedy for need in needs if need.remedy)
     advice = "; or ".join(list(remedies)[:2]) or "solve a smaller problem"
-    raise ProblemError(
+    raise MemoryLimit(
         f"this run needs {size(total)} of memory ({parts}), but {size(free)} are free: {advice}"
     )
 

@@ -179,6 +179,8 @@ class SagAugmented(Estimator):
     """Iterations in which every row is drawn once, unless …"""
     least: ClassVar[int] = 20
     """… more are drawn: so many per entry of W."""
+    kept: ClassVar[int] = 2
+    """Numbers kept per row."""
     batch: Batch | str = "auto"
     rate: Sequence = CUBE_ROOT
     table_dtype: Any = "auto"
@@ -204,13 +206,13 @@ class SagAugmented(Estimator):
         return np.dtype(self.table_dtype)
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
-        numbers = 1 if isinstance(term.map, RowStorage) else 2
+        numbers = 1 if isinstance(term.map, RowStorage) else self.kept
         dtype = self._dtype(term, problem)
         table = numbers * term.map.size * dtype.itemsize
         remedy = "from Python use h_sag_v2(table='sparse'), which keeps what was ever missed"
-        if dtype == np.float64 and numbers == 2:
+        if dtype == np.float64 and not isinstance(term.map, RowStorage):
             remedy = "keep the table in single precision (table_dtype='float32')"
-        elif numbers == 1:
+        elif isinstance(term.map, RowStorage):
             remedy = "solve in single precision (problem.astype('float32'))"
         needs = [Need(f"multipliers of {term.name}", table, remedy)]
         if not term.function.separable:

@@ -71,6 +71,7 @@ class Ascent(SagAugmented):
 
     rounds: ClassVar[int] = 10
     least: ClassVar[int] = 32
+    kept: ClassVar[int] = 1
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
         G, size = term.map.zeros(problem.dtype), term.map.size

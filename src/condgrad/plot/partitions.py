@@ -18,8 +18,8 @@ SIDES, CUT_EDGE = ("#56B4E9", "#E69F00"), "#D55E00"
 """Colours that everybody can tell apart."""
 DRAWN = 500
 """Largest graph drawn with vertices and edges."""
-NAMED = 60
-"""Largest graph whose vertices are named."""
+NAMED, SOME = 60, 30
+"""Largest graph whose vertices are all named, and largest side that is named in others."""
 PIXELS = 1000
 """Rows of a heat map; of a larger matrix evenly spaced rows are shown."""
 BINS = 300
@@ -163,8 +163,8 @@ def cut(
     side : array of bool
         True for the vertices of one side.
     names : sequence of str, optional
-        Names of the vertices; default: their numbers, counted from 1. Of more than 60 vertices none
-        is named.
+        Names of the vertices; default: their numbers, counted from 1. Of more than 60 vertices the
+        smaller side is named, if there are at most 30 in it.
     path, title, figure
         As for `convergence`.
 
@@ -185,13 +185,18 @@ def cut(
         _sorted_adjacency(fig, ax, A, side)
     else:
         chosen = [str(i + 1) for i in range(n)] if names is None else [str(name) for name in names]
-        _graph(ax, A, side, chosen if n <= NAMED else [])
+        fewer = side if 2 * side.sum() <= n else ~side
+        shown = np.full(n, n <= NAMED) | (fewer & (fewer.sum() <= SOME))
+        _graph(
+            ax, A, side, [name if show else "" for name, show in zip(chosen, shown, strict=True)]
+        )
     return save(fig, path, title)
 
 
 def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
-    """Vertices and edges, those across on top."""
+    """Vertices and edges, those across on top; short names on the vertices, others above them."""
     from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import Normal, Stroke
 
     edges = sp.coo_array(sp.triu(A, k=1))
     u, v = edges.coords
@@ -208,20 +213,24 @@ def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
         ax.add_collection(
             LineCollection(lines, colors=colour, linewidths=width[kind], alpha=alpha, label=label)
         )
-    size = 230 if names else max(12, 9000 / side.size)
+    inside = all(names) and max(map(len, names)) <= 3
+    size = 230 if inside else max(12, min(9000 / side.size, 90))
     for value, marker in ((False, "o"), (True, "s")):
         own = at[side == value]
         ax.scatter(*own.T, s=size, color=SIDES[int(value)], marker=marker, edgecolors="0.2",
                    linewidths=0.5, zorder=3, label=f"{len(own)} vertices")  # fmt: skip
-    for name, (x, y) in zip(names, at if names else [], strict=True):
-        ax.text(
-            x, y, _short(name), ha="center", va="center", fontsize=7, zorder=4, parse_math=False
-        )
+    how: dict[str, Any] = {"ha": "center", "fontsize": 7, "zorder": 4, "parse_math": False}
+    for name, place in zip(names, at, strict=True):
+        if inside:
+            ax.text(*place, name, va="center", **how)
+        elif name:
+            text = ax.annotate(_short(name), place, (0, 5), textcoords="offset points", **how)
+            text.set_path_effects([Stroke(linewidth=2, foreground="white"), Normal()])
     ax.margins(0.06)
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
     legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, fontsize="small",
-                       markerscale=0.65 if names else 1.0)  # fmt: skip
+                       markerscale=0.65 if inside else 1.0)  # fmt: skip
     for handle in legend.legend_handles:
         handle.set_alpha(1)
         handle.set_linewidth(1.2)
@@ -275,8 +284,8 @@ def _labels(labels: Any, n: int, name: str = "labels") -> Array:
 
 
 def _short(name: str) -> str:
-    """A name that fits on a vertex, more or less."""
-    return name if len(name) <= 12 else f"{name[:11]}…"
+    """A name that fits above a vertex, more or less."""
+    return name if len(name) <= 18 else f"{name[:17]}…"
 
 
 def _spaced(order: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import memory, threads
+from condgrad.backends import threads
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
@@ -30,7 +30,7 @@ from condgrad.run.callbacks import Callback, Info, Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.monitor import KEEP, Monitor
-from condgrad.run.prepare import first_point, fitted, generator, needs
+from condgrad.run.prepare import first_point, fitted, generator, leading
 from condgrad.run.result import Result, Status
 from condgrad.run.state import RunState
 
@@ -57,11 +57,9 @@ class Run:
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.problem, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self._lead = method.first
+        self._lead, estimators = leading(problem, method)
         if self._lead is not None:
             method = self._lead.method
-        estimators = [method.estimator(t) for t in problem.terms]
-        memory.require(needs(problem, estimators))
         check_parts(problem, options.watch.certify)
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(first_point(problem, options.start), previous)

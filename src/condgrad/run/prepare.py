@@ -11,8 +11,10 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import memory
 from condgrad.domains import Domain
-from condgrad.errors import ProblemError
+from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
+from condgrad.methods.lead import Lead
+from condgrad.methods.registry import Method
 from condgrad.problem import Problem
 
 
@@ -26,6 +28,21 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
     dense = memory.Need("W, direction and oracle", arrays * 8 * int(np.prod(problem.domain.shape)))
     pairs = zip(estimators, problem.terms, strict=True)
     return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
+
+
+def leading(problem: Problem, method: Method) -> tuple[Lead | None, list[Estimator]]:
+    """The method that runs before this one, if there is memory for it, and who begins."""
+    lead = method.first
+    if lead is not None:
+        first = [lead.method.estimator(t) for t in problem.terms]
+        try:
+            memory.require(needs(problem, first))
+            return lead, first
+        except MemoryLimit:
+            pass
+    own = [method.estimator(t) for t in problem.terms]
+    memory.require(needs(problem, own))
+    return None, own
 
 
 def generator(seed: Any) -> np.random.Generator:
