@@ -71,7 +71,7 @@ MADE = {
     "sdp without a run": lambda: sdp(entries=(0.0, 0.0, 0.0)),
     "sdp without a point": lambda: sdp("max", entries=(1.0, -1.0, 1.0)),
     "sdp without an end": unbounded,
-    "sparsest cut": lambda: cg.sparsest_cut(RING),
+    "sparsest cut": lambda: cg.sparsest_cut(RING, presolve=False),
     "sparsest cut without a run": lambda: cg.sparsest_cut(1 - np.eye(2)),
     "maximum cut": lambda: cg.max_cut(RING),
     "clustering": lambda: certified(np.arange(12) // 4),

@@ -44,10 +44,10 @@ class Counting(Keeper):
 
 
 def test_a_keeper_is_chosen_by_its_traits_and_asked_for_everything(monkeypatch):
-    problem, plain = cut(), cg.solve(cut(), max_iter=30, gap=1e-6)
+    problem, plain = cut(), cg.solve(cut(), cg.sag_cgal(), max_iter=30, gap=1e-6)
     monkeypatch.setattr("condgrad.rows.keeper.KEEPERS", [Counting, *KEEPERS])
     monkeypatch.setattr(Counting, "asked", {})
-    run = cg.start(problem, gap=1e-6)
+    run = cg.start(problem, cg.sag_cgal(), gap=1e-6)
     assert [type(r) for r in run.state.terms] == [Keeper, Counting]
     found = run.advance(iterations=30).result()
     assert np.array_equal(found.W, plain.W)

@@ -19,7 +19,7 @@ from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
 from condgrad.methods.registry import Method, declare
 from condgrad.methods.spectral import SPECTRAL
 from condgrad.methods.steps import ATOMS
-from condgrad.problem import Problem
+from condgrad.problem import Problem, Term
 from condgrad.schedules import ZERO, Beta0, Constant, Power, Schedule, Sequence, smoothing
 
 
@@ -300,11 +300,18 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
 def suited(problem: Problem) -> Method:
     """The method that runs where none is named.
 
-    Over a spectrahedron `spdhg` where some constraint is an inequality. With equations alone the
-    augmented Lagrangian of `sag_cgal` was about as good on dense programs and better on sparse
-    ones, and elsewhere it is the one that runs.
+    Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
+    least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs
+    and better on sparse ones; with few inequalities there is little between the two.
     """
     method = spdhg()
-    limits = [t.function.interval for t in problem.composite]
-    slack = any(ends is not None and bool(np.any(ends[0] < ends[1])) for ends in limits)
-    return method if slack and method.on(problem) is not method.elsewhere else sag_cgal()
+    many = (
+        sum(t.map.size for t in problem.composite if _loose(t)) >= np.prod(problem.domain.shape) / 4
+    )
+    return method if many and method.on(problem) is not method.elsewhere else sag_cgal()
+
+
+def _loose(term: Term) -> bool:
+    """Whether some row is an inequality."""
+    ends = term.function.interval
+    return ends is not None and bool(np.any(ends[0] < ends[1]))

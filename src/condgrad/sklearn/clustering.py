@@ -42,7 +42,8 @@ ARRAYS = 32
 SMALLEST = 1e-70
 """The least spread of the points whose distances to the fourth power are numbers, and 1/most."""
 FINER = 10
-"""The relaxation counts as solved where iterate and bound are within a tenth of the gap."""
+"""The relaxation counts as solved where iterate and bound are within a tenth of the gap, and the
+iterate is feasible to a tenth of that."""
 
 
 def certify(
@@ -254,6 +255,7 @@ def _run(
         max_iter=ends.max_iter,
         max_seconds=ends.max_seconds,
         gap=ends.gap / FINER,
+        feasibility=min(1e-3, 0.1 * ends.gap / FINER),
         propose=rounder,
         callbacks=[proved],
         floor=application.floor,
