@@ -104,8 +104,8 @@ class Application:
     whole : bool
         Whether rounded solutions have integer values, so that a bound on them can be rounded.
     finer : float
-        The relaxation is solved to the gap asked for divided by this, unless what is rounded
-        reaches the gap before.
+        The relaxation is solved to the gap asked for and a feasibility of 10⁻³, both divided by
+        this, unless what is rounded reaches the gap before.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
@@ -191,6 +191,8 @@ class Application:
 
             limits["callbacks"] = [*limits.get("callbacks", ()), enough]
             limits["gap"] = asked / self.finer
+            if self.finer > 1 and limits.get("feasibility") is None:
+                limits["feasibility"] = 1e-3 / self.finer
         if self.interrupted:
             limits["max_iter"] = 0
         result = solve(

@@ -57,7 +57,7 @@ class Ascent(SagAugmented):
     Parameters
     ----------
     batch : int, float or "auto"
-        Rows per iteration: a count, a fraction, or a tenth of them, but at least 32 per entry of W,
+        Rows per iteration: a count, a fraction, or a tenth of them, but at least 64 per entry of W,
         and more where projections of high rank cost more than that (`widen`).
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
@@ -70,7 +70,7 @@ class Ascent(SagAugmented):
     """
 
     rounds: ClassVar[int] = 10
-    least: ClassVar[int] = 32
+    least: ClassVar[int] = 64
     kept: ClassVar[int] = 1
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from condgrad._floats import TINY
 from condgrad._types import Array
 from condgrad.problem import Evaluation, Problem
 
@@ -41,28 +42,27 @@ def look(problem: Problem, propose: Propose | None, W: Array) -> Look:
 class Lead:
     r"""A method that runs before another while it gains.
 
-    With l_0 ≤ u from `look` and l the best bound after t passes over the rows, it has the lead as
-    long as u − l ≤ rate^t (u − l_0); a bound counts from `least` passes on. Where nothing is
-    proposed, and u is not known, it has `passes` passes.
+    With l_0 ≤ u from `look` and l the best bound after t passes over the rows, u − l is a share of
+    u − l_0. The method has `passes` passes, but only half of them where the share is above `half`
+    then, and afterwards it goes on as long as the share is at most rate^t. Where nothing is
+    proposed, and u is not known, `passes` is all that counts.
 
     Parameters
     ----------
     method : Method
         Whose W and multipliers the other one takes over.
-    passes, least, rate : float, default 10, 3 and 0.8
+    passes, half, rate : float, default 10, 0.8 and 0.85
         See above.
     """
 
     method: Method
     passes: float = 10.0
-    least: float = 3.0
-    rate: float = 0.8
+    half: float = 0.8
+    rate: float = 0.85
 
     def over(self, passes: float, measured: float, bound: float, seen: Look) -> bool:
         """Whether it is over after so many passes; the bound was measured after so many."""
-        if not np.isfinite(seen.above):
+        if not np.isfinite(seen.above) or measured < self.passes / 2:
             return passes >= self.passes
-        if measured < self.least:
-            return passes >= max(self.passes, self.least)
-        start = seen.above - seen.below.objective
-        return not seen.above - bound <= self.rate**measured * start
+        share = (seen.above - bound) / max(seen.above - seen.below.objective, TINY)
+        return not share <= (self.half if measured < self.passes else self.rate**measured)
