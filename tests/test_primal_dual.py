@@ -1,5 +1,7 @@
 """SPDHG: the iteration written out, its kernels, known optima, and what its bounds rest on."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from condgrad import applications as apps
 from condgrad.backends import _reference as reference
 from condgrad.estimators import Ascent, Full
 from condgrad.methods import suited
+from condgrad.methods.lead import Lead, Look
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT, PrimalDualStep
 from condgrad.passes import passes_of
 from condgrad.points.dense import Dense
@@ -273,3 +276,55 @@ def test_rows_of_zero():
         result = cg.solve(problem, PURE, propose=lambda W: np.eye(3) / 3, max_iter=300)
         assert np.isfinite(result.objective)
         assert result.status is Status.MAX_ITER
+
+
+def test_who_has_the_lead():
+    """Ten passes; five where little is gained by then; more where a lot is."""
+    seen = Look(SimpleNamespace(objective=0.0), 1.0)
+    lead = Lead(cg.sag_cgal())
+    assert not lead.over(9.9, 4.9, -np.inf, seen)  # nothing was measured in time
+    assert lead.over(10.0, 4.9, -np.inf, seen)
+    assert not lead.over(6.0, 6.0, 0.21, seen)
+    assert lead.over(6.0, 6.0, 0.19, seen)
+    assert lead.over(30.0, 30.0, 0.99, seen)
+    assert not lead.over(30.0, 30.0, 0.993, seen)  # 0.85^30 is 0.0076
+    unknown = seen._replace(above=np.inf)
+    assert [lead.over(t, t, 0.9, unknown) for t in (9.0, 10.0)] == [False, True]
+
+
+def test_batches_grow_with_the_rank(monkeypatch):
+    """Every row is still drawn once a round, and its share enters the steps."""
+    monkeypatch.setattr(Ascent, "least", 1)
+    problem = cut(30, 1)
+    run = cg.start(problem, cg.spdhg(first=0))
+    keeper = run.advance(iterations=3).state.terms[1]
+    before, step = keeper.share, run._step
+    keeper.widen(6.0)
+    assert before < keeper.share < 1
+    assert step.least == pytest.approx(np.sqrt(keeper.share) / step.norm)
+    drawn = np.zeros(keeper.term.map.size, int)
+    for _ in range(int(np.floor(1 / keeper.share))):
+        for at in keeper.state.stretches.draw(np.random.default_rng(0)):
+            drawn[at] += 1
+    assert drawn.max() == 1
+    keeper.widen(6.5)  # nearly the same: nothing is dealt anew
+    assert drawn.mean() >= 1 - keeper.share
+    fixed = cg.start(problem, cg.spdhg(batch=0.1, first=0)).state.terms[1]
+    share = fixed.share
+    fixed.widen(100.0)
+    assert fixed.share == share
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_from_tables_in_single_precision(seed):
+    problem = cut(9, seed + 1)
+    optimum, _ = interior_point(problem)
+    method = cg.spdhg(batch=0.3, first=0, table_dtype=np.float32)
+    result = cg.solve(problem, method, gap=1e-5, feasibility=1e-5, seed=seed, max_iter=20_000)
+    assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
+    assert result.lower_bound == pytest.approx(optimum, rel=1e-4)
+    run = cg.start(problem, method).advance(iterations=300)
+    s = run.state.terms[1].state
+    G = (matrix_of(problem.terms[1].map).T @ s.y.astype(float)).reshape(9, 9)
+    assert (s.y.dtype, s.changed.dtype, s.G.dtype) == (np.float32, np.float32, np.float64)
+    np.testing.assert_allclose(s.G.reshape(9, 9), G, atol=3e-5 * np.abs(G).max())
