@@ -211,7 +211,11 @@ def test_cut_on_the_graph(karate):
     assert [text.get_text() for text in ax.texts] == [str(i) for i in range(1, 35)]
     names = ["a $ sign", "<b>", "\\frac", *(f"a long name, number {i}" for i in range(31))]
     (ax,) = drawn(plot.cut(adjacency, side, names=names)).axes
-    assert [text.get_text() for text in ax.texts][:4] == [*names[:3], "a long name…"]
+    assert [text.get_text() for text in ax.texts][:4] == [*names[:3], "a long name, numb…"]
+    path = np.diag(np.ones(69), 1)
+    for less, shown in ((30, 30), (31, 0)):  # of a larger graph the smaller side is named
+        (ax,) = drawn(plot.cut(path + path.T, np.arange(70) < less)).axes
+        assert len(ax.texts) == shown
 
 
 def test_cut_of_an_edgeless_or_tiny_graph():
