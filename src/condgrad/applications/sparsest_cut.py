@@ -104,6 +104,8 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
 class _Scaled(Inner):
     """A cost that has been rounded already: every entry in six operations."""
 
+    portable = True
+
     @property
     def depth(self) -> int:
         return super().depth + 6

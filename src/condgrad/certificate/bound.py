@@ -30,7 +30,7 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -152,7 +152,8 @@ class Certificate:
         domain, terms = self.problem.domain, self.problem.terms
         smooth = [p for p, t in zip(parts, terms, strict=True) if t.function.smooth]
         other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
-        base, pull = _sum(smooth, domain.shape), _sum(other, domain.shape)
+        like = self.problem.like
+        base, pull = (_sum(some, domain.shape, like) for some in (smooth, other))
         fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
         zero = sum(p.conjugate for p in self._zero)
         rounding = self._margin([p.sizes for p in [*parts, *self._zero]])
@@ -224,7 +225,7 @@ class Certificate:
         if face is None or not face.equality:
             return False
         size = float(np.trace(direction)) / direction.shape[0]
-        off = np.linalg.norm(direction - size * np.eye(direction.shape[0]))
+        off = np.linalg.norm(direction - size * np.eye(direction.shape[0], like=direction))
         return bool(off <= 1e-9 * np.linalg.norm(direction))
 
 
@@ -250,8 +251,8 @@ def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
     return abs(objective - bound) / size if size > 0 else 0.0
 
 
-def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
-    total = np.zeros(shape)
+def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
+    total = np.zeros(shape, like=like)
     for p in parts:
         total += p.v
     return total
@@ -260,7 +261,9 @@ def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
 def _at_zero(term: Term) -> Part:
     """The term at y = 0: ω h*(0) = −ω inf h."""
     pieces, h = list(term.chunks()), term.function
-    zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
+    if h.interval is not None:  # 0 for any interval
+        return Part(np.zeros(0), 0.0, 0.0, 0.0, sizes_of(term, 0.0, 0.0, pieces))
+    zeros = [(np.zeros(p.stop - p.start, like=h.like), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)
     sizes = sizes_of(term, 0.0, size, pieces)
@@ -275,13 +278,16 @@ def _equality(term: Term) -> bool:
 
 def _shift(term: Term) -> Shift | None:
     """The shift of an equality family along the identity, where it has one."""
+    like, map, function = term.map.like, term.map, term.function
+    if map.origin is not None and function.origin is not None:
+        term = replace(term, map=map.origin, function=function.origin)
     found = _identity(term)
     if found is None:
         return None
     V, c = found
     w, h = term.weight, term.function
     sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(w * V, w * h.conjugate(c), sizes)
+    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
 
 
 def _identity(term: Term) -> tuple[Array, Array] | None:

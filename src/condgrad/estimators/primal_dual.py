@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -72,9 +72,8 @@ class Ascent(SagAugmented):
     least: ClassVar[int] = 32
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
-        G, size = term.map.zeros(problem.dtype), term.map.size
-        stretches = Stretches(size, term.map.stretch, self.rows_now(term))
-        y: Any = np.zeros(size, self._dtype(term, problem))
+        G, y = term.map.zeros(problem.dtype), term.map.table(self._dtype(term, problem))
+        stretches = Stretches(term.map.size, term.map.stretch, self.rows_now(term))
         return DualState(G, y=y, stretches=stretches, changed=np.zeros_like(G))
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
@@ -99,8 +98,7 @@ class Ascent(SagAugmented):
         super().adopt(s, term, y, evaluated)
         if y is not None:
             s.y = y
-            for at in term.chunks():
-                term.map.scatter(s.G, at, y[at].astype(s.G.dtype, copy=False))
+            term.passes.collect(s.G, y)
 
     def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, DualState)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import host
 from condgrad.certificate import Certificate
 from condgrad.domains import Face
 from condgrad.functions import Smooth
@@ -104,7 +105,7 @@ class PrimalDualStep(FrameStep):
             for r in rows
             if isinstance(r.term.function, Smooth) and r.term.function.smoothness
         )
-        D = np.zeros(problem.domain.shape)
+        D = np.zeros(problem.domain.shape, like=problem.like)
         frames: list[Array | None] = [None for _ in face.parts]
         self.state: PrimalDualState = PrimalDualState(frames, D, self.least, 1.0)
 
@@ -225,16 +226,16 @@ class Weighing:
     def _guess(self, W: Array) -> float:
         """The first ω."""
         problem, step = self._problem, self._step
-        v = np.zeros(problem.domain.shape)
+        v = np.zeros(problem.domain.shape, like=problem.like)
         for t in problem.smooth:
             v += t.gradient(W, 1.0)
         S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
-        point = None if self._propose is None else self._propose(S.astype(problem.dtype))
+        point = None if self._propose is None else self._propose(host(S.astype(problem.dtype)))
         evaluation = problem.evaluate(S)
         if point is not None:
             lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
             missed = sum((f.l2 / lengths[name]) ** 2 for name, f in evaluation.families.items())
-            worth = problem.objective(np.asarray(point)) - evaluation.objective
+            worth = problem.objective(point) - evaluation.objective
             if missed > 0 and worth > 0:
                 return 0.8 * step.norm * worth / missed
         guesses = zip(first_factors(problem, W, 0.5), step.scales, problem.terms, strict=True)
