@@ -36,6 +36,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function, types, args, options):
         if function in (np.max, np.min) and "initial" in options:
             raise TypeError("no initial value")
+        if function in (np.full, np.eye, np.ones):
+            raise TypeError("NumPy hands on a keyword that is not offered")
         free = function.__name__ in MAKERS
         return wrapped(function(*plain(args, free), **plain(options, free)))
 

@@ -38,6 +38,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
+from condgrad.backends.arrays import namespace
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
@@ -225,7 +226,7 @@ class Certificate:
         if face is None or not face.equality:
             return False
         size = float(np.trace(direction)) / direction.shape[0]
-        off = np.linalg.norm(direction - size * np.eye(direction.shape[0], like=direction))
+        off = np.linalg.norm(direction - size * namespace(direction).eye(direction.shape[0]))
         return bool(off <= 1e-9 * np.linalg.norm(direction))
 
 

@@ -11,7 +11,7 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.backends.arrays import contiguous, diagonal, floats
+from condgrad.backends.arrays import contiguous, diagonal, floats, namespace
 from condgrad.domains._base import Ball, Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
@@ -121,7 +121,7 @@ class BlockSpectrahedron(Domain):
         return bool(np.abs(outside).max() <= slack)
 
     def center(self) -> Array:
-        return np.eye(self.shape[0], like=self.like) * (
+        return namespace(self.like).eye(self.shape[0]) * (
             self.trace / self.shape[0] * (1.0 if self.equality else 0.5)
         )
 
@@ -280,7 +280,7 @@ class PinnedSpectrahedron(Domain):
     def center(self) -> Array:
         n, r = self._basis.shape
         share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W: Array = share * (np.eye(n, like=self.like) - self._basis @ self._basis.T)
+        W: Array = share * (namespace(self.like).eye(n) - self._basis @ self._basis.T)
         return W if self._offset is None else W + self._offset
 
 

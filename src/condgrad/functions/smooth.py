@@ -46,7 +46,7 @@ class Linear(Smooth):
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """C, the only point of the domain."""
         y = wide(y)
-        return np.full(y.shape, pick(self.c, at), np.float64, like=y)
+        return np.full_like(y, pick(self.c, at))
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """0 at y = c, infinite elsewhere."""

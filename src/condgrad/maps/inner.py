@@ -11,7 +11,7 @@ from condgrad._check import canonical, dimension, numbers, real_numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
-from condgrad.backends.arrays import diagonal
+from condgrad.backends.arrays import diagonal, namespace
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
 
@@ -57,7 +57,7 @@ class Inner(LinearMap):
             value = flat @ self._data.astype(W.dtype, copy=False)
         else:
             value = kernels(flat).dot_at(flat, self._flat, self._data)
-        return np.full(1, value, dtype=W.dtype, like=W)[at]
+        return namespace(W).full(1, value, dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         G[0] += y.sum()
@@ -98,7 +98,7 @@ class Trace(LinearMap):
         self.shape, self.row_norm = (side, side), float(np.sqrt(side))
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
-        return np.full(1, np.trace(W), dtype=W.dtype, like=W)[at]
+        return namespace(W).full(1, np.trace(W), dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         G[0] += y.sum()
