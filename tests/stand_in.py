@@ -115,6 +115,14 @@ def offered(package):
     return find
 
 
+def earlier(place, starts, ends, weight):
+    """For each order the weight between each vertex and those before."""
+    place, starts, ends, weight = plain((place, starts, ends, weight))
+    vertex = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    out = [np.bincount(vertex, weight * (p[ends] < p[vertex]), starts.size - 1) for p in place]
+    return ndarray(np.array(out))
+
+
 class Passes:
     """The passes of the reference on tables in tiles."""
 
@@ -183,16 +191,17 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ("", "_triangles"))]
+    ends = ("", "_triangles", "_graphs")
+    names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
     try:
-        kernels, triangles = (importlib.import_module(name) for name in names[1:])
+        kernels, triangles = (importlib.import_module(name) for name in names[1:3])
         own = Passes()
         drivers = (own.ascend, own.dual, own.miss, own.merit, own.squares, own.pair)
         triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
         kernels.triangle_price, kernels.triangle_square = own.price, own.square
-        kernels.own = triangles
+        kernels.own, kernels.earlier = triangles, earlier
         yield cupy
     finally:
         for name in names:

@@ -7,15 +7,19 @@ import pytest
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
+from condgrad.applications.rounding import cut_value, round_cut
+from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.backends import tiles
-from condgrad.domains.eigen import lowest_bound
+from condgrad.domains.eigen import SMALL, lowest_bound
 from stand_in import Passes, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
 
 
 @pytest.fixture
-def cupy():
+def cupy(monkeypatch):
+    """With the oracle of the CPU, so that runs can be compared."""
+    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
     with installed() as module:
         yield module
 
@@ -205,6 +209,19 @@ def test_a_run_moves_to_another_domain(cupy):
         run = cg.start(problem, gap=1e-3, device=device).advance(iterations=50)
         ends.append(run.move(domains.Spectrahedron(50, 2.0)).advance(iterations=50).result())
     assert ends[1].lower_bound == pytest.approx(ends[0].lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 + np.arange(40) % 3])
+@SEED
+def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
+    rng = np.random.default_rng(seed)
+    A, U = graph(40, seed), rng.standard_normal((40, 3))
+    W = U @ U.T
+    here = round_cut(A, W, vertex_weights=weights)
+    there = DeviceRounder(A, weights, ndarray(W))(ndarray(W))
+    assert there.value == pytest.approx(cut_value(A, there.side, weights))
+    assert there.value <= 1.02 * here.value
+    assert set(map(len, np.unique(there.side, return_inverse=True)[:1])) == {2}
 
 
 def test_the_price_and_the_square_of_a_table(cupy):

@@ -176,14 +176,14 @@ template <bool TWO> __device__ __forceinline__ void moved(
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) ascend(
+extern "C" __global__ void __launch_bounds__(256, 2) ascend(
     const REAL* W, int n, int across, const int* apexes, int count, int per, Four* y, REAL inverse,
     REAL low, REAL high, REAL* sums, Four* pairs, double* squares) {
   moved<false>(W, n, across, apexes, count, per, y, nullptr, inverse, low, high, 0, sums, pairs,
                squares);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) dual(
+extern "C" __global__ void __launch_bounds__(256, 2) dual(
     const REAL* W, int n, int across, const int* apexes, int count, int per, Four* y, Four* slopes,
     REAL inverse, REAL low, REAL high, REAL theta, REAL* sums, Four* pairs) {
   moved<true>(W, n, across, apexes, count, per, y, slopes, inverse, low, high, theta, sums, pairs,

@@ -17,10 +17,8 @@ from condgrad._types import Array
 
 HOST = np.empty(0)
 """An array of NumPy, as others are made ``like=``."""
-SMALL = 400
+SMALL = 150
 """Up to this side LAPACK takes a matrix apart faster than a GPU does, copies included."""
-DEPENDENT = 1e-13
-"""Squared length, relative to the longest, below which a column counts as dependent."""
 
 Part = TypeVar("Part")
 
@@ -85,21 +83,13 @@ def address(array: Any) -> int:
 
 
 def beyond(Q: Array, *spans: Array) -> Array:
-    """Orthonormal columns that span given ones off those of an orthonormal Q, and maybe more.
-
-    By QR or, on a GPU, where that is slow, twice by the eigenvectors of the products of all columns
-    with each other, without directions in which they are dependent.
-    """
+    """Orthonormal columns that span given ones off those of an orthonormal Q, and maybe more."""
+    columns = np.hstack([Q, *spans])
     if isinstance(Q, np.ndarray):
-        P: Array = scipy.linalg.qr(np.hstack([Q, *spans]), mode="economic", check_finite=False)[0]
-        return P[:, Q.shape[1] :]  # off Q even where the spans are rounding
-    P = np.hstack(spans)
-    for _ in range(2):
-        P = P - Q @ (Q.T @ P) if Q.shape[1] else P
-        values, vectors = scipy.linalg.eigh(host(P.T @ P), check_finite=False)
-        keep = values > DEPENDENT * values[-1]
-        P = P @ np.asarray(vectors[:, keep] / np.sqrt(values[keep]), like=P)
-    return P
+        P: Array = scipy.linalg.qr(columns, mode="economic", check_finite=False)[0]
+    else:
+        P = namespace(Q).linalg.qr(columns)[0]
+    return P[:, Q.shape[1] :]  # off Q even where the spans are rounding
 
 
 def eigenpairs(X: Array) -> tuple[Array, Array]:

@@ -16,6 +16,8 @@ from condgrad.backends.arrays import diagonal, eigenpairs, foreign, namespace
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
+SMALL_GPU = 1000
+"""Up to this side cuSOLVER answers about as fast as Lanczos on a GPU, and for good."""
 CYCLES = 4
 """Restarts a scheduled call may add where the residual check fails."""
 LOOSE = 0.1
@@ -69,7 +71,7 @@ def lowest_eigpair(
     basis = np.empty((n, 0), V.dtype, like=V)
     if fixed is not None:
         basis = fixed.astype(V.dtype, copy=False)
-    if n > SMALL:
+    if n > (SMALL_GPU if foreign(V) else SMALL):
         rng = rng or np.random.default_rng(0)
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
         if pair is not None:

@@ -230,7 +230,7 @@ class Weighing:
         for t in problem.smooth:
             v += t.gradient(W, 1.0)
         S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
-        point = None if self._propose is None else self._propose(host(S.astype(problem.dtype)))
+        point = None if self._propose is None else asked(self._propose, S.astype(problem.dtype))
         evaluation = problem.evaluate(S)
         if point is not None:
             lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
@@ -290,6 +290,11 @@ class Weighing:
         aim = rule.ratio * long / max(far, 1e-300)
         if np.isfinite(aim) and aim > 0:
             step.weight = float(min(max(step.weight, aim / rule.band), aim * rule.band))
+
+
+def asked(propose: Propose, W: Array) -> Array | None:
+    """A point for W, which is an array of NumPy for all but those who take any (`anywhere`)."""
+    return propose(W if getattr(propose, "anywhere", False) else host(W))
 
 
 def _length(rows: Keeper) -> float:

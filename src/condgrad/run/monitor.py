@@ -14,7 +14,7 @@ from condgrad.backends.devices import device_of
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
-from condgrad.methods.primal_dual import Weighing
+from condgrad.methods.primal_dual import Weighing, asked
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
@@ -246,7 +246,7 @@ class Monitor:
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
-            self._consider(self._watch.propose(host(self._W.array)))
+            self._consider(asked(self._watch.propose, self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
