@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="files of edges")
     parser.add_argument("--sides", type=int, nargs="*", default=[500, 1000, 2000, 3000])
     parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
+    parser.add_argument("--whole", action="store_true", help="not block by block")
     parser.add_argument("--float64", action="store_true", help="tables in double precision")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
     given = parser.parse_args()
@@ -121,13 +122,14 @@ def main() -> None:
         return
     how = {"gap": 1e-3, "max_seconds": given.seconds, "device": "cuda"}
     began = time.perf_counter()
-    cg.sparsest_cut(planted(200, 1), **how)
-    applications.kmeans(blobs(200), 10).run(**how)
+    cg.sparsest_cut(planted(1000, 1), **how)
+    applications.kmeans(blobs(1000), 10).run(**how)
     print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
     if given.what == "cut":
+        whole = {"presolve": not given.whole}
         for file in given.files:
             graph = cg.io.read_graph(file)
-            shown(Path(file).stem, lambda graph=graph: cg.sparsest_cut(graph, **how))
+            shown(Path(file).stem, lambda graph=graph: cg.sparsest_cut(graph, **how, **whole))
         return
     for n in given.sides:
         A = planted(n, n)

@@ -110,6 +110,15 @@ def test_the_bound_on_an_eigenvalue_is_one(cupy, seed):
     assert true - 1e-10 * np.abs(V).max() * n <= low <= true
 
 
+@SEED
+def test_the_bound_from_a_guess_is_one(cupy, seed, monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.LARGE_GPU", 0)
+    V = np.random.default_rng(seed).standard_normal((150, 150))
+    V = V + V.T
+    low, true = lowest_bound(ndarray(V))[0], np.linalg.eigvalsh(V)[0]
+    assert true - 1e-2 * abs(true) <= low <= true
+
+
 def test_a_factor_that_is_none_proves_nothing(cupy):
     """Whatever the factorisation on a GPU returns, the bound holds."""
     V = np.diag([1.0, 2.0, 3.0])

@@ -20,7 +20,7 @@ from condgrad.backends._cupy_source import SOURCE
 from condgrad.backends.contract import Drivers
 
 THREADS = 256
-WAVES = 16
+WAVES = 8
 """Blocks for each multiprocessor that a pass is cut into."""
 BUFFER = 1 << 30
 """Bytes for sums over the rows and columns of tiles."""
@@ -60,9 +60,15 @@ def processors() -> int:
     return int(cp.cuda.Device().attributes["MultiProcessorCount"])
 
 
+@cache
+def kernel(real: str, name: str) -> Any:
+    """One of them."""
+    return module(real).get_function(name)
+
+
 def launch(real: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any) -> None:
     """Run a kernel; integers and floats among the arguments have the types of the kernel."""
-    module(real.name).get_function(name)(grid, (THREADS,), arguments)
+    kernel(real.name, name)(grid, (THREADS,), arguments)
 
 
 class Pass:

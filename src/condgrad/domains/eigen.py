@@ -16,8 +16,11 @@ from condgrad.backends.arrays import diagonal, eigenpairs, foreign, namespace
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
-SMALL_GPU = 1000
-"""Up to this side cuSOLVER answers about as fast as Lanczos on a GPU, and for good."""
+SMALL_GPU, LARGE_GPU = 400, 6000
+"""On a GPU cuSOLVER answers as fast as Lanczos up to the first side, and as fast as Lanczos to full
+accuracy up to the second."""
+GUESS = 20.0
+"""Effort for a guess of an eigenvalue above that."""
 CYCLES = 4
 """Restarts a scheduled call may add where the residual check fails."""
 LOOSE = 0.1
@@ -71,7 +74,8 @@ def lowest_eigpair(
     basis = np.empty((n, 0), V.dtype, like=V)
     if fixed is not None:
         basis = fixed.astype(V.dtype, copy=False)
-    if n > (SMALL_GPU if foreign(V) else SMALL):
+    small = SMALL if not foreign(V) else LARGE_GPU if effort is None else SMALL_GPU
+    if n > small:
         rng = rng or np.random.default_rng(0)
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
         if pair is not None:
@@ -216,14 +220,12 @@ def _checked(V: Array) -> float:
     .. math:: λ_{min}(V) ≥ σ - (1 + u)‖E‖_F - γ_n ‖L‖_F^2 - u \max_i |b_{ii}|.
     """
     n, xp = V.shape[0], namespace(V)
-    pair = (
-        None
-        if n <= LARGE
-        else _lanczos(V, False, _start(n, V, np.random.default_rng(0), None), None)
-    )
+    pair = None
+    if n > LARGE_GPU:
+        pair = _lanczos(V, False, _start(n, V, np.random.default_rng(0), None), GUESS)
     guess = float(xp.linalg.eigvalsh(V)[0]) if pair is None else pair.value
     best, lower = -np.inf, EPS * (4 + 2 * float(np.linalg.norm(V)))
-    for _ in range(20):
+    for _ in range(40):
         B, sigma = V.copy(), guess - lower
         diagonal(B)[:] -= sigma
         try:

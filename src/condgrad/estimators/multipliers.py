@@ -250,7 +250,7 @@ class SagAugmented(Estimator):
 
     def leave(self, s: State) -> None:
         assert isinstance(s, TableState)
-        s.slopes = s.slopes[:0]
+        s.slopes = np.empty(0, s.slopes.dtype, like=s.slopes)  # a view would keep the memory
 
     def measure(self, s: State, term: Term, D: Array) -> float:
         """Of a constraint family the rows with a slope other than 0 count."""
