@@ -10,6 +10,7 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.applications.rounding import cut_value, round_cut
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.backends import tiles
+from condgrad.certificate import Certificate
 from condgrad.domains.eigen import SMALL, lowest_bound
 from stand_in import Passes, installed, ndarray
 
@@ -18,8 +19,9 @@ SEED = pytest.mark.parametrize("seed", range(3))
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """With the oracle of the CPU, so that runs can be compared."""
+    """With the oracle and the search of the CPU, so that runs can be compared."""
     monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
+    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
     with installed() as module:
         yield module
 
@@ -125,6 +127,25 @@ def test_a_factor_that_is_none_proves_nothing(cupy):
     for wrong in (np.eye(3), np.full((3, 3), np.nan), 10 * np.eye(3)):
         cupy.linalg.cholesky = lambda B, wrong=wrong: ndarray(wrong.copy())
         assert lowest_bound(ndarray(V))[0] <= 1.0
+
+
+@pytest.mark.parametrize("low", [0.0, -20.0])
+@SEED
+def test_the_search_by_tangents_finds_as_much_as_bisection(seed, low):
+    rng = np.random.default_rng(seed)
+    v, d = (x + x.T for x in rng.standard_normal((2, 30, 30)))
+    problem = Problem(
+        domains.Spectrahedron(30, 1.0, equality=True), [Term(maps.Inner(v), functions.Linear())]
+    )
+    certificate = Certificate(problem)
+
+    def value(t):
+        return np.linalg.eigvalsh(v + t * d)[0] - t * c
+
+    for c in (-3.0, -1.0, 0.0):
+        bisected = certificate._search(v, d, c, low, 1.0 - low)
+        cut = certificate._cut(v, d, c, low, 1.0 - low)
+        assert value(cut) >= value(bisected) - 2e-2 * np.linalg.norm(v, 2)
 
 
 @SEED

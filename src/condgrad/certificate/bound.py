@@ -38,12 +38,14 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
-from condgrad.backends.arrays import namespace
+from condgrad.backends.arrays import foreign, namespace
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
 SEARCH = 6
-"""Oracle calls to find how far to move along a direction."""
+"""Oracle calls to find how far to move along a direction, …"""
+CUTS = 2
+"""… and on a GPU, after those at both ends."""
 CARRIES = 0.5
 """A combination of equality rows counts as the identity where it misses less than this of it."""
 
@@ -193,6 +195,8 @@ class Certificate:
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
+        if foreign(v):
+            return self._cut(v, d, c, low, high)
         rng = np.random.default_rng(0)
 
         def slope(t: float) -> float:
@@ -206,6 +210,35 @@ class Certificate:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if slope(middle) >= 0 else (low, middle)
         return low
+
+    def _cut(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
+        """The same on a GPU, where the oracle is accurate and dear: where tangents meet, t is next.
+
+        The best t that was looked at counts.
+        """
+        rng, seen = np.random.default_rng(0), []
+
+        def look(t: float) -> tuple[float, float, float]:
+            s = self.problem.domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
+            slope = float(np.vdot(d, s)) - c
+            seen.append((float(np.vdot(v, s)) + t * slope, t))
+            return t, seen[-1][0], slope
+
+        right = look(high)
+        if right[2] >= 0:
+            return high
+        left = look(0.8 * high if low == 0 else low)
+        if left[2] < 0:
+            left, right = look(low), left
+        for _ in range(CUTS if low == 0 else 5 * CUTS):
+            if left[2] <= 0 or right[2] >= 0:
+                break
+            span = right[0] - left[0]
+            t = left[0] + (right[1] - left[1] - right[2] * span) / (left[2] - right[2])
+            t = min(max(t, left[0] + 0.02 * span), right[0] - 0.02 * span)
+            found = look(t)
+            left, right = (found, right) if found[2] >= 0 else (left, found)
+        return max(seen)[1]
 
     def _identities(self) -> list[Shift]:
         """The shifts along which the equality families have A*c near the identity.

@@ -16,7 +16,7 @@ from condgrad.backends.arrays import diagonal, eigenpairs, foreign, namespace
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
-SMALL_GPU, LARGE_GPU = 400, 6000
+SMALL_GPU, LARGE_GPU = 2000, 6000
 """On a GPU cuSOLVER answers as fast as Lanczos up to the first side, and as fast as Lanczos to full
 accuracy up to the second."""
 GUESS = 20.0
