@@ -27,7 +27,7 @@ test-elsewhere: .venv/dev.stamp
 
 # CuPy belongs to a driver and is often there already: that Python, with pytest, and not ours.
 test-gpu:
-	PYTHONPATH=src $(PYTHON) -m pytest tests/gpu -rs -p no:xdist
+	PYTHONPATH=src $(PYTHON) -m pytest tests/gpu -rs -W default
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
