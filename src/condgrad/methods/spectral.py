@@ -205,7 +205,7 @@ class SpectralStep(FrameStep):
         super().__init__(problem, face, rows, rule.guard, rule.small)
         self._rule = rule
         size, frames = len(rows), [None for _ in face.parts]
-        D = np.zeros(problem.domain.shape, like=problem.like)
+        D = np.zeros(problem.domain.shape, like=face.basis)
         self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
         self._whole = all(r.whole for r in rows)
 
