@@ -3,6 +3,7 @@
 #   make test   environment, install with the test tools, every test
 # Two more for those who change something:
 #   make test-elsewhere   the fast tests as on a processor without AVX-512
+#   make test-gpu         the tests that need a GPU, by the Python that has CuPy
 #   make bench            other solvers beside ours, in less than an hour
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,7 +14,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test test-elsewhere lint types docs bench bench-kernels clean
+.PHONY: demo test test-elsewhere test-gpu lint types docs bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -23,6 +24,10 @@ test: .venv/dev.stamp
 
 test-elsewhere: .venv/dev.stamp
 	$(BIN)/python .ci/elsewhere.py -n 2
+
+# CuPy belongs to a driver and is often there already: that Python, with pytest, and not ours.
+test-gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest tests/gpu -rs -W default
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .

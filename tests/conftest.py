@@ -5,20 +5,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # a Python that is there for its CuPy, see `make test-gpu`
+    settings = None
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-settings.register_profile(
-    "condgrad",
-    deadline=None,
-    derandomize=True,
-    database=None,
-    max_examples=30,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("condgrad")
+if settings is not None:
+    settings.register_profile(
+        "condgrad",
+        deadline=None,
+        derandomize=True,
+        database=None,
+        max_examples=30,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("condgrad")
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from condgrad.applications import (
     sparsest_cut,
     sweep_cut,
 )
-from condgrad.applications.clustering import _denoised
+from condgrad.applications.clustering import denoised
 from condgrad.applications.rounding import _graph, _improve, _sweep, _unpack
 from condgrad.maps import Triangles
 
@@ -300,7 +300,7 @@ def test_denoised_distances_are_those_of_the_averaged_points():
     weights = np.maximum(W, 0)
     weights[4, 4] = 1.0
     averaged = weights / weights.sum(axis=1, keepdims=True) @ points
-    np.testing.assert_allclose(_denoised(squared(points), W), squared(averaged), atol=1e-10)
+    np.testing.assert_allclose(denoised(squared(points), W), squared(averaged), atol=1e-10)
 
 
 def test_no_single_move_improves_the_clustering():

@@ -40,7 +40,7 @@ SAFE = 1e140
 
 def power_of_two(x: Array) -> float:
     """The power of 2 next to max |x|, to divide by without rounding; 1 for zeros, NaN, infinity."""
-    top = max(float(np.max(x, initial=0.0)), -float(np.min(x, initial=0.0)))
+    top = max(float(x.max()), -float(x.min()), 0.0) if x.size else 0.0
     if not 0 < top < np.inf:
         return 1.0
     return math.ldexp(1.0, min(max(math.frexp(top)[1], -1020), 1020))
@@ -58,7 +58,7 @@ def length(x: Array) -> float:
         plain = float(np.linalg.norm(x))
         if 1 / SAFE < plain < SAFE and x.dtype == np.float64:
             return plain
-        x = np.asarray(x, np.float64)
+        x = x.astype(np.float64, copy=False)
         unit = power_of_two(x)
         return unit * float(np.linalg.norm(x / unit))
 

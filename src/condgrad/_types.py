@@ -34,7 +34,7 @@ class Params:
 
 def pick(data: Array | float, at: Rows) -> Array | float:
     """Per-row data of the rows `at`; a scalar serves every row."""
-    return data[at] if isinstance(data, np.ndarray) else data
+    return data if isinstance(data, (float, int, np.generic)) else data[at]
 
 
 def span(at: Rows, size: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.presolve import by_blocks, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
+from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
@@ -103,6 +104,7 @@ def sparsest_cut(
     vertex_weight: Any = None,
     presolve: bool = True,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> GraphCut:
     r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
 
@@ -136,6 +138,8 @@ def sparsest_cut(
         Solve block by block; False: solve the relaxation of the whole graph.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
+    device : {"cpu", "cuda", "auto"}
+        Where the relaxation is solved, as for `condgrad.solve`.
 
     Examples
     --------
@@ -145,7 +149,7 @@ def sparsest_cut(
     >>> cut.partition, round(cut.value, 4)
     (((0, 1, 2), (3, 4, 5)), 0.1111)
     """
-    _check(gap, max_seconds)
+    _check(gap, max_seconds, device)
     A, names = _weights(graph, weight, signed=False)
     n = A.shape[0]
     sizes = _sizes(graph, vertex_weight, n)
@@ -157,6 +161,7 @@ def sparsest_cut(
         "max_seconds": max_seconds,
         "seed": seed,
         "n_jobs": n_jobs,
+        "device": device,
     }
     if presolve or not whole:
         application: applications.Application = by_blocks(A, sizes)
@@ -174,6 +179,7 @@ def max_cut(
     weight: str | None = "weight",
     n_jobs: int | None = None,
     hyperplanes: int = 100,
+    device: str = "cpu",
 ) -> GraphCut:
     r"""A cut of large weight w(S, S̄), with a proven bound on the largest.
 
@@ -189,7 +195,7 @@ def max_cut(
         vertices.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs
+    max_seconds, seed, weight, n_jobs, device
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -201,7 +207,7 @@ def max_cut(
     >>> cut.value, cut.bound, cut.gap
     (4.0, 4.0, 0.0)
     """
-    _check(gap, max_seconds)
+    _check(gap, max_seconds, device)
     A, names = _weights(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
     if n == 2 or total == 0:
@@ -217,12 +223,14 @@ def max_cut(
         "max_seconds": max_seconds,
         "seed": seed,
         "n_jobs": n_jobs,
+        "device": device,
     }
     return _cut(application.run(max_epochs=PASSES, **options), names, -1.0)
 
 
-def _check(gap: float, max_seconds: float | None) -> None:
-    """Refuse bad numbers before any work."""
+def _check(gap: float, max_seconds: float | None, device: str) -> None:
+    """Refuse bad options before any work."""
+    check_device(device)
     Goal(gap)
     Limits(None, None, max_seconds, None)
 

@@ -13,16 +13,17 @@ import numpy as np
 from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
+from condgrad.backends.arrays import HOST, foreign
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
-from condgrad.passes import Miss, Plain, passes_of
+from condgrad.passes import Miss, Plain, chunks, passes_of
 
-CHUNK = 1 << 18
-"""Rows handled at a time in a full pass, so that a pass over 10⁸ rows needs no array of 10⁸."""
+CHUNK = LinearMap.chunk
+"""Rows handled at a time in a full pass."""
 
 
 class Violation(NamedTuple):
@@ -99,9 +100,7 @@ class Term:
 
     def chunks(self) -> Iterator[slice]:
         """All rows, in contiguous chunks; in one chunk where the function does not separate."""
-        step = CHUNK if self.function.separable else self.map.size
-        for start in range(0, self.map.size, step):
-            yield slice(start, min(start + step, self.map.size))
+        return chunks(self.map, self.function)
 
     def parts(self) -> list[list[slice]]:
         """All rows for a pass, a list of ranges for each thread."""
@@ -153,8 +152,8 @@ class Term:
 
     def gradient(self, W: Array, beta: float) -> Array:
         """Gradient of `smoothed` with respect to W, dense."""
-        out = np.zeros(self.map.shape)
         G = self.map.zeros()
+        out = np.zeros(self.map.shape, like=G)
         for b in self.chunks():
             self.map.scatter(G, b, self.function.slope(self.map.rows(W, b), beta, b))
         self.map.add_to(G, self.weight, out)
@@ -302,6 +301,9 @@ class Problem:
             )
         check_magnitudes(domain, self.terms, self.dtype.name)
 
+    like: Array = HOST
+    """Where W lies."""
+
     def astype(self, dtype: Any) -> Problem:
         """The same problem in another precision, float64 or float32."""
         weights = self.infeasibility_weights
@@ -362,7 +364,7 @@ class Problem:
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
-        array = np.asarray(W)
+        array = W if foreign(W) else np.asarray(W, like=self.like)
         if array.shape != self.domain.shape:
             raise ProblemError(
                 f"W has shape {array.shape}, but points of the domain have {self.domain.shape}"

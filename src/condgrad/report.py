@@ -83,6 +83,7 @@ def print_run(run: Outcome, console: Console) -> None:
     settings = [f"seed {r.seed}"]
     settings += [f"β0 {run.beta0}"] if run.beta0 is not None else []
     settings += [f"batch {run.batch}"] if run.batch is not None else []
+    settings += [f"on {r.device}"] if r.device != "cpu" else []
     table.add_row("settings", ", ".join(settings))
     console.print(table)
     first = float(r.trace["infeasibility"][0])

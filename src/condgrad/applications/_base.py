@@ -12,6 +12,7 @@ from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.backends import memory
+from condgrad.backends.arrays import HOST, foreign, host
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
@@ -41,19 +42,29 @@ class Rounder:
     It answers with a feasible point: that solution, or what `feasible` makes of it and W.
     """
 
+    anywhere = True
+    """It takes W where the run keeps it."""
+
     def __init__(
         self,
         rounding: Callable[[Array], Rounded],
         feasible: Callable[[Array, Rounded], Array] | None = None,
     ) -> None:
-        self._rounding, self._feasible = rounding, feasible
+        fresh = getattr(rounding, "fresh", None)
+        self._rounding = rounding if fresh is None else fresh()
+        self._feasible, self._like = feasible, HOST
         self.best: Rounded | None = None
 
     def __call__(self, W: Array) -> Array:
-        found = self._rounding(W)
+        if foreign(W):
+            self._like = W
+        if getattr(self._rounding, "anywhere", False):
+            found = self._rounding(W if foreign(W) else np.asarray(W, like=self._like))
+        else:
+            found = self._rounding(host(W))
         if self.best is None or found.value < self.best.value:
             self.best = found
-        return self.best.W if self._feasible is None else self._feasible(W, self.best)
+        return self.best.W if self._feasible is None else self._feasible(host(W), self.best)
 
     def gap(self, info: Info, whole: bool) -> float:
         """That of the best solution, at the latest bound of a run."""

@@ -179,6 +179,7 @@ class Outcome(Answer):
             "beta0": self.beta0,
             "batch": self.batch,
             "seed": r.seed,
+            "device": r.device,
             "status": self.status.name.lower(),
             "message": self.message,
             "iterations": r.iterations,

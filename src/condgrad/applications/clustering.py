@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
+from condgrad.backends.arrays import host, namespace
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
@@ -129,13 +130,20 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
     rng = np.random.default_rng(seed)
+    return best_start(C, [*[denoised(C, W)] * STARTS, *[C] * STARTS], k, rng)
+
+
+def best_start(C: Array, metrics: list[Array], k: int, rng: np.random.Generator) -> Clustering:
+    """The best clustering of those from a random start each, by given distances.
+
+    These and C may lie on a GPU.
+    """
     best: Clustering | None = None
-    for metric in (_denoised(C, W), C):
-        for _ in range(STARTS):
-            labels = _hartigan(C, _lloyd(C, _seeded(metric, k, rng), k), k)
-            value = _value(C, labels, k)
-            if best is None or value < best.value:
-                best = Clustering(labels, value)
+    for metric in metrics:
+        labels = _hartigan(C, _lloyd(C, _seeded(metric, k, rng), k), k)
+        value = _value(C, labels, k)
+        if best is None or value < best.value:
+            best = Clustering(labels, value)
     assert best is not None
     return Clustering(_canonical(best.labels)[0], best.value)
 
@@ -175,13 +183,18 @@ def _members(labels: Array, k: int) -> Array:
 
 def _value(C: Array, labels: Array, k: int) -> float:
     Z = _members(labels, k)
-    return float(np.sum(Z * (C @ Z), axis=0) @ (1 / Z.sum(axis=0)))
+    return float(np.sum(Z * _product(C, Z), axis=0) @ (1 / Z.sum(axis=0)))
 
 
-def _denoised(C: Array, W: Array) -> Array:
+def _product(C: Array, Z: Array) -> Array:
+    """C Z in an array of NumPy, wherever C lies."""
+    return host(C @ np.asarray(Z, like=C))
+
+
+def denoised(C: Array, W: Array) -> Array:
     """Squared distances of the points Σ_j W_ij x_j."""
     W = np.maximum(W, 0)
-    W += (W.sum(axis=1) == 0)[:, None] * np.eye(len(W))
+    W += (W.sum(axis=1) == 0)[:, None] * namespace(W).eye(len(W))
     W /= W.sum(axis=1, keepdims=True)
     B = -0.5 * W @ C @ W.T
     own = np.diag(B)
@@ -208,15 +221,15 @@ def _seeded(C: Array, k: int, rng: np.random.Generator) -> Array:
     """
     n, tries = C.shape[0], 2 + int(np.log(k))
     centres = [int(rng.integers(n))]
-    nearest = np.maximum(C[centres[0]], 0)
+    nearest = np.maximum(host(C[centres[0]]), 0)
     for _ in range(k - 1):
         odds = nearest.cumsum()
         drawn = np.searchsorted(odds, rng.random(tries) * odds[-1], side="right").clip(max=n - 1)
-        reach = np.minimum(nearest, C[drawn])
+        reach = np.minimum(nearest, host(C[np.asarray(drawn, like=C)]))
         i = int(np.argmin(reach.sum(axis=1)))
         centres.append(int(drawn[i]))
         nearest = np.maximum(reach[i], 0)
-    return _nearest(C[:, centres])
+    return _nearest(host(C[:, np.asarray(centres, like=C)]))
 
 
 def _lloyd(C: Array, labels: Array, k: int) -> Array:
@@ -228,7 +241,7 @@ def _lloyd(C: Array, labels: Array, k: int) -> Array:
     for _ in range(LIMIT):
         Z = _members(labels, k)
         size = Z.sum(axis=0)
-        means = C @ Z / size
+        means = _product(C, Z) / size
         spread = np.sum(Z * means, axis=0)
         value = float(spread.sum())
         if value >= lowest or lowest - value <= SLACK * abs(value):
@@ -246,8 +259,8 @@ def _hartigan(C: Array, labels: Array, k: int) -> Array:
     """
     labels, points = labels.copy(), np.arange(len(labels))
     Z = _members(labels, k)
-    sums, size = C @ Z, Z.sum(axis=0)
-    own = np.diag(C)
+    sums, size = _product(C, Z), Z.sum(axis=0)
+    own = host(np.diag(C))
     slack = SLACK * float(np.sum(Z * np.abs(sums), axis=0) @ (1 / size))
     while True:
         total = np.bincount(labels, sums[points, labels], k)
@@ -261,8 +274,9 @@ def _hartigan(C: Array, labels: Array, k: int) -> Array:
         if not change[i, target] < -slack:
             return labels
         source = labels[i]
-        sums[:, source] -= C[i]
-        sums[:, target] += C[i]
+        row = host(C[i])
+        sums[:, source] -= row
+        sums[:, target] += row
         size[source] -= 1
         size[target] += 1
         labels[i] = target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from condgrad._floats import EPS
+from condgrad._types import Array
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
@@ -16,13 +16,23 @@ from condgrad.applications._base import (
     top_rank_one,
 )
 from condgrad.applications._outcome import Rounded
-from condgrad.applications.clustering import clustering_matrix, round_clusters, squared_distances
+from condgrad.applications.clustering import (
+    STARTS,
+    best_start,
+    clustering_matrix,
+    denoised,
+    round_clusters,
+    squared_distances,
+)
+from condgrad.backends.arrays import floats, foreign
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
+LATER = 3
+"""Starts of later calls, where a GPU rounds."""
 PAPER_BETA0: dict[str, float | str] = {
     "": 10.0,
     "h-sag-v2": 7.0,
@@ -62,7 +72,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
     require_room((n, n), 3, "cluster a sample of the points")
-    rounding = partial(_rounded, checked, int(k))
+    rounding = _Rounding(checked, int(k))
     floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
     if preset == "auto" and k > 1:
         return _reduced(C, int(k), rounding, floor)
@@ -120,6 +130,28 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
     )
 
 
-def _rounded(distances: Any, k: int, W: Any) -> Rounded:
-    found = round_clusters(distances, np.asarray(W, dtype=np.float64), k)
-    return Rounded(found.value, clustering_matrix(found.labels), found)
+class _Rounding:
+    """Rounds W where it lies: on a GPU from all starts at first and from three more later."""
+
+    anywhere = True
+
+    def __init__(self, distances: Array, k: int) -> None:
+        self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)
+        self._there: Array | None = None
+
+    def fresh(self) -> _Rounding:
+        """One for another run."""
+        return _Rounding(self._distances, self._k)
+
+    def __call__(self, W: Any) -> Rounded:
+        if not foreign(W):
+            found = round_clusters(self._distances, np.asarray(W, dtype=np.float64), self._k)
+            return Rounded(found.value, clustering_matrix(found.labels), found)
+        first = self._there is None
+        if self._there is None:
+            self._there = np.asarray(self._distances, like=W)
+        C = self._there
+        near = denoised(C, floats(W))
+        metrics = [*[near] * STARTS, *[C] * STARTS] if first else [near] * LATER
+        found = best_start(C, metrics, self._k, self._rng)
+        return Rounded(found.value, clustering_matrix(found.labels), found)

@@ -20,7 +20,10 @@ from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
+from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.applications.sparsest_cut import sparsest_cut
+from condgrad.backends.arrays import eigenpairs
+from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
 from condgrad.errors import MemoryLimit
 from condgrad.problem import Problem
@@ -28,6 +31,8 @@ from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
+GPU = 200
+"""Vertices of a block from which its first cut is found on a GPU where the run is there."""
 BROKEN = (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
 """Ends of a run after which there is no other."""
 
@@ -67,7 +72,9 @@ class ByBlocks(Application):
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
             return self._outcome(slug, best, 0.0, [], False, gap, limits.get("seed", 0))
-        cuts = sorted(((b, *self._first(b)) for b in self.blocks), key=lambda found: found[1].value)
+        like = on_gpu() if limits.get("device") == "cuda" else None
+        firsts = ((b, *self._first(b, like)) for b in self.blocks)
+        cuts = sorted(firsts, key=lambda found: found[1].value)
         place, lowest, _ = cuts[0]  # the best so far
         known = min((cut.value for _, cut, best in cuts if best), default=np.inf)
         known *= 1 - self._slack
@@ -102,7 +109,7 @@ class ByBlocks(Application):
             known = self.floor or 0.0
         return self._outcome(slug, best, known, ends, broken, gap, limits.get("seed", 0))
 
-    def _first(self, block: Block) -> tuple[Cut, bool]:
+    def _first(self, block: Block, like: Array | None) -> tuple[Cut, bool]:
         """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
         part, mu = self.adjacency[block.vertices][:, block.vertices], block.weights
         if (best := cut_of_cycle(part, mu)) is not None:
@@ -110,6 +117,9 @@ class ByBlocks(Application):
         root = 1 / np.sqrt(mu)
         L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
         V = root[:, None] * L * root
+        if like is not None and mu.size > GPU:
+            v = eigenpairs(np.asarray(V, like=like))[1][:, 1]
+            return DeviceRounder(part, mu, like)(np.outer(v, v)), False
         v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
         return round_cut(part, np.outer(v, v), 1, mu), False
 

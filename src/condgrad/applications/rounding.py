@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ LEAST, MOST = 1e-50, 1e50
 """Weights of vertices, whose squares are multiplied."""
 SLACK = 1e-12
 """A step must lower the cut by more than this share of the total weight: less is rounding."""
+
+
+Swap = Callable[[Array, Array, float, float, float], tuple[float, int, int]]
 
 
 class Cut(NamedTuple):
@@ -253,7 +257,7 @@ def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
     return found
 
 
-def _improve(A: Any, sizes: Array, side: Array) -> Array:
+def improved(A: Any, sizes: Array, side: Array, swap: Swap) -> Array:
     """Move the best vertex, or else swap the best pair, until the value falls no more."""
     n, total, least = float(sizes.sum()), float(A.sum()), float(sizes.min())
     sign = np.where(side, 1.0, -1.0)
@@ -272,12 +276,25 @@ def _improve(A: Any, sizes: Array, side: Array) -> Array:
         if values[i] < limit:
             sign[i] *= -1
             continue
-        gains = pull[ours, None] + pull[theirs] + 2 * A[ours][:, theirs].toarray()
-        left = np.maximum(size - sizes[ours, None] + sizes[theirs], least)
-        right = np.maximum(rest - sizes[theirs] + sizes[ours, None], least)
-        values = (cut + gains) / (left * right)
-        i, j = divmod(int(np.argmin(values)), theirs.size)
-        if values[i, j] >= limit:
+        value, i, j = swap(sign, pull, cut, size, rest)
+        if value >= limit:
             break
-        sign[ours[i]], sign[theirs[j]] = -1.0, 1.0
+        sign[i], sign[j] = -1.0, 1.0
     return np.asarray(sign > 0)
+
+
+def _improve(A: Any, sizes: Array, side: Array) -> Array:
+    return improved(A, sizes, side, partial(_best_swap, A, sizes))
+
+
+def _best_swap(
+    A: Any, sizes: Array, sign: Array, pull: Array, cut: float, size: float, rest: float
+) -> tuple[float, int, int]:
+    """The pair, one of each side, whose exchange gives the lowest value (up to a factor)."""
+    ours, theirs, least = np.nonzero(sign > 0)[0], np.nonzero(sign < 0)[0], float(sizes.min())
+    gains = pull[ours, None] + pull[theirs] + 2 * A[ours][:, theirs].toarray()
+    left = np.maximum(size - sizes[ours, None] + sizes[theirs], least)
+    right = np.maximum(rest - sizes[theirs] + sizes[ours, None], least)
+    values = (cut + gains) / (left * right)
+    i, j = divmod(int(np.argmin(values)), theirs.size)
+    return float(values[i, j]), int(ours[i]), int(theirs[j])

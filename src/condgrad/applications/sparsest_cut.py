@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from condgrad.applications._base import (
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import laplacian
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
+from condgrad.applications.rounding_device import DeviceRounder
+from condgrad.backends.arrays import floats, foreign
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import AtMost, Equal, Linear
@@ -96,13 +97,15 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="spread + √2 · triangles",
         settings={"vertices": n},
-        rounding=partial(_rounded, adjacency, None),
+        rounding=_Rounding(adjacency, None),
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
 class _Scaled(Inner):
     """A cost that has been rounded already: every entry in six operations."""
+
+    portable = True
 
     @property
     def depth(self) -> int:
@@ -137,12 +140,30 @@ def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
         batch=0.05,
         formula="√2 · triangles",
         settings={"vertices": n},
-        rounding=partial(_rounded, adjacency, weights),
+        rounding=_Rounding(adjacency, weights),
         finer=10.0,  # the relaxation is often tight
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
-def _rounded(adjacency: Any, weights: Any, W: Any) -> Rounded:
-    cut = round_cut(adjacency, np.asarray(W, dtype=np.float64), vertex_weights=weights)
-    return Rounded(cut.value, cut_matrix(cut.side, weights), cut)
+class _Rounding:
+    """Rounds W where it lies."""
+
+    anywhere = True
+
+    def __init__(self, adjacency: Any, weights: Any) -> None:
+        self._graph = adjacency, weights
+        self._device: DeviceRounder | None = None
+
+    def fresh(self) -> _Rounding:
+        """One for another run."""
+        return _Rounding(*self._graph)
+
+    def __call__(self, W: Any) -> Rounded:
+        adjacency, weights = self._graph
+        if foreign(W):
+            self._device = self._device or DeviceRounder(adjacency, weights, W)
+            cut = self._device(floats(W))
+        else:
+            cut = round_cut(adjacency, np.asarray(W, dtype=np.float64), vertex_weights=weights)
+        return Rounded(cut.value, cut_matrix(cut.side, weights), cut)

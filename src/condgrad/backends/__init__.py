@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +45,7 @@ def backend() -> str:
 
 ops: Any = _Ops()
 """Those for NumPy arrays."""
-OTHERS: dict[str, str] = {}
+OTHERS: dict[str, str] = {"cupy": "condgrad.backends._cupy"}
 """Modules with kernels for other arrays, by the package that these come from."""
 
 
@@ -61,4 +62,5 @@ def kernels(array: Any) -> Any:
 def compile_seconds() -> float:
     """Seconds spent compiling kernels in this process so far; 0 without numba."""
     module = ops._module if isinstance(ops, _Ops) else None
-    return float(getattr(module, "compile_seconds", float)())
+    used = [module, *(sys.modules.get(name) for name in OTHERS.values())]
+    return sum(float(getattr(m, "compile_seconds", float)()) for m in used)

@@ -146,7 +146,7 @@ def triangle_scatter(G: Array, ids: Array, y: Array) -> None:
 
 def triangle_sweep(W: Array, start: int, stop: int, out: Array) -> None:
     """`triangle_gather` of the contiguous range of ids start … stop − 1, written to `out`."""
-    out[: stop - start] = triangle_gather(W, np.arange(start, stop))
+    out[: stop - start] = triangle_gather(W, np.arange(start, stop, like=W))
 
 
 def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
@@ -251,7 +251,7 @@ def lanczos(
     basis = Q[:fixed]
 
     def project(r: Array) -> Array:
-        for _ in range(2):
+        for _ in range(2 if basis.shape[0] else 0):
             r = r - (basis @ r) @ basis
         return r
 
@@ -280,7 +280,7 @@ def lanczos(
                 break
             look += 1 if V.size >= 1000 * look**2 else look
     value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-15)
-    x = s.astype(V.dtype) @ basis[fixed:]
+    x = np.asarray(s.astype(V.dtype), like=V) @ basis[fixed:]
     x = x / np.linalg.norm(x)
     if enough > 0:
         return x, value, float(b * abs(s[-1])), scale, len(diagonal)

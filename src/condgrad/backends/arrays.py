@@ -1,14 +1,26 @@
-"""What differs between the packages that arrays come from."""
+"""What differs between the packages that arrays come from.
+
+NumPy's functions serve the arrays of other packages that have `__array_function__`, such as CuPy;
+what makes an array is told where by ``like=``. The rest is here.
+"""
 
 from __future__ import annotations
 
+import copy
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
 
 from condgrad._types import Array
+
+HOST = np.empty(0)
+"""An array of NumPy, as others are made ``like=``."""
+SMALL = 150
+"""Up to this side LAPACK takes a matrix apart faster than a GPU does, copies included."""
+
+Part = TypeVar("Part")
 
 
 def namespace(array: Any) -> Any:
@@ -21,17 +33,69 @@ def home(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-def orthonormal(X: Array) -> Array:
-    """Orthonormal columns that span those of X and more, by QR."""
+def foreign(array: Any) -> bool:
+    """Whether it is an array, but not NumPy's."""
+    return not isinstance(array, np.ndarray) and home(array) == "cupy"
+
+
+def host(array: Any) -> Array:
+    """The same numbers in an array of NumPy; such an array as it is."""
+    found: Array = array.get() if foreign(array) else array
+    return found
+
+
+def moved(part: Part, like: Array) -> Part:
+    """A copy of a map, function or domain whose arrays lie where `like` does.
+
+    It keeps the part that it was made of as `origin`.
+    """
+    new = copy.copy(part)
+    for name, value in vars(part).items():
+        if isinstance(value, np.ndarray):
+            setattr(new, name, np.asarray(value, like=like))
+    for name, value in (("like", like), ("origin", part)):
+        setattr(new, name, value)
+    return new
+
+
+def floats(x: Any) -> Array:
+    """X in float64, where it lies."""
+    return x.astype(np.float64, copy=False) if foreign(x) else np.asarray(x, np.float64)
+
+
+def contiguous(array: Any) -> Array:
+    """The same array, or a copy with its rows one behind the other."""
+    found: Array = namespace(array).ascontiguousarray(array)
+    return found
+
+
+def diagonal(X: Array) -> Array:
+    """The diagonal of a square array, to be read and written."""
     if isinstance(X, np.ndarray):
-        Q: Array = scipy.linalg.qr(X, mode="economic", check_finite=False)[0]
-        return Q
-    return namespace(X).linalg.qr(X)[0]
+        entries: Array = np.einsum("ii->i", X)
+        return entries
+    return X.reshape(-1)[:: X.shape[0] + 1]  # contiguous wherever it is asked for
+
+
+def address(array: Any) -> int:
+    """Where an array begins."""
+    return int(array.data.ptr) if foreign(array) else int(array.ctypes.data)
+
+
+def beyond(Q: Array, *spans: Array) -> Array:
+    """Orthonormal columns that span given ones off those of an orthonormal Q, and maybe more."""
+    columns = np.hstack([Q, *spans])
+    if isinstance(Q, np.ndarray):
+        P: Array = scipy.linalg.qr(columns, mode="economic", check_finite=False)[0]
+    else:
+        P = namespace(Q).linalg.qr(columns)[0]
+    return P[:, Q.shape[1] :]  # off Q even where the spans are rounding
 
 
 def eigenpairs(X: Array) -> tuple[Array, Array]:
-    """Eigenvalues of a symmetric X in rising order, and vectors."""
-    if isinstance(X, np.ndarray):
-        values, vectors = scipy.linalg.eigh(X, driver="evd", check_finite=False)
-        return values, vectors
-    return namespace(X).linalg.eigh(X)
+    """Eigenvalues of a symmetric X in rising order, in an array of NumPy, and vectors like X."""
+    if isinstance(X, np.ndarray) or X.shape[0] <= SMALL:
+        values, vectors = scipy.linalg.eigh(host(X), driver="evd", check_finite=False)
+        return values, np.asarray(vectors, like=X)
+    values, vectors = namespace(X).linalg.eigh(X)
+    return host(values), vectors

@@ -23,8 +23,10 @@ class Need(NamedTuple):
     """How to take less."""
 
 
-def require(needs: Iterable[Need]) -> int:
+def require(needs: Iterable[Need], free: float | None = None, where: str = "memory") -> int:
     """Refuse a run that will not fit into the free memory; return the bytes it needs.
+
+    `free` is how much there is, `where` whose it is; default: that of the process.
 
     Raises
     ------
@@ -32,14 +34,15 @@ def require(needs: Iterable[Need]) -> int:
         With the figures, the largest parts first, and what to change.
     """
     needs = sorted(needs, key=lambda need: -need.bytes)
-    total, free = OTHER + sum(need.bytes for need in needs), free_memory()
+    total = OTHER + sum(need.bytes for need in needs)
+    free = free_memory() if free is None else free
     if total <= free:
         return total
     parts = ", ".join(f"{need.what} {size(need.bytes)}" for need in needs[:4])
     remedies = dict.fromkeys(need.remedy for need in needs if need.remedy)
     advice = "; or ".join(list(remedies)[:2]) or "solve a smaller problem"
     raise MemoryLimit(
-        f"this run needs {size(total)} of memory ({parts}), but {size(free)} are free: {advice}"
+        f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free: {advice}"
     )
 
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 from condgrad.errors import ProblemError
 
 WORTH = 200_000
 """Rows a thread must get before it is worth waking."""
+
+try:
+    import threadpoolctl
+except ImportError:  # images for GPUs often lack it
+    threadpoolctl = None
 
 _chosen: ContextVar[int | None] = ContextVar("condgrad_jobs", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -62,15 +66,18 @@ class Calm:
 
     Threads of BLAS make products with vectors and small eigenproblems slower: twice for a matrix of
     1675 × 943 on two idle cores, twentyfold for side 100 on a busy machine. The libraries are
-    looked up once.
+    looked up once. Without `threadpoolctl` BLAS has the threads that its environment gives it.
     """
 
     def __init__(self, n_jobs: int | None) -> None:
-        self._jobs, self._blas = n_jobs, threadpoolctl.ThreadpoolController()
+        self._jobs = n_jobs
+        self._blas = None if threadpoolctl is None else threadpoolctl.ThreadpoolController()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        with using(self._jobs), self._blas.limit(limits=1, user_api="blas"):
+        blas = self._blas
+        calm = nullcontext() if blas is None else blas.limit(limits=1, user_api="blas")
+        with using(self._jobs), calm:
             yield
 
 

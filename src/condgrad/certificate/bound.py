@@ -30,7 +30,7 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,11 +38,14 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
+from condgrad.backends.arrays import foreign, namespace
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
 SEARCH = 6
-"""Oracle calls to find how far to move along a direction."""
+"""Oracle calls to find how far to move along a direction, …"""
+CUTS = 2
+"""… and on a GPU, after those at both ends."""
 CARRIES = 0.5
 """A combination of equality rows counts as the identity where it misses less than this of it."""
 
@@ -152,7 +155,8 @@ class Certificate:
         domain, terms = self.problem.domain, self.problem.terms
         smooth = [p for p, t in zip(parts, terms, strict=True) if t.function.smooth]
         other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
-        base, pull = _sum(smooth, domain.shape), _sum(other, domain.shape)
+        like = self.problem.like
+        base, pull = (_sum(some, domain.shape, like) for some in (smooth, other))
         fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
         zero = sum(p.conjugate for p in self._zero)
         rounding = self._margin([p.sizes for p in [*parts, *self._zero]])
@@ -191,6 +195,8 @@ class Certificate:
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
         """Maximise t ↦ min ⟨v + t d, s⟩ − t c, concave, by bisection on its slope ⟨d, s⟩ − c."""
+        if foreign(v):
+            return self._cut(v, d, c, low, high)
         rng = np.random.default_rng(0)
 
         def slope(t: float) -> float:
@@ -204,6 +210,35 @@ class Certificate:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if slope(middle) >= 0 else (low, middle)
         return low
+
+    def _cut(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
+        """The same on a GPU, where the oracle is accurate and dear: where tangents meet, t is next.
+
+        The best t that was looked at counts.
+        """
+        rng, seen = np.random.default_rng(0), []
+
+        def look(t: float) -> tuple[float, float, float]:
+            s = self.problem.domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
+            slope = float(np.vdot(d, s)) - c
+            seen.append((float(np.vdot(v, s)) + t * slope, t))
+            return t, seen[-1][0], slope
+
+        right = look(high)
+        if right[2] >= 0:
+            return high
+        left = look(0.8 * high if low == 0 else low)
+        if left[2] < 0:
+            left, right = look(low), left
+        for _ in range(CUTS if low == 0 else 5 * CUTS):
+            if left[2] <= 0 or right[2] >= 0:
+                break
+            span = right[0] - left[0]
+            t = left[0] + (right[1] - left[1] - right[2] * span) / (left[2] - right[2])
+            t = min(max(t, left[0] + 0.02 * span), right[0] - 0.02 * span)
+            found = look(t)
+            left, right = (found, right) if found[2] >= 0 else (left, found)
+        return max(seen)[1]
 
     def _identities(self) -> list[Shift]:
         """The shifts along which the equality families have A*c near the identity.
@@ -224,7 +259,7 @@ class Certificate:
         if face is None or not face.equality:
             return False
         size = float(np.trace(direction)) / direction.shape[0]
-        off = np.linalg.norm(direction - size * np.eye(direction.shape[0]))
+        off = np.linalg.norm(direction - size * namespace(direction).eye(direction.shape[0]))
         return bool(off <= 1e-9 * np.linalg.norm(direction))
 
 
@@ -250,8 +285,8 @@ def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
     return abs(objective - bound) / size if size > 0 else 0.0
 
 
-def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
-    total = np.zeros(shape)
+def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
+    total = np.zeros(shape, like=like)
     for p in parts:
         total += p.v
     return total
@@ -260,7 +295,9 @@ def _sum(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
 def _at_zero(term: Term) -> Part:
     """The term at y = 0: ω h*(0) = −ω inf h."""
     pieces, h = list(term.chunks()), term.function
-    zeros = [(np.zeros(p.stop - p.start), p) for p in pieces]
+    if h.interval is not None:  # 0 for any interval
+        return Part(np.zeros(0), 0.0, 0.0, 0.0, sizes_of(term, 0.0, 0.0, pieces))
+    zeros = [(np.zeros(p.stop - p.start, like=h.like), p) for p in pieces]
     conjugate = sum(h.conjugate(*zero) for zero in zeros)
     size = sum(h.conjugate_size(*zero) for zero in zeros)
     sizes = sizes_of(term, 0.0, size, pieces)
@@ -275,13 +312,16 @@ def _equality(term: Term) -> bool:
 
 def _shift(term: Term) -> Shift | None:
     """The shift of an equality family along the identity, where it has one."""
+    like, map, function = term.map.like, term.map, term.function
+    if map.origin is not None and function.origin is not None:
+        term = replace(term, map=map.origin, function=function.origin)
     found = _identity(term)
     if found is None:
         return None
     V, c = found
     w, h = term.weight, term.function
     sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(w * V, w * h.conjugate(c), sizes)
+    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
 
 
 def _identity(term: Term) -> tuple[Array, Array] | None:

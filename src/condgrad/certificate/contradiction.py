@@ -14,6 +14,7 @@ price; a feasible one not at all. Where that fails some part is wrong, and so is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -105,7 +106,7 @@ class Suspicion:
             return met and bound.value > objective + max(slack, GIVEN) * size
         for source in ("slopes", "multipliers"):
             parts = [r.pairing(source, W, b) for r, b in zip(rows, betas, strict=True)]
-            low = domain.minimum(np.sum([p.v for p in parts], axis=0)).value
+            low = domain.minimum(reduce(np.add, [p.v for p in parts])).value
             value = low - sum(p.conjugate for p in parts)
             size = abs(objective) + abs(low) + sum(p.sizes.conjugates for p in parts)
             size += domain.reach * sum(p.sizes.spread for p in parts)

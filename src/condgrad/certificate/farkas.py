@@ -15,6 +15,7 @@ constraints, where the residuals z − proj z are one, and multipliers grow alon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,7 @@ def proof(problem: Problem, parts: Sequence[Part]) -> Minimum:
     size · ε in each of them, is taken off as well.
     """
     conjugate = sum(p.conjugate for p in parts)
-    v = np.sum([p.v for p in parts], axis=0)
+    v = reduce(np.add, [p.v for p in parts])
     rounding = margin([p.sizes for p in parts], problem.domain.reach, len(problem.terms))
     if not np.isfinite([rounding, conjugate, length(v)]).all():
         return Minimum(-np.inf, "none")

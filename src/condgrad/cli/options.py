@@ -37,6 +37,14 @@ class Precision(StrEnum):
     float32 = "float32"
 
 
+class Device(StrEnum):
+    """Where a run keeps its arrays."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+    auto = "auto"
+
+
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 ReportFile = Annotated[
@@ -105,6 +113,9 @@ class RunOptions:
             help="Threads; default (and -1): all cores; OMP_NUM_THREADS bounds the default."
         ),
     ] = None
+    device: Annotated[
+        Device, typer.Option(help="Where to solve: on the CPU, on a GPU by CuPy, or where it pays.")
+    ] = Device.cpu
 
     def limits(self, **default: float) -> dict[str, Any]:
         """When to stop, for `solve`: the limits and tolerances given.
@@ -132,6 +143,7 @@ class RunOptions:
 
         method = self.method or (None if self.preset is Preset.auto else paper)
         how = {**limits, "seed": self.seed, "n_jobs": self.jobs, "quiet": quiet}
+        how["device"] = self.device.value
         return report.run_live(application, method, self.beta0, parse_batch(self.batch), **how)
 
 

@@ -17,7 +17,7 @@ from condgrad.errors import ProblemError
 from condgrad.methods.registry import METHODS, Method
 
 
-@grouped("batch", "epochs", "preset")
+@grouped("batch", "epochs", "preset", "device")
 def solve_sdp(
     file: Annotated[Path, typer.Argument(help="An SDPA sparse file, .dat-s or .dat-s.gz.")],
     *,

@@ -12,6 +12,7 @@ import numpy as np
 from condgrad._check import positive
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
+from condgrad.backends.arrays import HOST, moved
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Full
 
@@ -64,8 +65,21 @@ class Domain(ABC):
     """Whether the oracle raises `LinAlgError` for a direction with NaN or infinity in it."""
     face: Face | None = None
     """What a projection needs, where the set is a spectrahedron."""
+    portable: ClassVar[bool] = False
+    """Whether its points can lie on a GPU; a class derived from it says so anew."""
+    like: Array = HOST
+    """Where its points lie."""
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
+
+    def on(self, like: Array) -> Domain:
+        """The same domain of points that lie where `like` does."""
+        new = moved(self, like)
+        if (face := self.face) is not None:
+            diagonal, basis = (np.asarray(x, like=like) for x in (face.diagonal, face.basis))
+            offset = None if face.offset is None else np.asarray(face.offset, like=like)
+            new.face = face._replace(diagonal=diagonal, basis=basis, offset=offset)
+        return new
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

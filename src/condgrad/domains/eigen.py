@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -11,10 +11,16 @@ from scipy.linalg.lapack import dpotrf
 
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
-from condgrad.backends import ops
+from condgrad.backends import kernels, ops
+from condgrad.backends.arrays import diagonal, eigenpairs, foreign, namespace
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
+SMALL_GPU, LARGE_GPU = 2000, 6000
+"""On a GPU cuSOLVER answers as fast as Lanczos up to the first side, and as fast as Lanczos to full
+accuracy up to the second."""
+GUESS = 20.0
+"""Effort for a guess of an eigenvalue above that."""
 CYCLES = 4
 """Restarts a scheduled call may add where the residual check fails."""
 LOOSE = 0.1
@@ -63,17 +69,25 @@ def lowest_eigpair(
     `fixed` holds orthonormal columns q_i: then the pair is that of V on their complement.
     """
     n = v.shape[0]
-    V = room("V", (n, n), v.dtype)
-    ops.symmetric_part(v, V)
-    basis = np.empty((n, 0), V.dtype) if fixed is None else fixed.astype(V.dtype, copy=False)
-    if n > SMALL:
+    V = room("V", (n, n), v)
+    kernels(v).symmetric_part(v, V)
+    basis = np.empty((n, 0), V.dtype, like=V)
+    if fixed is not None:
+        basis = fixed.astype(V.dtype, copy=False)
+    small = SMALL if not foreign(V) else LARGE_GPU if effort is None else SMALL_GPU
+    if n > small:
         rng = rng or np.random.default_rng(0)
-        pair = _lanczos(V, False, _start(n, V.dtype, rng, hint), effort, basis)
+        pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
         if pair is not None:
             return pair
     V = deflated(V, basis)
-    values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
-    vector = vectors[:, 0] - basis @ (basis.T @ vectors[:, 0])
+    if foreign(V):
+        values, vectors = eigenpairs(V)
+    else:
+        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
+    vector = vectors[:, 0]
+    if basis.shape[1]:
+        vector = vector - basis @ (basis.T @ vector)
     return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
 
 
@@ -109,7 +123,7 @@ def top_singular_pair(
     if min(V.shape) > SMALL:
         V, hint = np.ascontiguousarray(V), None if hint is None else np.ascontiguousarray(hint)
         rng = rng or np.random.default_rng(0)
-        start = _start(V.shape[1], V.dtype, rng, hint, gram=True)
+        start = _start(V.shape[1], V, rng, hint, gram=True)
         pair = _lanczos(V, True, start, effort)
         if pair is not None:
             u = V @ pair.vector
@@ -134,6 +148,7 @@ def lowest_bound(V: Array) -> tuple[float, float]:
     .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
 
     and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
+    On a GPU there is no chance, whatever the side is (`_checked`).
 
     References
     ----------
@@ -143,6 +158,8 @@ def lowest_bound(V: Array) -> tuple[float, float]:
     n, unit = V.shape[0], power_of_two(V)
     if not V.any():
         return 0.0, 0.0
+    if foreign(V):
+        return below(unit, _checked(V / unit)), 0.0
     if n > LARGE and 1 / FAR < unit < FAR:
         unit = 1.0
     else:
@@ -190,31 +207,69 @@ def _proved(V: Array) -> float:
     return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
 
 
+def _checked(V: Array) -> float:
+    r"""A number below the smallest eigenvalue of a symmetric V on a GPU, with entries of about 1.
+
+    Nothing is taken for granted of how eigenvalues and factors are computed there. Let B be V − σI
+    as computed, σ a little below what was found for the smallest eigenvalue, and L any matrix, here
+    what the Cholesky factorisation of B gave. Then LLᵀ ⪰ 0, so λ_min(B) ≥ −‖B − LLᵀ‖. The product
+    as computed, in whatever order its sums are taken, is off by at most γ_n ‖l_i‖‖l_j‖ in entry
+    (i, j), and so by γ_n ‖L‖_F² in norm; the difference E with B by u‖E‖_F, and the diagonal of B
+    by u b_ii:
+
+    .. math:: λ_{min}(V) ≥ σ - (1 + u)‖E‖_F - γ_n ‖L‖_F^2 - u \max_i |b_{ii}|.
+    """
+    n, xp = V.shape[0], namespace(V)
+    pair = None
+    if n > LARGE_GPU:
+        pair = _lanczos(V, False, _start(n, V, np.random.default_rng(0), None), GUESS)
+    guess = float(xp.linalg.eigvalsh(V)[0]) if pair is None else pair.value
+    best, lower = -np.inf, EPS * (4 + 2 * float(np.linalg.norm(V)))
+    for _ in range(40):
+        B, sigma = V.copy(), guess - lower
+        diagonal(B)[:] -= sigma
+        try:
+            L = xp.linalg.cholesky(B)
+        except np.linalg.LinAlgError:
+            lower *= 4
+            continue
+        largest, size = float(np.abs(diagonal(B)).max()), float(np.vdot(L, L))
+        B -= L @ L.T
+        lost = above(float(np.linalg.norm(B)), B.size + 8) + EPS * ((n + 4) * size + largest)
+        if np.isfinite(lost):
+            best = max(best, sigma - lost - EPS * abs(sigma))
+            if lost <= 4 * (lower + EPS * (n + 8) * size):
+                return best
+        lower *= 4
+    return max(best, -above(float(np.linalg.norm(V)), V.size + 4))  # |λ| ≤ ‖V‖_F
+
+
 _rooms = threading.local()
 
 
-def room(name: str, shape: tuple[int, int], dtype: Any) -> Array:
-    """An array to write to, the same at every call with that name, shape and type."""
+def room(name: str, shape: tuple[int, int], like: Array) -> Array:
+    """An array to write to, the same at every call with that name and shape, of the type `like`."""
     kept: Array | None = getattr(_rooms, name, None)
-    if kept is None or kept.shape != shape or kept.dtype != dtype:
-        kept = np.empty(shape, dtype)
+    same = kept is not None and kept.shape == shape and kept.dtype == like.dtype
+    if kept is None or not same or type(kept) is not type(like):
+        kept = np.empty(shape, like.dtype, like=like)
         setattr(_rooms, name, kept)
     return kept
 
 
 def _start(
     n: int,
-    dtype: np.dtype,
+    like: Array,
     rng: np.random.Generator,
     hint: Array | None,
     gram: bool = False,
 ) -> Array:
     """A random vector, drawn towards a given one or the range of the iterate."""
-    g = rng.standard_normal(n).astype(dtype)
+    g = np.asarray(rng.standard_normal(n).astype(like.dtype), like=like)
     if hint is None:
         return g
-    x = hint if hint.ndim == 1 else ops.gram_product(hint, g) if gram else hint @ g
-    length = np.linalg.norm(x)
+    x = hint if hint.ndim == 1 else kernels(g).gram_product(hint, g) if gram else hint @ g
+    length = float(np.linalg.norm(x))
     if not (length > 0 and np.isfinite(length)):
         return g
     start: Array = x / length + 0.1 * g / np.linalg.norm(g)
@@ -228,13 +283,14 @@ def _lanczos(
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     known = 0 if fixed is None else fixed.shape[1]
-    products, Q = 0, room("Q", (known + steps, n), V.dtype)
-    if fixed is not None:
+    products, Q = 0, room("Q", (known + steps, n), V)
+    if fixed is not None and known:
         Q[:known] = fixed.T
     enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
     far = FAR if V.dtype == np.float64 else 1e15
     for _ in range(20 if effort is None else CYCLES):
-        x, value, residual, scale, spent = ops.lanczos(V, gram, start, Q, known, eps, enough)
+        found = kernels(V).lanczos(V, gram, start, Q, known, eps, enough)
+        x, value, residual, scale, spent = found
         if not 1 / far < scale < far and np.isfinite(V).all():
             unit = power_of_two(V)
             if not 0.5 <= unit <= 2:

@@ -11,6 +11,7 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
+from condgrad.backends.arrays import contiguous, diagonal, floats, namespace
 from condgrad.domains._base import Ball, Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
@@ -63,20 +64,20 @@ class BlockSpectrahedron(Domain):
         best, at, products = None, 0, 0
         whole, singles = self._whole, self.face.diagonal
         for part in self.face.parts:
-            V = v if whole else np.ascontiguousarray(v[part, part])
+            V = v if whole else contiguous(v[part, part])
             near = None if hint is None else (hint if whole else hint[part, part])
             pair = lowest_eigpair(V, hint=near, **options)
             products += pair.products
             if best is None or pair.value < best.value:
                 best, at = pair, part.start
         if singles.size:
-            diagonal = np.einsum("ii->i", v)[singles]
-            i = int(np.argmin(diagonal))
-            if best is None or diagonal[i] < best.value:
-                best, at = Pair(float(diagonal[i]), np.ones(1, v.dtype), 0), int(singles[i])
+            entries = diagonal(v)[singles]
+            i = int(np.argmin(entries))
+            if best is None or entries[i] < best.value:
+                best, at = Pair(float(entries[i]), np.ones(1, v.dtype), 0), int(singles[i])
         assert best is not None
         if best.value >= 0 and not self.equality:
-            return Zero(self.shape, products)
+            return Zero(self.shape, products, self.like)
         side = 0 if whole else self.shape[0]
         return RankOne(self.trace, best.vector, best.vector, products, at, side)
 
@@ -91,9 +92,9 @@ class BlockSpectrahedron(Domain):
 
     def minimum(self, v: Array) -> Minimum:
         """τ λ_min of the symmetric part of v, of which every entry is rounded once."""
-        values, failure = [float(x) for x in np.einsum("ii->i", v)[self.face.diagonal]], 0.0
+        values, failure = [float(x) for x in diagonal(v)[self.face.diagonal]], 0.0
         for part in self.face.parts:
-            V = 0.5 * np.asarray(v[part, part], dtype=np.float64)
+            V = 0.5 * floats(v[part, part])
             V = V + V.T
             value, chance = lowest_bound(V)
             values.append(value - EPS * length(V))
@@ -120,7 +121,7 @@ class BlockSpectrahedron(Domain):
         return bool(np.abs(outside).max() <= slack)
 
     def center(self) -> Array:
-        return np.eye(self.shape[0]) * (
+        return namespace(self.like).eye(self.shape[0]) * (
             self.trace / self.shape[0] * (1.0 if self.equality else 0.5)
         )
 
@@ -145,6 +146,8 @@ class Spectrahedron(BlockSpectrahedron):
     >>> float(Spectrahedron(3, trace=2.0).lmo(np.diag([1.0, -3.0, 0.0])).dense()[1, 1])
     2.0
     """
+
+    portable = True
 
     def __init__(self, n: int, trace: float = 1.0, equality: bool = False) -> None:
         super().__init__([dimension("n", n)], trace, equality)
@@ -182,6 +185,7 @@ class PinnedSpectrahedron(Domain):
     """
 
     symmetric: ClassVar[bool] = True
+    portable = True
 
     def __init__(
         self, vectors: Any, trace: float, values: Any = 0.0, equality: bool = False
@@ -223,7 +227,7 @@ class PinnedSpectrahedron(Domain):
         u = pair.vector
         atom: Atom = RankOne(self._rest, u, u, pair.products)
         if pair.value >= 0 and not self.equality:
-            atom = Zero(self.shape, pair.products)
+            atom = Zero(self.shape, pair.products, self.like)
         return atom if self._offset is None else Moved(atom, self._offset)
 
     @property
@@ -242,7 +246,7 @@ class PinnedSpectrahedron(Domain):
         off by rγ_{r+2} of that. Products with `offset` are summed row by row, so that 2n operations
         count; offset itself is off by 2 max μ · `_error` and (r + 2)u Σμ, τ − Σμ by r u τ.
         """
-        (n, r), V = self._basis.shape, 0.5 * np.asarray(v, dtype=np.float64)
+        (n, r), V = self._basis.shape, 0.5 * floats(v)
         V = V + V.T
         size = length(V)
         mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
@@ -276,7 +280,7 @@ class PinnedSpectrahedron(Domain):
     def center(self) -> Array:
         n, r = self._basis.shape
         share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W: Array = share * (np.eye(n) - self._basis @ self._basis.T)
+        W: Array = share * (namespace(self.like).eye(n) - self._basis @ self._basis.T)
         return W if self._offset is None else W + self._offset
 
 

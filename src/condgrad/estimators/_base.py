@@ -108,6 +108,10 @@ class Estimator(ABC):
         """Begin with the multipliers of another estimator, and its count of rows."""
         s.evaluated = evaluated
 
+    def leave(self, s: State) -> None:
+        """Let go of the memory that does not belong to multipliers: they are all that goes on."""
+        return None
+
     def measure(self, s: State, term: Term, D: Array) -> float:
         """‖A D‖² over the rows in use, as for all rows where only some were drawn."""
         return term.passes.squares(D, [slice(0, term.map.size)], None)

@@ -10,6 +10,7 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Params
 from condgrad.backends import threads
+from condgrad.backends.arrays import foreign
 from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
 from condgrad.estimators._base import Estimator, State
@@ -166,8 +167,8 @@ class SagAugmented(Estimator):
     rate : callable
         k ↦ θ_k in [0, 1].
     table_dtype : float64, float32 or "auto"
-        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows. Bounds
-        are summed from them in float64.
+        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, not
+        on a GPU. Bounds are summed from them in float64.
 
     References
     ----------
@@ -193,22 +194,23 @@ class SagAugmented(Estimator):
 
     def init(self, term: Term, problem: Problem) -> TableState:
         G, size, dtype = term.map.zeros(problem.dtype), term.map.size, self._dtype(term, problem)
-        slopes = G if isinstance(term.map, RowStorage) else np.zeros(size, dtype)
+        slopes = G if isinstance(term.map, RowStorage) else term.map.table(dtype)
         stretches = Stretches(size, term.map.stretch, self.rows_now(term))
-        return TableState(G, y=np.zeros(size, dtype), slopes=slopes, stretches=stretches)
+        return TableState(G, y=term.map.table(dtype), slopes=slopes, stretches=stretches)
 
     def _dtype(self, term: Term, problem: Problem) -> np.dtype:
         """Precision of the table."""
         if isinstance(term.map, RowStorage):
             return problem.dtype
         if isinstance(self.table_dtype, str) and self.table_dtype == "auto":
-            return np.dtype(np.float64 if term.map.size <= FINE else np.float32)
+            fine = term.map.size <= FINE and not foreign(problem.like)
+            return np.dtype(np.float64 if fine else np.float32)
         return np.dtype(self.table_dtype)
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         numbers = 1 if isinstance(term.map, RowStorage) else self.kept
         dtype = self._dtype(term, problem)
-        table = numbers * term.map.size * dtype.itemsize
+        table = numbers * term.map.entries * dtype.itemsize
         remedy = "from Python use h_sag_v2(table='sparse'), which keeps what was ever missed"
         if dtype == np.float64 and not isinstance(term.map, RowStorage):
             remedy = "keep the table in single precision (table_dtype='float32')"
@@ -247,6 +249,10 @@ class SagAugmented(Estimator):
 
     def whole(self, term: Term) -> bool:
         return self.rows_now(term) == term.map.size
+
+    def leave(self, s: State) -> None:
+        assert isinstance(s, TableState)
+        s.slopes = np.empty(0, s.slopes.dtype, like=s.slopes)  # a view would keep the memory
 
     def measure(self, s: State, term: Term, D: Array) -> float:
         """Of a constraint family the rows with a slope other than 0 count."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,9 +74,8 @@ class Ascent(SagAugmented):
     kept: ClassVar[int] = 1
 
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
-        G, size = term.map.zeros(problem.dtype), term.map.size
-        stretches = Stretches(size, term.map.stretch, self.rows_now(term))
-        y: Any = np.zeros(size, self._dtype(term, problem))
+        G, y = term.map.zeros(problem.dtype), term.map.table(self._dtype(term, problem))
+        stretches = Stretches(term.map.size, term.map.stretch, self.rows_now(term))
         changed = G.astype(min(y.dtype, G.dtype, key=lambda dtype: dtype.itemsize))
         return DualState(G, y=y, stretches=stretches, changed=changed)
 
@@ -115,8 +114,7 @@ class Ascent(SagAugmented):
         super().adopt(s, term, y, evaluated)
         if y is not None:
             s.y = y
-            for at in term.chunks():
-                term.map.scatter(s.G, at, y[at].astype(s.G.dtype, copy=False))
+            term.passes.collect(s.G, y)
 
     def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, DualState)

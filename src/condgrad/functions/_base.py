@@ -9,6 +9,7 @@ import numpy as np
 
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
+from condgrad.backends.arrays import HOST, floats, moved
 from condgrad.errors import ProblemError
 
 
@@ -19,7 +20,7 @@ def rounding(x: Array) -> float:
 
 def wide(y: Any) -> Array:
     """Y in float64, in which proofs are computed."""
-    return np.asarray(y, np.float64)
+    return floats(y)
 
 
 def lost(y: Array) -> float:
@@ -44,8 +45,18 @@ class Function(ABC):
     smooth: ClassVar[bool]
     separable: ClassVar[bool] = True
     indicator: ClassVar[bool] = False
+    portable: ClassVar[bool] = False
+    """Whether it serves images on a GPU; a class derived from it says so anew."""
+    like: Array = HOST
+    """Where its data lies."""
+    origin: Function | None = None
+    """The function in the memory of the process that this one is a copy of, if it is elsewhere."""
     size: int | None = None
     """Number of rows, where per-row data fixes it."""
+
+    def on(self, like: Array) -> Function:
+        """The same function for images that lie where `like` does."""
+        return moved(self, like)
 
     @abstractmethod
     def value(self, z: Array, at: Rows = ALL) -> float:

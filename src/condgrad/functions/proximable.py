@@ -9,6 +9,7 @@ import numpy as np
 from condgrad._check import positive, row_data
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import kernels
+from condgrad.backends.arrays import contiguous
 from condgrad.errors import ProblemError
 from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
 from condgrad.functions.smooth import signs
@@ -27,6 +28,8 @@ class Interval(Indicator):
     >>> Interval(1, 5).distance(np.array([0.0, 3.0, 7.0]))  # sqrt(1 + 4)
     2.23606797749979
     """
+
+    portable = True
 
     def __init__(self, lower: Any, upper: Any) -> None:
         self.lower = row_data("lower", lower, finite=False)
@@ -61,8 +64,8 @@ class Interval(Indicator):
         if isinstance(self.lower, float) and isinstance(self.upper, float):
             y = np.maximum(y, 0.0) if np.isneginf(self.lower) else y
             return np.minimum(y, 0.0) if np.isposinf(self.upper) else y
-        low = np.where(np.isneginf(pick(self.lower, at)), 0.0, -np.inf)
-        high = np.where(np.isposinf(pick(self.upper, at)), 0.0, np.inf)
+        low = np.where(pick(self.lower, at) == -np.inf, 0.0, -np.inf)
+        high = np.where(pick(self.upper, at) == np.inf, 0.0, np.inf)
         return np.clip(y, low, high)
 
     def data_norm(self, size: int) -> float:
@@ -94,7 +97,7 @@ class Interval(Indicator):
             high, low = np.any(y > 0) and upper != 0, np.any(y < 0) and lower != 0
             return float(upper) if high else 0.0, float(lower) if low else 0.0
         if np.ndim(lower) == np.ndim(upper) == 0:
-            up, down = kernels(y).signed_sums(np.ascontiguousarray(y))
+            up, down = kernels(y).signed_sums(contiguous(y))
             return float(up * upper if up > 0 else 0.0), float(down * lower if down > 0 else 0.0)
         above, below = np.maximum(y, 0.0), np.maximum(-y, 0.0)
         with np.errstate(invalid="ignore"):
@@ -112,6 +115,8 @@ class Equal(Interval):
         b, one number for all rows or one per row.
     """
 
+    portable = True
+
     def __init__(self, value: Any) -> None:
         super().__init__(row_data("value", value), value)
 
@@ -125,6 +130,8 @@ class AtMost(Interval):
         b, one number for all rows or one per row.
     """
 
+    portable = True
+
     def __init__(self, bound: Any = 0.0) -> None:
         super().__init__(-np.inf, row_data("bound", bound))
 
@@ -137,6 +144,8 @@ class AtLeast(Interval):
     bound : float or array
         b, one number for all rows or one per row.
     """
+
+    portable = True
 
     def __init__(self, bound: Any = 0.0) -> None:
         super().__init__(row_data("bound", bound), np.inf)

@@ -28,6 +28,7 @@ class Linear(Smooth):
     """
 
     smoothness = 0.0
+    portable = True
 
     def __init__(self, c: Any = 1.0) -> None:
         self.c = row_data("c", c)
@@ -44,7 +45,8 @@ class Linear(Smooth):
 
     def into_dual(self, y: Array, at: Rows = ALL) -> Array:
         """C, the only point of the domain."""
-        return np.full(np.shape(y), pick(self.c, at), np.float64)
+        y = wide(y)
+        return np.full_like(y, pick(self.c, at))
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
         """0 at y = c, infinite elsewhere."""

@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
+from condgrad.backends.arrays import HOST, address, contiguous, moved
 
 Kernel = str | Callable[..., None]
 
@@ -36,6 +37,14 @@ class LinearMap(ABC):
     """``sweep(W, start, stop, out)``, which writes the images of a range of rows, and its adjoint
     ``add(G, start, stop, y)``: functions that Numba can compile, or names of kernels. With them
     passes over all rows are fused. G is shaped as W where `covers`, else the cotangent as it is."""
+    portable: ClassVar[bool] = False
+    """Whether its rows can be read where W lies on a GPU; a class derived from it says so anew."""
+    like: Array = HOST
+    """Where its arrays lie."""
+    origin: LinearMap | None = None
+    """The map in the memory of the process that this one is a copy of, if it lies elsewhere."""
+    chunk: int = 1 << 18
+    """Rows handled at a time in a full pass, so that one over 10⁸ needs no array of 10⁸."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 
@@ -99,11 +108,31 @@ class LinearMap(ABC):
 
     def zeros(self, dtype: Any = np.float64) -> Array:
         """The cotangent of y = 0."""
-        return np.zeros(self.storage, dtype)
+        return np.zeros(self.storage, dtype, like=self.like)
+
+    @property
+    def entries(self) -> int:
+        """Numbers in a table of the rows."""
+        return self.size
+
+    def table(self, dtype: Any = np.float64) -> Array:
+        """A number for every row, 0, as passes over them keep it."""
+        return np.zeros(self.entries, dtype, like=self.like)
+
+    def listed(self, table: Array) -> Array:
+        """The numbers of a table in the order of the rows."""
+        return table
+
+    def on(self, like: Array) -> LinearMap:
+        """The same map for arrays that lie where `like` does, where all rows are one chunk."""
+        new = moved(self, like)
+        new.chunk = self.size
+        return new
 
     def adjoint(self, y: Array) -> Array:
         """A*y as a dense array shaped as W."""
-        G, out = self.zeros(y.dtype), np.zeros(self.shape, y.dtype)
+        G = self.zeros(y.dtype)
+        out = np.zeros(self.shape, y.dtype, like=self.like)
         self.scatter(G, ALL, y)
         self.add_to(G, 1.0, out)
         return out
@@ -113,12 +142,14 @@ class LinearMap(ABC):
 
         The largest eigenvalue of A*A by ARPACK, to about nine digits.
         """
+        if self.origin is not None:
+            return self.origin.norm(symmetric)
         size = int(np.prod(self.shape))
         square = symmetric and len(self.shape) == 2 and self.shape[0] == self.shape[1]
 
         def product(x: Array) -> Array:
             W = x.reshape(self.shape)
-            W = self.adjoint(self.rows(np.ascontiguousarray(W + W.T) / 2 if square else W))
+            W = self.adjoint(self.rows(contiguous(W + W.T) / 2 if square else W))
             return ((W + W.T) / 2 if square else W).reshape(-1)
 
         if size < 3:
@@ -159,7 +190,7 @@ class Covering(LinearMap):
     def set_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:
             flat = out.reshape(-1)
-            if weight != 1 or G.ctypes.data != flat.ctypes.data:  # G may be `out` itself
+            if weight != 1 or address(G) != address(flat):  # G may be `out` itself
                 np.multiply(G, out.dtype.type(weight), out=flat)
         else:
             out[...] = weight * G.reshape(self.shape)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from condgrad._check import dimension, sides
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
+from condgrad.backends.arrays import contiguous, diagonal
 from condgrad.errors import ProblemError
 from condgrad.maps._base import Covering, RowStorage
 
@@ -29,6 +30,7 @@ class AllEntries(Covering, RowStorage):
     """
 
     row_norm = 1.0
+    portable = True
 
     def __init__(self, shape: Any) -> None:
         vector = isinstance(shape, (tuple, list)) and len(shape) == 1
@@ -66,6 +68,7 @@ class Entries(RowStorage):
     """
 
     row_norm = 1.0
+    portable = True
 
     def __init__(self, rows: Any, cols: Any, shape: Any) -> None:
         self.shape = sides("shape", shape)
@@ -110,6 +113,8 @@ class Entries(RowStorage):
             out.flat[self._flat] += weight * G  # a reshaped copy would swallow the sum
 
     def norm(self, symmetric: bool = False) -> float:
+        if self.origin is not None:
+            return self.origin.norm(symmetric)
         if symmetric and self.shape[0] == self.shape[1]:
             i, j = np.divmod(self._flat, self.shape[1])
             if not np.isin(j * self.shape[1] + i, self._flat).any():
@@ -127,17 +132,17 @@ class Diagonal(RowStorage):
     """
 
     row_norm = 1.0
+    portable = True
 
     def __init__(self, n: int) -> None:
         self.size = self.storage = dimension("n", n)
         self.shape = (self.size, self.size)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
-        diagonal = np.einsum("ii->i", W)
-        return np.ascontiguousarray(diagonal[at])
+        return contiguous(diagonal(W)[at])
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        np.einsum("ii->i", out)[:] += weight * G
+        diagonal(out)[:] += weight * G
 
     def norm(self, symmetric: bool = False) -> float:
         return 1.0

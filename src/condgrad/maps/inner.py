@@ -11,6 +11,7 @@ from condgrad._check import canonical, dimension, numbers, real_numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
+from condgrad.backends.arrays import diagonal, namespace
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
 
@@ -26,6 +27,7 @@ class Inner(LinearMap):
     """
 
     size = storage = 1
+    portable = True
 
     def __init__(self, C: Any) -> None:
         if sp.issparse(C):
@@ -55,7 +57,7 @@ class Inner(LinearMap):
             value = flat @ self._data.astype(W.dtype, copy=False)
         else:
             value = kernels(flat).dot_at(flat, self._flat, self._data)
-        return np.full(1, value, dtype=W.dtype)[at]
+        return namespace(W).full(1, value, dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         G[0] += y.sum()
@@ -72,6 +74,8 @@ class Inner(LinearMap):
     def norm(self, symmetric: bool = False) -> float:
         if not symmetric or len(self.shape) != 2 or self.shape[0] != self.shape[1]:
             return self.row_norm
+        if self.origin is not None:
+            return self.origin.norm(symmetric)
         flat = np.arange(self._data.size) if self._flat is None else self._flat
         C = sp.csr_array((self._data, np.divmod(flat, self.shape[1])), shape=self.shape)
         return float(np.linalg.norm(0.5 * (C + C.T).data))
@@ -87,19 +91,20 @@ class Trace(LinearMap):
     """
 
     size = storage = 1
+    portable = True
 
     def __init__(self, n: int) -> None:
         side = dimension("n", n)
         self.shape, self.row_norm = (side, side), float(np.sqrt(side))
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
-        return np.full(1, np.trace(W), dtype=W.dtype)[at]
+        return namespace(W).full(1, np.trace(W), dtype=W.dtype)[at]
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         G[0] += y.sum()
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        np.einsum("ii->i", out)[:] += weight * G[0]
+        diagonal(out)[:] += weight * G[0]
 
     def norm(self, symmetric: bool = False) -> float:
         return self.row_norm
@@ -114,6 +119,8 @@ class RowSums(RowStorage):
         Shape of W; one integer for a square.
     """
 
+    portable = True
+
     def __init__(self, shape: Any) -> None:
         self.shape = sides("shape", shape)
         self.size = self.storage = self.shape[0]
@@ -122,7 +129,8 @@ class RowSums(RowStorage):
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         if isinstance(at, slice):
             start, stop = span(at, self.size)
-            return np.asarray(W[start:stop].sum(axis=1))
+            sums: Array = W[start:stop].sum(axis=1)
+            return sums
         z: Array = kernels(W).row_gather(W, at)
         return z
 

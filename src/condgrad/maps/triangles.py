@@ -8,8 +8,9 @@ import numpy as np
 
 from condgrad._check import dimension, numbers
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import backend, kernels
+from condgrad.backends import backend, kernels, tiles
 from condgrad.backends.addresses import triangle_address
+from condgrad.backends.arrays import contiguous, diagonal, foreign
 from condgrad.errors import ProblemError
 from condgrad.maps._base import Covering
 
@@ -44,6 +45,7 @@ class Triangles(Covering):
     """
 
     row_norm = 2.0
+    portable = True
     kernels = ("triangle_sweep", "triangle_add")
 
     def __init__(self, n: int, weights: Any = None) -> None:
@@ -78,10 +80,10 @@ class Triangles(Covering):
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         z: Array
-        W = np.ascontiguousarray(self.seen(W))
+        W = contiguous(self.seen(W))
         if isinstance(at, slice):
             start, stop = span(at, self.size)
-            z = np.empty(stop - start, W.dtype)
+            z = np.empty(stop - start, W.dtype, like=W)
             kernels(W).triangle_sweep(W, start, stop, z)
         else:
             z = kernels(W).triangle_gather(W, at)
@@ -100,11 +102,23 @@ class Triangles(Covering):
 
         There are n such sums in W_qq, one more for every piece of rows that is handled at a time.
         Any other entry is in at most n rows as W_qr, in as many as W_pr, and in the sum over r as
-        W_pq. The reference kernel adds all rows of an apex to W_qq one by one.
+        W_pq. The reference kernel adds all rows of an apex to W_qq one by one. On a GPU sums over
+        64 rows or columns come before those over tiles, and sums over apexes are cut into parts.
         """
         n, pairs = self.shape[0], self.stretch
+        if foreign(self.like):
+            return 3 * n + 256
         own = pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
         return own if self._scale is None else own + 8  # the scale has been rounded, too
+
+    @property
+    def entries(self) -> int:
+        """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
+        return tiles.entries(self.shape[0]) if foreign(self.like) else self.size
+
+    def listed(self, table: Array) -> Array:
+        """The numbers of a table in the order of the rows."""
+        return tiles.listed(self.shape[0], table, self.size) if foreign(table) else table
 
     @property
     def stretch(self) -> int:
@@ -120,5 +134,30 @@ class Triangles(Covering):
         give (3n − 4)/2. The second is the largest for every n ≥ 3.
         """
         n = self.shape[0]
-        known = symmetric and self._scale is None
-        return float(np.sqrt(n * (n - 1) / 2)) if known else super().norm(symmetric)
+        if symmetric and self._scale is None:
+            return float(np.sqrt(n * (n - 1) / 2))
+        return self._power() if symmetric and foreign(self.like) else super().norm(symmetric)
+
+    def _power(self) -> float:
+        """‖A‖ over symmetric W by at most 1000 steps of the power method, no row being evaluated.
+
+        With X = W_ij/√(μ_i μ_j), its row sums R, its trace t and the sum S of its entries, the
+        symmetric part of A*A X is ((3n − 4) X_ij − (n − 2)(X_ii + X_jj) − R_i − R_j + t)/2 beside
+        the diagonal and (n − 1)(n − 2)/2 X_qq − (n − 1)(R_q − X_qq) + (S − t)/2 on it.
+        """
+        n = self.shape[0]
+        start = np.random.default_rng(0).standard_normal(self.shape)
+        W, top = np.asarray(start + start.T, like=self.like), 0.0
+        for _ in range(1000):
+            W /= np.linalg.norm(W)
+            X = self.seen(W)
+            R, d, t = X.sum(axis=1), diagonal(X).copy(), diagonal(X).sum()
+            H = (3 * n - 4) * X - ((n - 2) * d + R) - ((n - 2) * d + R)[:, None] + t
+            H *= 0.5
+            diagonal(H)[:] = (n - 1) * ((n / 2 - 1) * d - (R - d)) + (R.sum() - t) / 2
+            H, before = self.seen(H), top
+            top = float(np.vdot(W, H))
+            W = H
+            if top - before <= 1e-9 * top:
+                break
+        return float(np.sqrt(top))

@@ -203,11 +203,11 @@ def passes_over(rows: Sequence[Keeper]) -> float:
 def first_factors(problem: Problem, W: Array, first: float) -> list[float]:
     """A guess of β for every composite term, from one step of the conditional gradient method."""
     W = W.astype(np.float64, copy=False)
-    v = np.zeros(problem.domain.shape)
+    v = np.zeros(problem.domain.shape, like=W)
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     rng = np.random.default_rng(0)
-    noise = rng.standard_normal(problem.domain.shape)
+    noise = np.asarray(rng.standard_normal(problem.domain.shape), like=W)
     steps = [problem.domain.lmo(d, rng=rng).dense() - W for d in (v, noise)]
     reach = [abs(float(np.vdot(v, W)))] + [abs(float(np.vdot(v, W + s))) for s in steps]
     worth = max(-float(np.vdot(v, steps[0])), 0.05 * max(reach))
@@ -221,7 +221,7 @@ def _squares(term: Term, steps: list[Array]) -> float:
     """ω‖A s‖², along the first step or, where the family does not see it, a random one."""
     length = term.map.row_norm**2 * max(float(np.vdot(s, s)) for s in steps)
     for s in steps:
-        squares = sum(float(np.square(term.map.rows(s, b)).sum()) for b in term.chunks())
+        squares = sum(term.passes.lengths(s, b) for b in term.chunks())
         if squares > 1e-16 * length:  # less is rounding: the domain implies the constraint
             return term.weight * squares
     return term.weight * (length or 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from condgrad._floats import TINY
 from condgrad._types import Array
+from condgrad.backends.arrays import host
 from condgrad.problem import Evaluation, Problem
 
 if TYPE_CHECKING:
@@ -27,14 +28,19 @@ class Look(NamedTuple):
     """… the objective of the feasible point that is proposed for it, ∞ where there is none."""
 
 
+def asked(propose: Propose, W: Array) -> Array | None:
+    """A point for W, which is an array of NumPy for all but those who take any (`anywhere`)."""
+    return propose(W if getattr(propose, "anywhere", False) else host(W))
+
+
 def look(problem: Problem, propose: Propose | None, W: Array) -> Look:
     """A point below and one above, the gradient taken at W."""
-    v = np.zeros(problem.domain.shape)
+    v = np.zeros(problem.domain.shape, like=problem.like)
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
-    point = None if propose is None else propose(S.astype(problem.dtype))
-    above = np.inf if point is None else problem.objective(np.asarray(point))
+    point = None if propose is None else asked(propose, S.astype(problem.dtype))
+    above = np.inf if point is None else problem.objective(point)
     return Look(problem.evaluate(S), above)
 
 

@@ -102,7 +102,7 @@ class PrimalDualStep(FrameStep):
             for r in rows
             if isinstance(r.term.function, Smooth) and r.term.function.smoothness
         )
-        D = np.zeros(problem.domain.shape)
+        D = np.zeros(problem.domain.shape, like=face.basis)
         frames: list[Array | None] = [None for _ in face.parts]
         self.state: PrimalDualState = PrimalDualState(frames, D, self.least, 1.0)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.backends.arrays import eigenpairs, namespace, orthonormal
+from condgrad.backends.arrays import beyond, eigenpairs, host, namespace
 from condgrad.domains import Domain, Face
 from condgrad.domains.eigen import deflated
 from condgrad.estimators import Estimator
@@ -125,9 +125,8 @@ class FrameStep(AtomStep):
         """The point nearest to X, and the products with X that it took."""
         face = self._face
         found = [self._spectrum(i, X) for i in range(len(face.parts))]
-        xp, diagonal = namespace(face.basis), X.diagonal(face.diagonal)
-        values = xp.concatenate([*(f[0] for f in found), diagonal])
-        d = xp.maximum(values, 0.0)
+        values = np.concatenate([*(f[0] for f in found), host(X.diagonal(face.diagonal))])
+        d = np.maximum(values, 0.0)
         if face.equality or d.sum() > face.trace:
             d = project_simplex(values, face.trace)
         factors, start = [], 0
@@ -138,7 +137,10 @@ class FrameStep(AtomStep):
         return S, sum(spent for _, _, spent in found)
 
     def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
-        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products."""
+        """Leading eigenpairs of a part in falling order, off the pinned vectors, and products.
+
+        The values are in an array of NumPy: there are few of them.
+        """
         part, K, products = self._face.parts[i], self.state.frames[i], 0
         Q = self._face.basis[part]
         n = Q.shape[0]
@@ -146,11 +148,11 @@ class FrameStep(AtomStep):
             P, T = None, -deflated(-X.whole(part), Q)
         else:
             xp, Y = namespace(K), X.times(part, K)
-            Y -= Q @ (Q.T @ Y)
+            if Q.shape[1]:
+                Y -= Q @ (Q.T @ Y)
             Y -= K @ (K.T @ Y)
             Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
-            P = orthonormal(xp.hstack([Q, K, Y]))
-            P = P[:, Q.shape[1] :]  # off the pinned vectors even where Y is rounding
+            P = beyond(Q, K, Y)
             T, products = P.T @ X.times(part, P), 3 * K.shape[1]
         values, vectors = eigenpairs(T)
         free = n - Q.shape[1]  # the pinned come last
@@ -159,12 +161,12 @@ class FrameStep(AtomStep):
 
     def _keep(self, i: int, d: Array, vectors: Array) -> Array:
         """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
-        xp, n, Q = namespace(vectors), vectors.shape[0], self._face.basis[self._face.parts[i]]
-        rank = int(xp.count_nonzero(d))
+        n, Q = vectors.shape[0], self._face.basis[self._face.parts[i]]
+        rank = int(np.count_nonzero(d))
         frame = vectors[:, : rank + max(self._guard, rank // 4)]
-        frame = frame - Q @ (Q.T @ frame)
+        frame = frame - Q @ (Q.T @ frame) if Q.shape[1] else frame
         self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
-        U: Array = frame[:, :rank] * xp.sqrt(d[:rank])
+        U: Array = frame[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=frame)
         return U
 
 
@@ -203,7 +205,7 @@ class SpectralStep(FrameStep):
         super().__init__(problem, face, rows, rule.guard, rule.small)
         self._rule = rule
         size, frames = len(rows), [None for _ in face.parts]
-        D = np.zeros(problem.domain.shape)
+        D = np.zeros(problem.domain.shape, like=face.basis)
         self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
         self._whole = all(r.whole for r in rows)
 

@@ -10,6 +10,7 @@ import numpy as np
 from condgrad._floats import TINY
 from condgrad._types import Array, span
 from condgrad.backends import kernels, threads
+from condgrad.backends.arrays import contiguous, foreign
 from condgrad.backends.contract import Drivers
 from condgrad.functions import Function
 from condgrad.maps import LinearMap
@@ -18,8 +19,6 @@ from condgrad.passes.plain import Miss, Pairing, Plain, row_misses, scalar_bound
 
 class Fused(Plain):
     """Rows of a map that brings `LinearMap.kernels`, with the same interval for all of them."""
-
-    parallel = True
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
@@ -33,6 +32,8 @@ class Fused(Plain):
         bounds = scalar_bounds(function)
         assert bounds is not None
         self._lower, self._upper = bounds
+        self._device = foreign(map.like)
+        self.parallel = not self._device
 
     def _drivers(self, array: Array) -> Drivers:
         """The passes for arrays of this type."""
@@ -42,7 +43,7 @@ class Fused(Plain):
 
     def _seen(self, W: Array) -> Array:
         """W as the kernels want it, …"""
-        return np.ascontiguousarray(self.map.seen(W))
+        return contiguous(self.map.seen(W))
 
     def _cotangent(self, G: Array) -> Array:
         """… and G."""
@@ -67,13 +68,19 @@ class Fused(Plain):
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:
-            return super().squares(D, ranges, slopes)
+            if not self._device:
+                return super().squares(D, ranges, slopes)
+            return sum(self.lengths(D, at) for at in ranges)
         D = self._seen(D)
 
         def work(part: list[slice]) -> float:
             return float(self._drivers(D).squares(D, slopes, self._ends(part)))
 
-        return sum(threads.run([partial(work, part) for part in threads.share(ranges)]))
+        parts = threads.share(ranges) if self.parallel else [list(ranges)]
+        return sum(threads.run([partial(work, part) for part in parts]))
+
+    def lengths(self, W: Array, at: slice) -> float:
+        return self.miss(W, at).images if self._device else super().lengths(W, at)
 
     def _ends(self, ranges: Sequence[slice]) -> Array:
         """Start and stop of each range, a row each."""
@@ -86,6 +93,26 @@ class Fused(Plain):
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
+    def collect(self, G: Array, y: Array) -> None:
+        if not self._device:
+            super().collect(G, y)
+            return
+        whole = self.map.zeros()
+        self.pair(None, whole, slice(0, self.map.size), y, 1.0)
+        G += whole.astype(G.dtype, copy=False)
+
+    def square(self, y: Array) -> float:
+        return float(kernels(y).triangle_square(y)) if self._device else super().square(y)
+
+    def price(self, W: Array, at: slice, y: Array | None, beta: float, point: Array) -> float:
+        if not self._device or y is None:
+            return super().price(W, at, y, beta, point)
+        point = self._seen(point)
+        found = kernels(point).triangle_price(
+            point, y, *span(at, self.map.size), self._lower, self._upper
+        )
+        return float(found)
+
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
         W, rows = self._seen(W), span(at, self.map.size)
         squares, lengths = self._drivers(W).merit(W, y, *rows, self._lower, self._upper, beta)
@@ -96,7 +123,7 @@ class Fused(Plain):
             return super().pair(W, G, at, y, beta)
         map, lower, upper = self.map, self._lower, self._upper
         low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
-        point = np.empty(map.shape) if W is None else self._seen(W)
+        point = np.empty(map.shape, like=G) if W is None else self._seen(W)
         sums = self._drivers(G).pair(
             point, W is not None, self._cotangent(G), y, *span(at, map.size), low, high
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +106,30 @@ class Plain:
         shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
         return self.function.into_dual(self.function.slope(shifted, beta, at), at)
 
+    def collect(self, G: Array, y: Array) -> None:
+        """G += A*y of a table."""
+        for at in chunks(self.map, self.function):
+            self.map.scatter(G, at, y[at].astype(G.dtype, copy=False))
+
+    def square(self, y: Array) -> float:
+        """Σ y² of a table."""
+        return float(np.vdot(y, y))
+
+    def lengths(self, W: Array, at: slice) -> float:
+        """‖A W‖² over the rows `at`."""
+        return float(np.square(self.map.rows(W, at)).sum())
+
+    def price(self, W: Array, at: slice, y: Array | None, beta: float, point: Array) -> float:
+        """Σ |y_l| |r_l| of an indicator over the rows `at`, r the residuals at a point.
+
+        `y` holds all rows and is put into dom h*; without it the slopes h'_β(z) serve.
+        """
+        h = self.function
+        assert isinstance(h, Proximable)
+        slopes = h.slope(self.map.rows(W, at), beta, at) if y is None else y[at]
+        inside = h.into_dual(slopes.astype(np.float64, copy=False), at)
+        return float(np.sum(np.abs(inside * h.residual(self.map.rows(point, at), at))))
+
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
         total = 0.0
@@ -199,6 +223,13 @@ class Stored(Plain):
         step = kernels(W).interval_ascend
         rows = ((self.map.rows(W, at), y[at], G[at]) for at in ranges)
         return sum(float(step(z, *bounds, beta, some, own)) for z, some, own in rows)
+
+
+def chunks(map: LinearMap, function: Function) -> Iterator[slice]:
+    """All rows, in contiguous chunks; in one chunk where the function does not separate."""
+    step = map.chunk if function.separable else map.size
+    for start in range(0, map.size, step):
+        yield slice(start, min(start + step, map.size))
 
 
 def scalar_bounds(function: Function) -> tuple[float, float] | None:

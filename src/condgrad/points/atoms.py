@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import kernels
+from condgrad.backends.arrays import HOST
 
 
 class Atom(ABC):
@@ -19,13 +20,18 @@ class Atom(ABC):
     products: int = 0
     """Matrix-vector products the oracle spent on it."""
 
+    @property
+    def place(self) -> Array:
+        """An array that lies where it does."""
+        return HOST
+
     @abstractmethod
     def blend(self, W: Array, eta: float) -> None:
         """W ← (1 − η) W + η·atom, in place."""
 
     def dense(self, dtype: type = np.float64) -> Array:
         """The atom as an array."""
-        W: Array = np.zeros(self.shape, dtype)
+        W: Array = np.zeros(self.shape, dtype, like=self.place)
         self.blend(W, 1.0)
         return W
 
@@ -43,6 +49,10 @@ class RankOne(Atom):
 
     def __post_init__(self) -> None:
         self.shape = (self.side, self.side) if self.side else (self.u.size, self.v.size)
+
+    @property
+    def place(self) -> Array:
+        return self.u
 
     def blend(self, W: Array, eta: float) -> None:
         if self.side:
@@ -72,6 +82,11 @@ class Zero(Atom):
 
     shape: tuple[int, ...]
     products: int = 0
+    like: Array = field(default_factory=lambda: HOST)
+
+    @property
+    def place(self) -> Array:
+        return self.like
 
     def blend(self, W: Array, eta: float) -> None:
         W *= 1 - eta
@@ -118,6 +133,10 @@ class Moved(Atom):
 
     def __post_init__(self) -> None:
         self.shape, self.products = self.atom.shape, self.atom.products
+
+    @property
+    def place(self) -> Array:
+        return self.offset
 
     def blend(self, W: Array, eta: float) -> None:
         self.atom.blend(W, eta)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from condgrad._types import Array
-from condgrad.backends.arrays import namespace
+from condgrad.backends.arrays import diagonal, namespace
 
 
 class Products(Protocol):
@@ -36,8 +36,7 @@ class Matrix:
         return self.array[part, part]
 
     def diagonal(self, at: Array) -> Array:
-        entries: Array = namespace(self.array).einsum("ii->i", self.array)[at]
-        return entries
+        return diagonal(self.array)[at]
 
 
 class LowRank(NamedTuple):
@@ -61,6 +60,7 @@ class LowRank(NamedTuple):
                 xp.dot(U, U.T, out=out[part, part])
             else:
                 out[part, part] = U @ U.T
-        xp.einsum("ii->i", out)[self.at] = self.diagonal if self.at.size else 0.0
+        if self.at.size:
+            diagonal(out)[self.at] = self.diagonal
         if self.offset is not None:
             out += self.offset

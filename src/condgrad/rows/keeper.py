@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import ALL, Array, Params
+from condgrad.backends.arrays import host
 from condgrad.estimators import Ascent, DualState, Estimator, State
-from condgrad.functions import Proximable
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term, Violation
 from condgrad.rows.parts import Part, part_of
@@ -56,7 +56,7 @@ class Keeper:
 
     def change(self, D: Array) -> tuple[float, float]:
         """ω⟨D, A*Δy⟩ and ω²‖Δy‖², Δy the latest change of the multipliers."""
-        s, v = self.state, np.zeros(D.shape)
+        s, v = self.state, np.zeros(D.shape, like=D)
         assert isinstance(s, DualState)
         self.term.map.add_to(s.changed, self.term.weight, v)
         return float(np.vdot(v, D)), self.term.weight**2 * s.squares
@@ -76,7 +76,7 @@ class Keeper:
     def dual_square(self) -> float:
         """ω²‖y‖² of the multipliers."""
         y = self.state.multipliers
-        return 0.0 if y is None else self.term.weight**2 * float(np.vdot(y, y))
+        return 0.0 if y is None else self.term.weight**2 * self.term.passes.square(y)
 
     @property
     def whole(self) -> bool:
@@ -92,6 +92,10 @@ class Keeper:
     def sampling(self) -> float:
         """Seconds spent drawing rows."""
         return 0.0 if self.state.drawer is None else self.state.drawer.seconds
+
+    def leave(self) -> None:
+        """Let go of all that another keeper does not take over, before that is made."""
+        self.estimator.leave(self.state)
 
     def adopt(self, other: Keeper) -> None:
         """Take over the multipliers and the count of rows of another keeper, which is not used."""
@@ -135,17 +139,15 @@ class Keeper:
         """A copy of such a point, in dom h*."""
         term, y = self.term, self._y(which)
         slopes = term.function.slope(term.map.rows(W), beta, ALL) if y is None else y
-        inside: Array = term.function.into_dual(np.array(slopes, np.float64), ALL)
+        slopes = np.array(host(term.map.listed(slopes)), np.float64)
+        inside: Array = (term.function.origin or term.function).into_dual(slopes, ALL)
         return inside
 
     def price(self, which: str, W: Array, beta: float, point: Array) -> float:
         """ω Σ |y_l| |r_l| of a constraint family at such a y, r its residuals at a point."""
-        total, term, h, y = 0.0, self.term, self.term.function, self._y(which)
-        assert isinstance(h, Proximable)
+        total, term, y = 0.0, self.term, self._y(which)
         for b in term.chunks():
-            slopes = h.slope(term.map.rows(W, b), beta, b) if y is None else y[b]
-            inside = h.into_dual(slopes.astype(np.float64, copy=False), b)
-            total += float(np.sum(np.abs(inside * h.residual(term.map.rows(point, b), b))))
+            total += term.passes.price(W, b, y, beta, point)
         return term.weight * total
 
     def _y(self, which: str) -> Array | None:

@@ -58,7 +58,7 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G += other
     sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
     conjugate, conjugates, spread, product, value = sums
-    v = np.zeros(term.map.shape)
+    v = np.zeros(term.map.shape, like=G)
     term.map.add_to(G, term.weight, v)
     w, pieces = term.weight, list(chain(*parts))
     sizes = sizes_of(term, spread, conjugates, pieces, len(parts))

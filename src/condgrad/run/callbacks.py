@@ -12,6 +12,7 @@ import numpy as np
 
 from condgrad._round import down, up
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.limits import Goal
@@ -24,8 +25,8 @@ class Info:
 
     k: int
     params: Params
-    W: Array
-    """The iterate W_{k+1}; copy it to keep it."""
+    point: Array = field(repr=False)
+    """The iterate where the run keeps it, …"""
     seconds: float
     epochs: float
     lmo_calls: int
@@ -33,9 +34,14 @@ class Info:
     problem: Problem = field(repr=False)
 
     @cached_property
+    def W(self) -> Array:
+        """… and as an array of NumPy: W_{k+1}; copy it to keep it."""
+        return host(self.point)
+
+    @cached_property
     def evaluation(self) -> Evaluation:
         """Objective and violations of the iterate."""
-        return self.problem.evaluate(self.W)
+        return self.problem.evaluate(self.point)
 
     @property
     def objective(self) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import threads
+from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
@@ -57,15 +58,16 @@ class Run:
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.problem, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self._lead, estimators = leading(problem, method)
+        self._lead, estimators, there = leading(problem, method, options.device)
         if self._lead is not None:
             method = self._lead.method
         check_parts(problem, options.watch.certify)
+        problem = self.problem = there
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(first_point(problem, options.start), previous)
         pairs = zip(problem.terms, estimators, strict=True)
         rows = [keeper_of(t, e, problem) for t, e in pairs]
-        v = np.zeros(problem.domain.shape, problem.dtype)
+        v = np.zeros(problem.domain.shape, problem.dtype, like=problem.like)
         with self._threads():
             certificate = self._certificate(problem)
             self.state = RunState(W, v, rows, None, None, generator(options.seed))
@@ -175,6 +177,7 @@ class Run:
             The run itself.
         """
         s, before, watch = self.state, self.problem, self._options.watch
+        domain = domain.on(before.like) if foreign(before.like) else domain
         if type(domain) is not type(before.domain):
             raise ProblemError(
                 f"domain is a {type(domain).__name__}: the run is over a "
@@ -184,6 +187,7 @@ class Run:
             raise ProblemError(f"the run cannot go on ({self._monitor.status}): start another")
         weights = before.infeasibility_weights
         problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
+        problem.like = before.like
         check_parts(problem, watch.certify)
         W = fitted(s.W.array, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
@@ -254,6 +258,7 @@ class Run:
         s, problem, method = self.state, self.problem, self.method
         self._lead = None
         for i, (t, old) in enumerate(zip(problem.terms, s.terms, strict=True)):
+            old.leave()
             s.terms[i] = keeper_of(t, method.estimator(t), problem)
             s.terms[i].adopt(old)
         self._set_out(method, problem.domain.center(), self._judge)
@@ -301,6 +306,7 @@ class Options:
     watch: Watch
     seed: Any
     n_jobs: int | None
+    device: str = "cpu"
 
 
 def start(
@@ -321,6 +327,7 @@ def start(
     duals: bool = False,
     seed: int | None = 0,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> Run:
     """A run that has not begun; `condgrad.solve` has the parameters.
 
@@ -340,7 +347,7 @@ def start(
     generator(seed)
     watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
     watch.require(goal)
-    return Run(problem, method, Options(start, goal, watch, seed, n_jobs))
+    return Run(problem, method, Options(start, goal, watch, seed, n_jobs, device))
 
 
 def direction(rows: Sequence[Keeper], out: Array) -> Array:

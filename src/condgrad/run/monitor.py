@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends.arrays import host
+from condgrad.backends.devices import device_of
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
+from condgrad.methods.lead import asked
 from condgrad.methods.primal_dual import Weighing
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Info, Watch
@@ -173,7 +176,7 @@ class Monitor:
         assert self.status is not None
         best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
         return Result(
-            W=self._best.W.copy(),
+            W=host(self._best.W.copy()),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -198,6 +201,7 @@ class Monitor:
             profile=self._profile(),
             duals=self._proofs.duals,
             ray=self._proofs.ray,
+            device=device_of(self._W.array),
         )
 
     def _profile(self) -> dict[str, float]:
@@ -243,7 +247,7 @@ class Monitor:
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
-            self._consider(self._watch.propose(self._W.array))
+            self._consider(asked(self._watch.propose, self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
@@ -255,7 +259,7 @@ class Monitor:
             self._proposed = (proposed, None)
             point = None if proposed is None else self._point(proposed)
             if point is not None and self._problem.domain.contains(point, 1e-6):
-                metrics = {n: number(n, metric(point)) for n, metric in self._metrics.items()}
+                metrics = self._measured(point)
                 self._proposed = (
                     proposed,
                     (point, self._problem.evaluate(point, self._rows), metrics),
@@ -263,6 +267,11 @@ class Monitor:
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
             self._offer(point, evaluation, metrics, proposed=True)
+
+    def _measured(self, W: Array) -> dict[str, float]:
+        """The user's metrics at a point."""
+        point = host(W) if self._metrics else W
+        return {name: number(name, metric(point)) for name, metric in self._metrics.items()}
 
     def _point(self, proposed: Any) -> Array:
         """A proposed point, checked, in the precision of the run."""
@@ -272,7 +281,7 @@ class Monitor:
                 f"propose returned shape {point.shape}: it must return a point of shape "
                 f"{self._W.array.shape}, or None"
             )
-        return point.astype(self._W.array.dtype)
+        return np.asarray(point.astype(self._W.array.dtype), like=self._W.array)
 
     def _offer(
         self,
@@ -348,7 +357,7 @@ class Monitor:
         evaluation = measured.evaluation if measured else self._problem.evaluate(W, self._rows)
         metrics = dict.fromkeys(self._metrics, np.nan)
         if evaluation.finite:
-            metrics = {name: number(name, metric(W)) for name, metric in self._metrics.items()}
+            metrics = self._measured(W)
         self._certify(evaluation, measured)
         self._last = evaluation
         row: dict[str, float] = {

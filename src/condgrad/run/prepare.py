@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import memory
+from condgrad.backends import devices, memory
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
@@ -30,19 +31,82 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
     return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 
 
-def leading(problem: Problem, method: Method) -> tuple[Lead | None, list[Estimator]]:
-    """The method that runs before this one, if there is memory for it, and who begins."""
+def leading(
+    problem: Problem, method: Method, device: str
+) -> tuple[Lead | None, list[Estimator], Problem]:
+    """The method that runs before this one, if there is memory for it, who begins, and where."""
     lead = method.first
     if lead is not None:
         first = [lead.method.estimator(t) for t in problem.terms]
         try:
-            memory.require(needs(problem, first))
-            return lead, first
+            return lead, first, placed(problem, first, device)
         except MemoryLimit:
             pass
     own = [method.estimator(t) for t in problem.terms]
-    memory.require(needs(problem, own))
-    return None, own
+    return None, own, placed(problem, own, device)
+
+
+def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Problem:
+    """The problem where a run will keep its arrays.
+
+    Raises
+    ------
+    ProblemError
+        Where it cannot be there: no GPU, parts that need the CPU, or too little memory.
+    """
+    devices.check_device(device)
+    try:
+        there = problem
+        if device == "cuda" or (device == "auto" and _worth(problem)):
+            there = moved(problem, devices.on_gpu())
+    except ProblemError:
+        if device == "cuda":
+            raise
+        there = problem
+    if there is problem:
+        memory.require(needs(problem, estimators))
+        return problem
+    extra = memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape)))
+    try:
+        memory.require([*needs(there, estimators), extra], devices.free_memory(), "a GPU's memory")
+    except ProblemError:
+        if device == "cuda":
+            raise
+        memory.require(needs(problem, estimators))
+        return problem
+    return there
+
+
+def moved(problem: Problem, like: Array) -> Problem:
+    """The same problem for W where `like` lies, on a GPU.
+
+    Raises
+    ------
+    ProblemError
+        Where some part cannot be there: it names that part.
+    """
+    for t in problem.terms:
+        for part in (t.map, t.function):
+            _require_portable(part, f"term {t.name!r} has")
+    _require_portable(problem.domain, "the domain is")
+    pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
+    terms = [replace(t, map=map, function=function) for t, map, function in pairs]
+    domain, weights = problem.domain.on(like), problem.infeasibility_weights
+    there = Problem(domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
+    there.like = like
+    return there
+
+
+def _require_portable(part: Any, what: str) -> None:
+    if "portable" not in vars(type(part)):
+        name = type(part).__name__
+        article = "an" if name[0] in "AEIO" else "a"
+        raise ProblemError(f"{what} {article} {name}, which cannot be on a GPU: use device='cpu'")
+
+
+def _worth(problem: Problem) -> bool:
+    """Whether a GPU would gain on the CPU."""
+    return sum(t.map.size for t in problem.terms) >= devices.WORTH
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -70,6 +134,7 @@ def first_point(problem: Problem, start: Array | None) -> Array:
         )
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
+    array = np.asarray(array, like=problem.like)
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "

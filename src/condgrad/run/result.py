@@ -263,6 +263,8 @@ class Result(Answer):
     """Multipliers y of the constraint families that prove the status ``INFEASIBLE``: the minimum
     of ⟨Σ ω A*y, s⟩ over the domain is above Σ ω h*(y), which it would not be if some s met all
     constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
+    device: str = "cpu"
+    """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
 
     sense = "min"
     """A run minimises."""
@@ -288,8 +290,13 @@ class Result(Answer):
             f"{self.method}: objective {self.objective:.6g}, "
             f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
             f"(relative {self.worst:.2g}, of the worst row {self.worst_row:.2g}) after "
-            f"{self.iterations} iterations ({self.seconds:.2f} s); {self.status}{self._whence()}"
+            f"{self.iterations} iterations ({self.seconds:.2f} s{self._where}); "
+            f"{self.status}{self._whence()}"
         )
+
+    @property
+    def _where(self) -> str:
+        return "" if self.device == "cpu" else f" on {self.device}"
 
     def _whence(self) -> str:
         """Say where the point comes from when it is not the last iterate."""

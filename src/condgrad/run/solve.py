@@ -36,6 +36,7 @@ def solve(
     duals: bool = False,
     seed: int | None = 0,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> Result:
     """Run a method on a problem until it has converged, or a limit or the keyboard ends it.
 
@@ -91,6 +92,12 @@ def solve(
     n_jobs : int, optional
         Threads for the kernels that can use several; default: all cores, or OMP_NUM_THREADS of
         them where that is set; −1: all cores. BLAS gets one thread.
+    device : {"cpu", "cuda", "auto"}
+        Where W and tables are kept, and rows are read: ``"cuda"`` is a GPU, by CuPy, for the maps,
+        functions and domains that can be there (docs/gpu.md); ``"auto"`` takes it where it is
+        there, the problem can be on it and has five million rows or more. Whatever is given to and
+        returned from the run is NumPy's. The same seed gives the same bits on one GPU, but not
+        those of the CPU.
 
     Returns
     -------
@@ -125,5 +132,6 @@ def solve(
         duals=duals,
         seed=seed,
         n_jobs=n_jobs,
+        device=device,
     )
     return run.advance_to(limits).result()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import foreign
 from condgrad.methods.control import BalanceState
 from condgrad.methods.primal_dual import WeightState
 from condgrad.points.dense import Dense
@@ -52,7 +53,8 @@ def _listed(name: str, value: Any) -> dict[str, Any]:
     """The arrays and numbers of a part."""
     if isinstance(value, np.random.Generator):
         return {name: value.bit_generator.state}
-    if value is None or isinstance(value, (bool, int, float, str, np.ndarray, np.number, slice)):
+    plain = (bool, int, float, str, np.ndarray, np.number, slice)
+    if value is None or isinstance(value, plain) or foreign(value):
         return {name: value}
     if isinstance(value, (list, tuple)):
         parts = {f"{name}[{i}]": part for i, part in enumerate(value)}

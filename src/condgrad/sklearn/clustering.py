@@ -29,6 +29,7 @@ from condgrad.applications import (
     round_clusters,
 )
 from condgrad.backends import memory
+from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
 from condgrad.run.callbacks import Info
 from condgrad.run.limits import Limits
@@ -54,6 +55,7 @@ def certify(
     max_iter: int | None = 10_000,
     max_seconds: float | None = None,
     random_state: Any = 0,
+    device: str = "cpu",
 ) -> Certification:
     r"""Prove how far a clustering, whoever found it, is from the best one with as many clusters.
 
@@ -80,6 +82,8 @@ def certify(
         The most seconds of the method.
     random_state : int, RandomState instance or None, default 0
         Seed of the solver.
+    device : {"cpu", "cuda", "auto"}
+        Where the relaxation is solved, as for `condgrad.solve`.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def certify(
     (1.0, True)
     """
     since = time.perf_counter()
-    ends = _ends(gap, max_iter, max_seconds, random_state)
+    ends = _ends(gap, max_iter, max_seconds, random_state, device)
     X = check_array(X, dtype=np.float64)
     labels = _partition(labels, len(X))
     k = int(labels.max()) + 1
@@ -133,6 +137,8 @@ class SDPKMeans(
         The most seconds of the method.
     random_state : int, RandomState instance or None, default None
         Seed of the solver and of the starts of the rounding.
+    device : {"cpu", "cuda", "auto"}
+        Where the relaxation is solved, as for `condgrad.solve`.
 
     Attributes
     ----------
@@ -178,19 +184,21 @@ class SDPKMeans(
         max_iter: int | None = 10_000,
         max_seconds: float | None = None,
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.n_clusters = n_clusters
         self.gap = gap
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> SDPKMeans:
         """Cluster the points; `y` is ignored."""
         since = time.perf_counter()
         X = validate_data(self, X, dtype=np.float64)
         k = _count(self.n_clusters, len(X))
-        ends = _ends(self.gap, self.max_iter, self.max_seconds, self.random_state)
+        ends = _ends(self.gap, self.max_iter, self.max_seconds, self.random_state, self.device)
         C = _distances(X)
         best, self.result_ = _run(X, C, k, partial(_rounded, C, k, ends.seed), ends)
         self.labels_ = best.answer
@@ -229,6 +237,7 @@ class _Ends(NamedTuple):
     max_iter: int | None
     max_seconds: float | None
     seed: int
+    device: str
 
 
 def _run(
@@ -260,6 +269,7 @@ def _run(
         callbacks=[proved],
         floor=application.floor,
         seed=ends.seed,
+        device=ends.device,
     )
     rounder(result.W)
     assert rounder.best is not None
@@ -342,10 +352,11 @@ def _count(k: Any, n: int) -> int:
     return int(k)
 
 
-def _ends(gap: Any, max_iter: Any, max_seconds: Any, random_state: Any) -> _Ends:
+def _ends(gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: Any) -> _Ends:
     number = isinstance(gap, (int, float, np.number)) and not isinstance(gap, bool)
     if not (number and 0 < gap < np.inf):
         raise ProblemError(f"gap is {gap!r}: it must be a positive number")
     Limits(max_iter, None, max_seconds, None)  # refuses what is no limit, also without a run
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    return _Ends(float(gap), max_iter, max_seconds, seed)
+    check_device(device)
+    return _Ends(float(gap), max_iter, max_seconds, seed, device)

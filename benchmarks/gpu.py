@@ -1,0 +1,143 @@
+"""Bandwidth of the passes over triangle rows on a GPU, and runs on it.
+
+    python benchmarks/gpu.py kernels          milliseconds and bandwidth of each pass
+    python benchmarks/gpu.py runs             cuts and clusterings, from data in memory to answers
+    python benchmarks/gpu.py cut graph.edges  the sparsest cut of a graph
+
+Bytes are those of the tables that a pass must read and write; its time is that of the whole call,
+with everything around the kernel and the copy of its sums to the CPU. Copy bandwidth is that of a
+copy of 4 GiB on the same GPU in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cupy as cp
+import numpy as np
+
+import condgrad as cg
+from condgrad import applications
+from condgrad.backends import _cupy, devices, tiles
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from on_gpu import blobs, planted  # after the path
+
+REPEATS = 7
+
+
+def seconds(call, repeats: int = REPEATS) -> float:
+    """The median time of a call, after one that is not timed."""
+    call()
+    spent = []
+    for _ in range(repeats):
+        cp.cuda.Device().synchronize()
+        began = time.perf_counter()
+        call()
+        cp.cuda.Device().synchronize()
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent)
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written a second."""
+    a = cp.random.default_rng(0).standard_normal(1 << 29)
+    b = cp.empty_like(a)
+    return 2 * a.nbytes / seconds(lambda: cp.copyto(b, a))
+
+
+def passes(n: int, real: type) -> tuple[int, dict[str, tuple[float, Callable[[], object]]]]:
+    """The bytes of a table; how often each pass goes through it, and the pass."""
+    own, pairs = _cupy.fused("triangle_sweep", "triangle_add"), (n - 1) * (n - 2) // 2
+    x = np.random.default_rng(0).standard_normal((n, 5))
+    W, G, size = cp.asarray(x @ x.T), cp.zeros((n, n)), n * pairs
+    y, slopes = (cp.zeros(tiles.entries(n), real) for _ in range(2))
+    fifth, whole, ends = [[0, n // 5 * pairs]], [[0, size]], (-np.inf, 0.0)
+    return y.nbytes, {
+        "ascend": (2.0, lambda: own.ascend(W, G, y, whole, *ends, 10.0)),
+        "ascend, a fifth": (0.4, lambda: own.ascend(W, G, y, fifth, *ends, 10.0)),
+        "dual": (4.0, lambda: own.dual(W, G, y, slopes, whole, *ends, 10.0, 0.5)),
+        "dual, a fifth": (0.8, lambda: own.dual(W, G, y, slopes, fifth, *ends, 10.0, 0.5)),
+        "pair": (1.0, lambda: own.pair(W, False, G, y, 0, size, 0.0, np.inf)),
+        "pair with images": (1.0, lambda: own.pair(W, True, G, y, 0, size, 0.0, np.inf)),
+        "miss": (0.0, lambda: own.miss(W, 0, size, *ends)),
+        "merit": (1.0, lambda: own.merit(W, y, 0, size, *ends, 10.0)),
+        "squares": (1.0, lambda: own.squares(W, slopes, whole)),
+        "square": (1.0, lambda: _cupy.triangle_square(y)),
+    }
+
+
+def kernels(sides: list[int], real: type) -> None:
+    """A table of the passes."""
+    copy = copy_bandwidth()
+    print(f"copy {copy / 1e12:.2f} TB/s")
+    print(f"{'n':>5} {'pass':<22} {'ms':>8} {'TB/s':>6} {'of copy':>8}")
+    for n in sides:
+        table, calls = passes(n, real)
+        for name, (times, call) in calls.items():
+            spent = seconds(call)
+            rate = times * table / spent
+            share = f"{100 * rate / copy:.0f} %" if times else ""
+            print(f"{n:>5} {name:<22} {1e3 * spent:8.3f} {rate / 1e12:6.2f} {share:>8}", flush=True)
+        del calls, call
+        cp.get_default_memory_pool().free_all_blocks()
+
+
+def shown(name: str, call) -> None:
+    """Run something on the GPU and print what came of it."""
+    began = time.perf_counter()
+    found = call()
+    spent = time.perf_counter() - began
+    result = found.result
+    gap = found.rounded_gap if hasattr(found, "rounded_gap") else found.gap
+    parts = ", ".join(f"{k} {v:.2f}" for k, v in result.profile.items() if v >= 0.01)
+    print(
+        f"{name:<16} {spent:7.2f} s  gap {gap:.1e}  relaxation {result.gap:.1e} "
+        f"{result.iterations:>5} iterations, {result.epochs:.0f} passes, {found.status.name}; "
+        f"{parts}",
+        flush=True,
+    )
+    cp.get_default_memory_pool().free_all_blocks()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=["kernels", "runs", "cut"])
+    parser.add_argument("files", nargs="*", help="files of edges")
+    parser.add_argument("--sides", type=int, nargs="*", default=[500, 1000, 2000, 3000])
+    parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
+    parser.add_argument("--whole", action="store_true", help="not block by block")
+    parser.add_argument("--float64", action="store_true", help="tables in double precision")
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
+    given = parser.parse_args()
+    driver = cp.cuda.runtime.driverGetVersion()
+    print(f"{devices.gpu_name()}, CUDA driver {driver}, CuPy {cp.__version__}")
+    if given.what == "kernels":
+        kernels(given.sides, np.float64 if given.float64 else np.float32)
+        return
+    how = {"gap": 1e-3, "max_seconds": given.seconds, "device": "cuda"}
+    began = time.perf_counter()
+    cg.sparsest_cut(planted(1000, 1), **how)
+    applications.kmeans(blobs(1000), 10).run(**how)
+    print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
+    if given.what == "cut":
+        whole = {"presolve": not given.whole}
+        for file in given.files:
+            graph = cg.io.read_graph(file)
+            shown(Path(file).stem, lambda graph=graph: cg.sparsest_cut(graph, **how, **whole))
+        return
+    for n in given.sides:
+        A = planted(n, n)
+        shown(f"planted {n}", lambda A=A: cg.sparsest_cut(A, **how))
+    for n in given.points:
+        C = blobs(n, seed=n)
+        shown(f"blobs {n}", lambda C=C: applications.kmeans(C, 10).run(**how))
+
+
+if __name__ == "__main__":
+    main()

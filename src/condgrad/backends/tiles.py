@@ -1,0 +1,64 @@
+"""How a table of triangle rows lies on a GPU.
+
+The pairs (p, r), p < r, fill the upper half of a matrix, which is cut into tiles of 64 × 64. A
+table is [tile][apex q][4096]: what one block of threads reads of a tile and an apex lies together.
+Within it thread t of 256 has rows 4(t // 16) … + 3 and columns 4(t % 16) … + 3 of the tile, and
+its numbers are in four groups of four, one for each row: entry (i, k) of a tile is at
+1024 (i mod 4) + 64 (i // 4) + k. Places without a row, p ≥ r, beyond n, or q one of the two, are 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends.addresses import triangle_address
+from condgrad.backends.arrays import host
+
+SIDE = 64
+"""Of a tile."""
+CHUNK = 1 << 22
+"""Rows whose places are computed at a time."""
+
+
+def across(n: int) -> int:
+    """Tiles side by side."""
+    return -(-n // SIDE)
+
+
+def count(n: int) -> int:
+    """Tiles of the upper half."""
+    return across(n) * (across(n) + 1) // 2
+
+
+def entries(n: int) -> int:
+    """Numbers in a table."""
+    return count(n) * n * SIDE * SIDE
+
+
+def places(n: int, ids: Array) -> Array:
+    """Where in a table the rows `ids` lie."""
+    p, q, r = triangle_address(n, ids)
+    a, b = p // SIDE, r // SIDE
+    tile = a * across(n) - a * (a - 1) // 2 + b - a
+    i, k = p % SIDE, r % SIDE
+    found: Array = (tile * n + q) * SIDE * SIDE + i % 4 * 1024 + i // 4 * SIDE + k
+    return found
+
+
+def listed(n: int, table: Array, size: int) -> Array:
+    """The numbers of a table in the order of the rows, in an array of NumPy."""
+    values, out = host(table), np.empty(size, table.dtype)
+    for start in range(0, size, CHUNK):
+        stop = min(start + CHUNK, size)
+        out[start:stop] = values[places(n, np.arange(start, stop))]
+    return out
+
+
+def filled(n: int, start: int, y: Array, dtype: Any = None) -> Array:
+    """A table with given numbers in the rows from `start` on, where these lie."""
+    table = np.zeros(entries(n), dtype or y.dtype, like=y)
+    table[places(n, np.arange(start, start + y.size, like=y))] = y
+    return table

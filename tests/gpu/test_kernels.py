@@ -1,0 +1,143 @@
+"""CUDA kernels equal their plain twins, and give the same bits every time."""
+
+import numpy as np
+import pytest
+
+from condgrad.backends import _reference_fused, tiles
+from on_gpu import gpu
+
+cupy = gpu()
+TWIN = _reference_fused.fused("triangle_sweep", "triangle_add")
+SIDES = pytest.mark.parametrize("n", [3, 5, 34, 64, 65, 129, 200])
+REAL = pytest.mark.parametrize("real", [np.float64, np.float32])
+BOUNDS = pytest.mark.parametrize("bounds", [(-np.inf, 0.0), (-0.3, 0.4), (0.0, 0.0)])
+
+
+def drivers():
+    from condgrad.backends import _cupy
+
+    return _cupy.fused("triangle_sweep", "triangle_add")
+
+
+class Case:
+    """A symmetric W and tables with zeros in them, in the order of rows and on the GPU."""
+
+    def __init__(self, n, real, seed=0):
+        rng = np.random.default_rng(seed)
+        self.n, self.size, self.pairs = n, n * (n - 1) * (n - 2) // 2, (n - 1) * (n - 2) // 2
+        W = rng.standard_normal((n, n))
+        self.W = W + W.T
+        self.y, self.slopes = (self._table(rng, real) for _ in range(2))
+        apexes = np.sort(rng.permutation(n)[: max(1, n // 3)])
+        self.ends = np.stack([apexes, apexes + 1], axis=1) * self.pairs
+        self.tolerance = 1e-11 if real == np.float64 else 3e-5
+
+    def _table(self, rng, real):
+        y = rng.standard_normal(self.size) * (rng.random(self.size) < 0.4)
+        return y.astype(real)
+
+    def there(self):
+        """W, G, y and slopes on the GPU."""
+        tables = (tiles.filled(self.n, 0, y) for y in (self.y, self.slopes))
+        return [cupy.asarray(x) for x in (self.W, np.zeros((self.n, self.n)), *tables)]
+
+    def here(self):
+        """The same for the twin, in float64."""
+        return self.W, np.zeros((self.n, self.n)), self.y.astype(float), self.slopes.astype(float)
+
+    def same(self, found, wanted, size=1.0):
+        np.testing.assert_allclose(found, wanted, rtol=self.tolerance, atol=size * self.tolerance)
+
+    def same_table(self, table, wanted):
+        values = table.get()
+        self.same(tiles.listed(self.n, table, self.size), wanted)
+        values[tiles.places(self.n, np.arange(self.size))] = 0
+        assert not values.any()  # nothing was written where there is no row
+
+
+@SIDES
+@REAL
+@BOUNDS
+def test_ascend(n, real, bounds):
+    case = Case(n, real)
+    (W, G, y, _), (V, H, x, _) = case.there(), case.here()
+    total = drivers().ascend(W, G, y, case.ends, *bounds, 0.7)
+    case.same(total, TWIN.ascend(V, H, x, case.ends, *bounds, 0.7))
+    case.same(G.get(), H, n)
+    case.same_table(y, x)
+
+
+@SIDES
+@REAL
+@BOUNDS
+def test_dual(n, real, bounds):
+    case = Case(n, real)
+    (W, G, y, s), (V, H, x, t) = case.there(), case.here()
+    drivers().dual(W, G, y, s, case.ends, *bounds, 0.7, 0.3)
+    TWIN.dual(V, H, x, t, case.ends, *bounds, 0.7, 0.3)
+    case.same(G.get(), H, n)
+    case.same_table(y, x)
+    case.same_table(s, t)
+
+
+@SIDES
+@REAL
+@BOUNDS
+def test_sums(n, real, bounds):
+    case = Case(n, real)
+    (W, _, y, s), (V, _, x, t) = case.there(), case.here()
+    own, whole = drivers(), (0, case.size)
+    close = {"rtol": 1e-11}
+    np.testing.assert_allclose(own.miss(W, *whole, *bounds), TWIN.miss(V, *whole, *bounds), **close)
+    found = own.merit(W, y, *whole, *bounds, 0.7)
+    np.testing.assert_allclose(found, TWIN.merit(V, x, *whole, *bounds, 0.7), **close)
+    found = own.squares(W, s, case.ends)
+    np.testing.assert_allclose(found, TWIN.squares(V, t, case.ends), **close)
+
+
+@SIDES
+@REAL
+@pytest.mark.parametrize("images", [True, False])
+def test_pair(n, real, images):
+    """In float64 whatever the table is."""
+    case = Case(n, real)
+    (W, G, y, _), (V, H, x, _) = case.there(), case.here()
+    found = drivers().pair(W, images, G, y, 0, case.size, 0.0, np.inf)
+    wanted = TWIN.pair(V, images, H, x, 0, case.size, 0.0, np.inf)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(G.get(), H, rtol=1e-11, atol=1e-11 * n)
+
+
+@REAL
+def test_price_square_and_rows(real):
+    from condgrad.backends import _cupy, _reference
+
+    case = Case(70, real)
+    W, G, y, _ = case.there()
+    z = np.empty(case.size)
+    _reference.triangle_sweep(case.W, 0, case.size, z)
+    price = float(np.abs(case.y.astype(float) * np.maximum(z, 0)).sum())
+    assert _cupy.triangle_price(W, y, 0, case.size, -np.inf, 0.0) == pytest.approx(price)
+    square = float(np.square(case.y.astype(float)).sum())
+    assert _cupy.triangle_square(y) == pytest.approx(square)
+    out = cupy.empty(50)
+    _cupy.triangle_sweep(W, 100, 150, out)
+    np.testing.assert_allclose(out.get(), z[100:150])
+    _cupy.triangle_add(G, 100, 150, out)
+    H = np.zeros((70, 70))
+    _reference.triangle_add(H, 100, 150, z[100:150])
+    np.testing.assert_allclose(G.get(), H, atol=1e-12)
+
+
+@REAL
+def test_the_same_bits_every_time(real):
+    case, found = Case(300, real), []
+    for _ in range(2):
+        W, G, y, s = case.there()
+        own = drivers()
+        numbers = [own.ascend(W, G, y, case.ends, -np.inf, 0.0, 0.7)]
+        own.dual(W, G, y, s, case.ends, -np.inf, 0.0, 0.7, 0.3)
+        numbers += own.pair(W, True, G, y, 0, case.size, 0.0, np.inf)
+        numbers += own.miss(W, 0, case.size, -np.inf, 0.0)
+        found.append((G.get().tobytes(), y.get().tobytes(), s.get().tobytes(), numbers))
+    assert found[0] == found[1]

@@ -1,0 +1,210 @@
+"""A stand-in for CuPy, so that what is written for a GPU can be tested without one.
+
+Its arrays wrap NumPy's and are as strict as CuPy's: they are not converted unless asked, and do not
+mix with arrays of NumPy. The passes over triangle rows are those of the reference, on tables that
+lie as they do on a GPU.
+"""
+
+import importlib
+import sys
+import types
+from contextlib import contextmanager
+
+import numpy as np
+
+from condgrad.backends import _reference, _reference_fused, tiles
+from condgrad.backends.contract import Drivers
+
+MAKERS = ("asarray", "array", "zeros", "empty", "ones", "full", "eye", "arange", "copyto")
+SCALARS = (bool, int, float, np.generic, type(None), str, slice, np.dtype, type)
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    __module__ = "cupy"
+
+    def __init__(self, array):
+        self._a = array
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        if method != "__call__":
+            raise TypeError(f"{ufunc.__name__}.{method} is not offered")
+        return wrapped(ufunc(*plain(inputs), **plain(options)))
+
+    def __array_function__(self, function, types, args, options):
+        if function in (np.max, np.min) and "initial" in options:
+            raise TypeError("no initial value")
+        if function in (np.full, np.eye, np.ones):
+            raise TypeError("NumPy hands on a keyword that is not offered")
+        free = function.__name__ in MAKERS
+        return wrapped(function(*plain(args, free), **plain(options, free)))
+
+    def __getitem__(self, at):
+        return wrapped(self._a[plain(at)])
+
+    def __setitem__(self, at, value):
+        self._a[plain(at)] = plain(value)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in ("ctypes", "flat"):
+            raise AttributeError(name)
+        found = getattr(self._a, name)
+        if not callable(found) or isinstance(found, (np.ndarray, np.dtype)):
+            return wrapped(found) if isinstance(found, np.ndarray) else found
+        return lambda *args, **options: wrapped(found(*plain(args), **plain(options)))
+
+    @property
+    def data(self):
+        return types.SimpleNamespace(ptr=self._a.ctypes.data)
+
+    def get(self):
+        return self._a.copy()
+
+    def __len__(self):
+        return len(self._a)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self):
+        return bool(self._a)
+
+    def __float__(self):
+        return float(self._a)
+
+    def __int__(self):
+        return int(self._a)
+
+    def __index__(self):
+        return int(self._a)
+
+
+def plain(value, free=False):
+    """What is inside of arguments; arrays of NumPy are refused unless `free`."""
+    if isinstance(value, ndarray):
+        return value._a
+    if isinstance(value, (list, tuple)):
+        return type(value)(plain(v, free) for v in value)
+    if isinstance(value, dict):
+        return {k: plain(v, free) for k, v in value.items()}
+    if isinstance(value, np.ndarray) and not free:
+        raise TypeError("unsupported type numpy.ndarray")
+    assert isinstance(value, (*SCALARS, np.ndarray)) or value is ..., type(value)
+    return value
+
+
+def wrapped(value):
+    """Results, all of them arrays."""
+    if isinstance(value, tuple):
+        return tuple(wrapped(v) for v in value)
+    return ndarray(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def offered(package):
+    """The functions of a package for these arrays."""
+
+    def find(name):
+        found = getattr(package, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+        free = name in MAKERS
+        return lambda *args, **options: wrapped(found(*plain(args, free), **plain(options, free)))
+
+    return find
+
+
+def earlier(place, starts, ends, weight):
+    """For each order the weight between each vertex and those before."""
+    place, starts, ends, weight = plain((place, starts, ends, weight))
+    vertex = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    out = [np.bincount(vertex, weight * (p[ends] < p[vertex]), starts.size - 1) for p in place]
+    return ndarray(np.array(out))
+
+
+class Passes:
+    """The passes of the reference on tables in tiles."""
+
+    def __init__(self):
+        self.family = _reference_fused.fused("triangle_sweep", "triangle_add")
+
+    def _open(self, W, *tables):
+        n = W.shape[0]
+        at = tiles.places(n, np.arange(n * (n - 1) * (n - 2) // 2))
+        outside = np.ones(tables[0].size, bool) if tables else np.zeros(0, bool)
+        outside[at] = False
+        for table in tables:
+            assert not table._a[outside].any()
+        return at, [table._a[at] for table in tables]
+
+    def _check(self, n, ends):
+        assert not (np.asarray(ends) % ((n - 1) * (n - 2) // 2)).any()
+
+    def ascend(self, W, G, y, ends, *bounds):
+        self._check(W.shape[0], ends)
+        at, (own,) = self._open(W, y)
+        total = self.family.ascend(W._a, G._a, own, ends, *bounds)
+        y._a[at] = own
+        return total
+
+    def dual(self, W, G, y, slopes, ends, *scalars):
+        self._check(W.shape[0], ends)
+        at, (own, gamma) = self._open(W, y, slopes)
+        self.family.dual(W._a, G._a, own, gamma, ends, *scalars)
+        y._a[at], slopes._a[at] = own, gamma
+
+    def miss(self, W, *rest):
+        return self.family.miss(W._a, *rest)
+
+    def merit(self, W, y, *rest):
+        return self.family.merit(W._a, self._open(W, y)[1][0], *rest)
+
+    def squares(self, D, slopes, ends):
+        self._check(D.shape[0], ends)
+        return self.family.squares(D._a, self._open(D, slopes)[1][0], ends)
+
+    def pair(self, W, images, G, y, *rest):
+        return self.family.pair(W._a, images, G._a, self._open(W, y)[1][0], *rest)
+
+    def price(self, point, y, start, stop, lower, upper):
+        z = np.empty(stop - start)
+        _reference.triangle_sweep(point._a, start, stop, z)
+        return float(np.abs(self._open(point, y)[1][0] * (z - np.clip(z, lower, upper))).sum())
+
+    def square(self, y):
+        return float(np.square(y._a, dtype=np.float64).sum())
+
+
+@contextmanager
+def installed(memory=float(1 << 33), gpus=1):
+    """With a module of the name `cupy` that is this one."""
+    cupy = types.ModuleType("cupy")
+    cupy.__getattr__ = offered(np)
+    cupy.ndarray, cupy.linalg = ndarray, types.ModuleType("cupy.linalg")
+    cupy.linalg.__getattr__ = offered(np.linalg)
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: gpus,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda i: {"name": b"stand-in"},
+        memGetInfo=lambda: (memory, memory),
+    )
+    cupy.cuda = types.SimpleNamespace(runtime=runtime)
+    cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
+    ends = ("", "_triangles", "_graphs")
+    names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
+    before = {name: sys.modules.pop(name, None) for name in names}
+    sys.modules["cupy"] = cupy
+    try:
+        kernels, triangles = (importlib.import_module(name) for name in names[1:3])
+        own = Passes()
+        drivers = (own.ascend, own.dual, own.miss, own.merit, own.squares, own.pair)
+        triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
+        kernels.triangle_price, kernels.triangle_square = own.price, own.square
+        kernels.own, kernels.earlier = triangles, earlier
+        yield cupy
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+            if before[name] is not None:
+                sys.modules[name] = before[name]

@@ -1,0 +1,272 @@
+"""Runs on a GPU, tried without one: a stand-in takes the place of CuPy."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Problem, Term, applications, domains, functions, maps
+from condgrad.applications.rounding import cut_value, round_cut
+from condgrad.applications.rounding_device import DeviceRounder
+from condgrad.backends import tiles
+from condgrad.certificate import Certificate
+from condgrad.domains.eigen import SMALL, lowest_bound
+from stand_in import Passes, installed, ndarray
+
+SEED = pytest.mark.parametrize("seed", range(3))
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """With the oracle and the search of the CPU, so that runs can be compared."""
+    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
+    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
+    with installed() as module:
+        yield module
+
+
+def graph(n, seed=0):
+    rng = np.random.default_rng(seed)
+    A = np.triu(rng.random((n, n)) < 0.3, 1).astype(float)
+    A += np.diag(np.ones(n - 1), 1)
+    return np.minimum(A, 1) + np.minimum(A, 1).T
+
+
+def clusters(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) + 2.5 * rng.integers(0, 2, (n, 1))
+    return np.square(X[:, None] - X[None]).sum(axis=-1)
+
+
+APPLICATIONS = {
+    "cut": lambda: applications.sparsest_cut(graph(20)),
+    "weighted": lambda: applications.sparsest_cut(graph(20), vertex_weights=1.0 + np.arange(20)),
+    "spread": lambda: applications.sparsest_cut(graph(15), preset="paper"),
+    "kmeans": lambda: applications.kmeans(clusters(70), 3),
+    "kmeans by rows": lambda: applications.kmeans(clusters(50), 3, preset="paper"),
+    "max-cut": lambda: applications.max_cut(graph(45)),
+}
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_the_run_of_the_cpu_is_that_of_the_gpu(cupy, name, method):
+    """Up to rounding, where the tables are of one type."""
+    application = APPLICATIONS[name]()
+    here, there = (
+        cg.solve(
+            application.problem,
+            method(table_dtype="float64"),
+            start=application.start,
+            max_iter=60,
+            gap=1e-4,
+            device=device,
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert (here.device, there.device) == ("cpu", "cuda (stand-in)")
+    assert type(there.W) is np.ndarray
+    assert there.iterations == here.iterations
+    assert there.lower_bound == pytest.approx(here.lower_bound, rel=1e-6)
+    assert there.objective == pytest.approx(here.objective, rel=1e-6)
+    assert "on cuda (stand-in)" in there.summary()
+
+
+def test_an_application_runs_on_a_gpu(cupy):
+    found = APPLICATIONS["cut"]().run(gap=1e-3, device="cuda")
+    assert found.status is cg.Status.CONVERGED
+    assert found.to_json()["device"] == "cuda (stand-in)"
+
+
+def test_multipliers_come_back_in_the_order_of_the_rows(cupy):
+    application = APPLICATIONS["cut"]()
+    found = [
+        cg.solve(application.problem, cg.spdhg(first=2), max_iter=40, duals=True, device=d)
+        for d in ("cpu", "cuda")
+    ]
+    y, other = (r.duals["triangles"] for r in found)
+    assert y.any()
+    np.testing.assert_allclose(other, y, atol=1e-5 * y.max())
+
+
+def test_tables_in_tiles_hold_every_row_once():
+    n = 70
+    ids = np.arange(n * (n - 1) * (n - 2) // 2)
+    at = tiles.places(n, ids)
+    assert np.unique(at).size == ids.size
+    assert at.max() < tiles.entries(n)
+    y = np.random.default_rng(0).standard_normal(ids.size)
+    assert np.array_equal(tiles.listed(n, tiles.filled(n, 0, y), ids.size), y)
+
+
+@SEED
+def test_the_bound_on_an_eigenvalue_is_one(cupy, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    V = rng.standard_normal((n, n))
+    V = (V + V.T) * 10.0 ** rng.integers(-9, 9)
+    low, failure = lowest_bound(ndarray(V))
+    true = np.linalg.eigvalsh(V)[0]
+    assert failure == 0
+    assert true - 1e-10 * np.abs(V).max() * n <= low <= true
+
+
+@SEED
+def test_the_bound_from_a_guess_is_one(cupy, seed, monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.LARGE_GPU", 0)
+    V = np.random.default_rng(seed).standard_normal((150, 150))
+    V = V + V.T
+    low, true = lowest_bound(ndarray(V))[0], np.linalg.eigvalsh(V)[0]
+    assert true - 1e-2 * abs(true) <= low <= true
+
+
+def test_a_factor_that_is_none_proves_nothing(cupy):
+    """Whatever the factorisation on a GPU returns, the bound holds."""
+    V = np.diag([1.0, 2.0, 3.0])
+    for wrong in (np.eye(3), np.full((3, 3), np.nan), 10 * np.eye(3)):
+        cupy.linalg.cholesky = lambda B, wrong=wrong: ndarray(wrong.copy())
+        assert lowest_bound(ndarray(V))[0] <= 1.0
+
+
+@pytest.mark.parametrize("low", [0.0, -20.0])
+@SEED
+def test_the_search_by_tangents_finds_as_much_as_bisection(seed, low):
+    rng = np.random.default_rng(seed)
+    v, d = (x + x.T for x in rng.standard_normal((2, 30, 30)))
+    problem = Problem(
+        domains.Spectrahedron(30, 1.0, equality=True), [Term(maps.Inner(v), functions.Linear())]
+    )
+    certificate = Certificate(problem)
+
+    def value(t):
+        return np.linalg.eigvalsh(v + t * d)[0] - t * c
+
+    for c in (-3.0, -1.0, 0.0):
+        bisected = certificate._search(v, d, c, low, 1.0 - low)
+        cut = certificate._cut(v, d, c, low, 1.0 - low)
+        assert value(cut) >= value(bisected) - 2e-2 * np.linalg.norm(v, 2)
+
+
+@SEED
+def test_the_norm_of_weighted_triangles_without_a_row(cupy, seed):
+    mu = np.random.default_rng(seed).uniform(0.2, 3.0, 9)
+    A = maps.Triangles(9, mu)
+    assert A.on(cupy.empty(0)).norm(symmetric=True) == pytest.approx(A.norm(symmetric=True))
+
+
+def test_what_is_not_there_is_said(monkeypatch):
+    problem = applications.sparsest_cut(graph(9)).problem
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(cg.ProblemError, match=r"CuPy cannot be imported.*device='cpu'"):
+        cg.solve(problem, device="cuda")
+    assert cg.solve(problem, max_iter=3, device="auto").device == "cpu"
+    with installed(gpus=0), pytest.raises(cg.ProblemError, match="finds no GPU"):
+        cg.solve(problem, device="cuda")
+    with pytest.raises(cg.ProblemError, match="device is 'gpu': choose one of cpu, cuda, auto"):
+        cg.solve(problem, device="gpu")
+
+
+def test_too_little_memory_is_said():
+    problem = applications.sparsest_cut(graph(9)).problem
+    with installed(memory=1e6):
+        with pytest.raises(cg.ProblemError, match=r"of a GPU's memory .*multipliers of triangles"):
+            cg.solve(problem, device="cuda")
+        assert cg.solve(problem, max_iter=3, device="auto").device == "cpu"
+
+
+class Own(maps.Diagonal):
+    """Derived from a map that can be on a GPU."""
+
+
+@pytest.mark.parametrize(
+    ("map", "function", "domain", "what"),
+    [
+        (Own(3), functions.AtMost(0.5), domains.Spectrahedron(3), "term 'g' has an Own"),
+        (maps.Diagonal(3), functions.L1(), domains.Spectrahedron(3), "term 'g' has a L1"),
+        (
+            maps.Diagonal(3),
+            functions.AtMost(0.5),
+            domains.NuclearBall((3, 3), 1.0),
+            "domain is a NuclearBall",
+        ),
+    ],
+)
+def test_parts_that_need_the_cpu_are_named(cupy, map, function, domain, what):
+    cost = Term(maps.Inner(np.eye(3)), functions.Linear())
+    with pytest.raises(cg.ProblemError, match=f"{what}, which cannot be on a GPU"):
+        cg.solve(Problem(domain, [cost, Term(map, function, name="g")]), device="cuda")
+
+
+def test_auto_takes_a_gpu_where_there_are_many_rows(cupy, monkeypatch):
+    problem = applications.sparsest_cut(graph(9)).problem
+    assert cg.solve(problem, max_iter=2, device="auto").device == "cpu"
+    monkeypatch.setattr("condgrad.backends.devices.WORTH", 10)
+    assert cg.solve(problem, max_iter=2, device="auto").device == "cuda (stand-in)"
+
+
+def test_watchers_see_arrays_of_numpy(cupy):
+    seen = []
+
+    def propose(W):
+        seen.append(W)
+
+    def watch(info):
+        seen.append(info.W)
+        assert info.objective == pytest.approx(info.problem.objective(info.W))
+
+    application = APPLICATIONS["kmeans"]()
+    metrics = {"corner": lambda W: W[0, 0]}
+    result = cg.solve(
+        application.problem,
+        gap=1e-3,
+        max_iter=40,
+        device="cuda",
+        metrics=metrics,
+        callbacks=[watch],
+        propose=propose,
+    )
+    assert {type(W) for W in seen} == {np.ndarray}
+    assert result.metrics["corner"] == pytest.approx(result.W[0, 0])
+
+
+def test_a_run_moves_to_another_domain(cupy):
+    cost = Term(maps.Inner(np.diag(np.arange(50.0) - 3)), functions.Linear())
+    limit = Term(maps.Diagonal(50), functions.AtMost(0.2), name="diagonal")
+    ends = []
+    for device in ("cpu", "cuda"):
+        problem = Problem(domains.Spectrahedron(50, 1.0), [cost, limit])
+        run = cg.start(problem, gap=1e-3, device=device).advance(iterations=50)
+        ends.append(run.move(domains.Spectrahedron(50, 2.0)).advance(iterations=50).result())
+    assert ends[1].lower_bound == pytest.approx(ends[0].lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 + np.arange(40) % 3])
+@SEED
+def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
+    rng = np.random.default_rng(seed)
+    A, U = graph(40, seed), rng.standard_normal((40, 3))
+    W = U @ U.T
+    here = round_cut(A, W, vertex_weights=weights)
+    there = DeviceRounder(A, weights, ndarray(W))(ndarray(W))
+    assert there.value == pytest.approx(cut_value(A, there.side, weights))
+    assert there.value <= 1.02 * here.value
+    assert set(map(len, np.unique(there.side, return_inverse=True)[:1])) == {2}
+
+
+def test_the_price_and_the_square_of_a_table(cupy):
+    rng, n = np.random.default_rng(0), 7
+    map = maps.Triangles(n)
+    there = Term(map.on(cupy.empty(0)), functions.AtMost(0.0)).passes
+    here, y = Term(map, functions.AtMost(0.0)).passes, np.abs(rng.standard_normal(map.size))
+    W = rng.standard_normal((n, n))
+    table, rows = ndarray(tiles.filled(n, 0, y)), slice(0, map.size)
+    price = here.price(W, rows, y, 1.0, W)
+    assert there.price(ndarray(W), rows, table, 1.0, ndarray(W)) == pytest.approx(price)
+    assert there.square(table) == pytest.approx(here.square(y))
+    assert there.lengths(ndarray(W), rows) == pytest.approx(here.lengths(W, rows))
+    G, other = map.zeros(), ndarray(map.zeros())
+    here.collect(G, y)
+    there.collect(other, table)
+    np.testing.assert_allclose(other.get(), G)
+    assert isinstance(Passes().family, tuple)
