@@ -152,9 +152,9 @@ class ByBlocks(Application):
             if low < last.result.lower_bound:
                 off = relative_gap(last.result.objective, low)
                 last = replace(last, result=replace(last.result, lower_bound=low, gap=off))
-        elif gap is not None and gap_of(best.value, last.result.lower_bound, False) <= gap:
-            if last.result.status is not Status.CONVERGED:  # its own cut may be worse than the best
-                last = replace(last, result=replace(last.result, status=Status.CONVERGED))
+        near = gap is not None and gap_of(best.value, last.result.lower_bound, False) <= gap
+        if near and not broken and last.result.status is not Status.CONVERGED:
+            last = replace(last, result=replace(last.result, status=Status.CONVERGED))
         others = sum(end.bound_failure for end in ends if end is not last)
         how = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
