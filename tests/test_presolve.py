@@ -282,3 +282,29 @@ def test_a_block_too_large_for_the_memory_has_the_bound_of_an_eigenvalue(monkeyp
     assert "this run needs" in out.settings["left out"]
     with pytest.raises(MemoryLimit, match="this run needs"):
         relaxation(nx.to_scipy_sparse_array(ring, dtype=float)).run(gap=1e-3)
+
+
+def test_units_do_not_underflow():
+    """The quotient of an edge of 1e-222 and weights of 1e50 would have no digits left."""
+    A = np.zeros((3, 3))
+    A[0, 1] = A[1, 0] = 2.3e-222
+    A[1, 2] = A[2, 1] = 1.0
+    out = by_blocks(A, [1e49, 3e49, 7e49]).run(gap=1e-3)
+    m = [Fraction(1e49), Fraction(3e49), Fraction(7e49)]
+    exact = Fraction(2.3e-222) * sum(m) ** 2 / (2 * m[0] * (m[1] + m[2]))
+    assert Fraction(out.result.lower_bound) <= exact
+    assert out.rounded.value == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_a_refused_block_and_the_limits_of_a_run(monkeypatch):
+    """The gap of the best cut of all counts, wherever it is."""
+    ring = nx.to_numpy_array(nx.circulant_graph(40, [1, 2, 3]))
+    A = np.zeros((43, 43))
+    A[:40, :40], four = ring, np.r_[0, 40:43]
+    A[np.ix_(four, four)] += 2 * (1 - np.eye(4))
+    free = by_blocks(A).run(gap=0.9)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.OTHER + 3e5)
+    out = by_blocks(A).run(gap=0.9)
+    assert out.status is free.status is Status.CONVERGED
+    assert out.rounded_gap <= 0.9
+    assert by_blocks(A).run(gap=1e-3, max_iter=0).result.iterations == 0

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application
-from condgrad.applications._outcome import Outcome, Rounded
+from condgrad.applications._outcome import Outcome, Rounded, gap_of
 from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
@@ -101,7 +101,8 @@ class ByBlocks(Application):
             ends.append(end)
             if end.rounded is not None and end.rounded.value < lowest.value:
                 place, lowest = block, end.rounded.answer
-            broken = end.rounded is None or (end.status in BROKEN and not refused)  # None: Ctrl-C
+            left = refused and end.status is Status.OUT_OF_MEMORY
+            broken = end.rounded is None or (end.status in BROKEN and not left)  # None: Ctrl-C
             if broken:
                 break
         best = self._whole(place, lowest.side)
@@ -161,6 +162,9 @@ class ByBlocks(Application):
             if low < last.result.lower_bound:
                 off = relative_gap(last.result.objective, low)
                 last = replace(last, result=replace(last.result, lower_bound=low, gap=off))
+        near = gap is not None and gap_of(best.value, last.result.lower_bound, False) <= gap
+        if near and not broken and last.result.status is not Status.CONVERGED:
+            last = replace(last, result=replace(last.result, status=Status.CONVERGED))
         others = sum(end.bound_failure for end in ends if end is not last)
         how = {"rounded": rounded, "settings": settings, "asked": gap}
         return replace(last, floor_failure=last.floor_failure + others, **how)
@@ -194,7 +198,10 @@ def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
 
 
 def exact(value: float, bound: float, runs: Sequence[Result], seed: Any) -> Result:
-    """The result where the best cut is one that no run looked for; what runs cost, all together."""
+    """The result where the best cut is one that no run looked for.
+
+    What all runs cost together; epochs are those of the longest.
+    """
     names = "iterations", "seconds", "lmo_calls", "matvecs"
     spent: dict[str, Any] = {name: sum(getattr(run, name) for run in runs) for name in names}
     spent["epochs"] = max((run.epochs for run in runs), default=0.0)
@@ -217,10 +224,10 @@ def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome
     """The outcome without triangle inequalities, and why they were left out."""
     smooth = [t for t in own.problem.terms if t.function.smooth]
     alone = replace(own, problem=Problem(own.problem.domain, smooth), finer=1.0)
-    end = alone.run("sag-cgal", **{**limits, "max_iter": 20})
+    most = limits.get("max_iter")
+    end = alone.run("sag-cgal", **{**limits, "max_iter": 20 if most is None else min(most, 20)})
     status = end.result.status
-    if status is not Status.INTERRUPTED and end.rounded_gap > (limits.get("gap") or 0.0):
-        status = Status.OUT_OF_MEMORY
+    status = status if status in BROKEN else Status.OUT_OF_MEMORY
     figures = why.partition(" are free")[0]  # the remedy is for those who choose a method
     left = f"all triangle inequalities, as {figures} are free; gap and infeasibility of the run are"
     settings = {**own.settings, "left out": f"{left} those without them"}

@@ -107,7 +107,9 @@ class Ascent(SagAugmented):
             return
         wanted = max(least, int(0.75 * columns * np.prod(term.map.shape)))
         if not 0.8 <= wanted / s.stretches.batch <= 1.25:
+            spent = s.stretches.seconds
             s.stretches = Stretches(term.map.size, term.map.stretch, min(wanted, term.map.size))
+            s.stretches.seconds = spent
 
     def adopt(self, s: State, term: Term, y: Array | None, evaluated: int) -> None:
         assert isinstance(s, DualState)

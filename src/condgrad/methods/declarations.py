@@ -276,8 +276,8 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
     batch : int, float or "auto"
         Rows drawn per iteration and composite term, see `condgrad.estimators.Ascent`.
     first : float, default 10
-        Passes of `sag_cgal` at the start where what it gains cannot be judged, since no feasible
-        points are proposed; 0 for none in any case.
+        Passes of `sag_cgal` at the start: fewer where it gains little, more where it gains a lot,
+        if that can be judged by feasible points that are proposed; 0 for none.
     table_dtype : float64, float32 or "auto"
         Precision of the multipliers.
     """
