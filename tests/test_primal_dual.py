@@ -1,7 +1,5 @@
 """SPDHG: the iteration written out, its kernels, known optima, and what its bounds rest on."""
 
-from types import SimpleNamespace
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from condgrad import applications as apps
 from condgrad.backends import _reference as reference
 from condgrad.estimators import Ascent, Full
 from condgrad.methods import suited
+from condgrad.methods.control import BalanceState
 from condgrad.methods.lead import Lead, Look
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT, PrimalDualStep
 from condgrad.passes import passes_of
@@ -280,16 +279,22 @@ def test_rows_of_zero():
 
 def test_who_has_the_lead():
     """Ten passes; five where little is gained by then; more where a lot is."""
-    seen = Look(SimpleNamespace(objective=0.0), 1.0)
-    lead = Lead(cg.sag_cgal())
-    assert not lead.over(9.9, 4.9, -np.inf, seen)  # nothing was measured in time
-    assert lead.over(10.0, 4.9, -np.inf, seen)
-    assert not lead.over(6.0, 6.0, 0.21, seen)
-    assert lead.over(6.0, 6.0, 0.19, seen)
-    assert lead.over(30.0, 30.0, 0.99, seen)
-    assert not lead.over(30.0, 30.0, 0.993, seen)  # 0.85^30 is 0.0076
-    unknown = seen._replace(above=np.inf)
-    assert [lead.over(t, t, 0.9, unknown) for t in (9.0, 10.0)] == [False, True]
+    seen, lead = Look(np.eye(2), 0.0, 1.0), Lead(cg.sag_cgal())
+
+    def over(passes, measured, bound, earlier=(-np.inf, 0.0), seen=seen):
+        rest = {"factors": [], "before": [], "moves": [], "speed": []}
+        state = BalanceState(**rest, bound=bound, passes=measured, earlier=earlier)
+        return lead.over(passes, state, seen)
+
+    assert not over(9.9, 4.9, -np.inf)  # nothing was measured in time
+    assert over(10.0, 4.9, -np.inf)
+    assert not over(6.0, 6.0, 0.21)
+    assert over(6.0, 6.0, 0.19)
+    assert over(30.0, 30.0, 0.99, (0.989, 25.0))
+    assert not over(30.0, 30.0, 0.993, (0.993, 25.0))  # 0.85^30 is 0.0076
+    assert not over(12.0, 12.0, 0.75, (0.5, 8.0))  # 0.5 · 0.85^4 is 0.26
+    assert over(12.0, 12.0, 0.7, (0.69, 8.0))
+    assert [over(t, t, 0.9, seen=None) for t in (9.0, 10.0)] == [False, True]
 
 
 def test_batches_grow_with_the_rank(monkeypatch):

@@ -106,7 +106,9 @@ class BalanceState:
     bound: float = -np.inf
     """The best lower bound that was measured, …"""
     passes: float = 0.0
-    """… after so many passes over the rows."""
+    """… after so many passes over the rows, …"""
+    earlier: tuple[float, float] = (-np.inf, 0.0)
+    """… and both at the measurement before."""
 
 
 class Balancing:
@@ -168,6 +170,7 @@ class Balancing:
         if not evaluation.finite:
             return None
         report = self._certificate.evaluate(W, rows, self.betas(p))
+        s.earlier = s.bound, s.passes
         s.bound, s.passes = max(s.bound, report.bound.value), passes_over(rows)
         self._move(p.k, max(abs(evaluation.objective), abs(s.bound)), evaluation, report)
         return Measured(evaluation, report)

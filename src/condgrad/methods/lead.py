@@ -11,7 +11,8 @@ import numpy as np
 from condgrad._floats import TINY
 from condgrad._types import Array
 from condgrad.backends.arrays import host
-from condgrad.problem import Evaluation, Problem
+from condgrad.methods.control import BalanceState
+from condgrad.problem import Problem
 
 if TYPE_CHECKING:
     from condgrad.methods.registry import Method
@@ -22,10 +23,12 @@ Propose = Callable[[Array], Array | None]
 class Look(NamedTuple):
     """What can be seen before a run."""
 
-    below: Evaluation
-    """The oracle's answer S to ∇f at the centre, where all constraints are left out; …"""
+    point: Array
+    """The oracle's answer to ∇f, where all constraints are left out, …"""
+    below: float
+    """… its objective, …"""
     above: float
-    """… the objective of the feasible point that is proposed for it, ∞ where there is none."""
+    """… and that of the feasible point that is proposed for it."""
 
 
 def asked(propose: Propose, W: Array) -> Array | None:
@@ -33,15 +36,16 @@ def asked(propose: Propose, W: Array) -> Array | None:
     return propose(W if getattr(propose, "anywhere", False) else host(W))
 
 
-def look(problem: Problem, propose: Propose | None, W: Array) -> Look:
-    """A point below and one above, the gradient taken at W."""
+def look(problem: Problem, propose: Propose | None, W: Array) -> Look | None:
+    """A point below and one above, the gradient taken at W; None where nothing is proposed."""
+    if propose is None:
+        return None
     v = np.zeros(problem.domain.shape, like=problem.like)
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     S = problem.domain.lmo(v, rng=np.random.default_rng(0)).dense()
-    point = None if propose is None else asked(propose, S.astype(problem.dtype))
-    above = np.inf if point is None else problem.objective(point)
-    return Look(problem.evaluate(S), above)
+    point = asked(propose, S.astype(problem.dtype))
+    return None if point is None else Look(S, problem.objective(S), problem.objective(point))
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,9 @@ class Lead:
 
     With l_0 ≤ u from `look` and l the best bound after t passes over the rows, u − l is a share of
     u − l_0. The method has `passes` passes, but only half of them where the share is above `half`
-    then, and afterwards it goes on as long as the share is at most rate^t. Where nothing is
-    proposed, and u is not known, `passes` is all that counts.
+    then, and afterwards it goes on as long as the share is at most rate^t, or has fallen like that
+    since the measurement before. Where nothing is proposed, and u is not known, `passes` is all
+    that counts.
 
     Parameters
     ----------
@@ -66,9 +71,14 @@ class Lead:
     half: float = 0.8
     rate: float = 0.85
 
-    def over(self, passes: float, measured: float, bound: float, seen: Look) -> bool:
-        """Whether it is over after so many passes; the bound was measured after so many."""
-        if not np.isfinite(seen.above) or measured < self.passes / 2:
+    def over(self, passes: float, control: BalanceState, seen: Look | None) -> bool:
+        """Whether it is over after so many passes, by what its control has measured."""
+        if seen is None or control.passes < self.passes / 2:
             return passes >= self.passes
-        share = (seen.above - bound) / max(seen.above - seen.below.objective, TINY)
-        return not share <= (self.half if measured < self.passes else self.rate**measured)
+        whole = max(seen.above - seen.below, TINY)
+        share, t = (seen.above - control.bound) / whole, control.passes
+        if t < self.passes:
+            return not share <= self.half
+        bound, then = control.earlier
+        recent = (seen.above - bound) / whole * self.rate ** (t - then)
+        return not share <= max(self.rate**t, recent)

@@ -236,12 +236,13 @@ class Weighing:
     def _guess(self, W: Array) -> float:
         """The first ω."""
         problem, step = self._problem, self._step
-        below, above = look(problem, self._propose, W)
-        lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
-        missed = sum((f.l2 / lengths[name]) ** 2 for name, f in below.families.items())
-        worth = above - below.objective
-        if missed > 0 and 0 < worth < np.inf:
-            return 0.8 * step.norm * worth / missed
+        seen = look(problem, self._propose, W)
+        if seen is not None:
+            families = problem.evaluate(seen.point).families
+            lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
+            missed = sum((f.l2 / lengths[name]) ** 2 for name, f in families.items())
+            if missed > 0 and seen.above > seen.below:
+                return 0.8 * step.norm * (seen.above - seen.below) / missed
         guesses = zip(first_factors(problem, W, 0.5), step.scales, problem.terms, strict=True)
         return step.norm / float(np.mean([b / c for b, c, t in guesses if not t.function.smooth]))
 

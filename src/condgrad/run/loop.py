@@ -250,8 +250,7 @@ class Run:
             return False
         control = self.state.control
         assert isinstance(control, BalanceState)
-        how = (control.passes, control.bound, self._seen)
-        return self._lead.over(self._monitor.epochs, *how)
+        return self._lead.over(self._monitor.epochs, control, self._seen)
 
     def _switch(self) -> None:
         """Go on with the method that follows the first one, from its W and its multipliers."""
