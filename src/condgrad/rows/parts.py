@@ -43,11 +43,16 @@ class Part:
 
 
 def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
-    """One term at the dual point y, or at the slopes of W where none is kept."""
+    """One term at the dual point y, or at the slopes of W where none is kept.
+
+    Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
+    """
+    trusted = type(term.map).__module__.startswith("condgrad.") and term.function.indicator
+    images = None if trusted and y is not None else W
 
     def work(part: list[slice]) -> tuple[Array, list[Pairing]]:
         G = term.map.zeros()
-        return G, [term.passes.pair(W, G, at, y, beta) for at in part]
+        return G, [term.passes.pair(images, G, at, y, beta) for at in part]
 
     parts = [list(term.chunks())]
     if y is not None and term.passes.parallel:  # slopes at W make an array
@@ -61,6 +66,8 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
     v = np.zeros(term.map.shape, like=G)
     term.map.add_to(G, term.weight, v)
     w, pieces = term.weight, list(chain(*parts))
+    if images is None and W is not None:
+        product = float(np.vdot(v, W)) / w
     sizes = sizes_of(term, spread, conjugates, pieces, len(parts))
     return Part(v, w * conjugate, w * product, w * value, sizes)
 
