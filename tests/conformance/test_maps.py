@@ -367,3 +367,18 @@ def test_bad_data_is_refused_by_name(name, make, bad):
 def test_norm_of_the_triangles_is_the_closed_form(n):
     assert Triangles(n).norm(symmetric=True) == pytest.approx(np.sqrt(n * (n - 1) / 2))
     assert LinearMap.norm(Triangles(n), True) == pytest.approx(np.sqrt(n * (n - 1) / 2))
+
+
+@pytest.mark.parametrize("n", [3, 4, 9])
+def test_the_gram_of_triangles_without_rows(n):
+    """A formula, against A*A row by row, with weights of vertices and without."""
+    rng = np.random.default_rng(n)
+    W = rng.standard_normal((n, n))
+    W = W + W.T
+    for A in (maps.Triangles(n), maps.Triangles(n, 10.0 ** rng.uniform(-1, 1, n))):
+        plain = maps.LinearMap.gram(A, W)
+        np.testing.assert_allclose(A.gram(W), plain, atol=1e-12 * np.abs(plain).max())
+        M = matrix_of(A)
+        lengths = [np.linalg.norm((r.reshape(n, n) + r.reshape(n, n).T) / 2) for r in M]
+        assert A.norm(True) >= max(lengths) * (1 - 1e-9)
+        assert A.norm(True) <= np.linalg.norm(M, 2) * (1 + 1e-9)

@@ -137,6 +137,11 @@ class LinearMap(ABC):
         self.add_to(G, 1.0, out)
         return out
 
+    def gram(self, W: Array) -> Array:
+        """The symmetric part of A*A W for a symmetric W."""
+        V = self.adjoint(self.rows(W))
+        return (V + V.T) / 2
+
     def norm(self, symmetric: bool = False) -> float:
         """Operator norm ‖A‖, over symmetric W only where asked for.
 
@@ -149,8 +154,8 @@ class LinearMap(ABC):
 
         def product(x: Array) -> Array:
             W = x.reshape(self.shape)
-            W = self.adjoint(self.rows(contiguous(W + W.T) / 2 if square else W))
-            return ((W + W.T) / 2 if square else W).reshape(-1)
+            found = self.gram(contiguous(W + W.T) / 2) if square else self.adjoint(self.rows(W))
+            return found.reshape(-1)
 
         if size < 3:
             return float(

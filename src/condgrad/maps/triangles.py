@@ -138,26 +138,28 @@ class Triangles(Covering):
             return float(np.sqrt(n * (n - 1) / 2))
         return self._power() if symmetric and foreign(self.like) else super().norm(symmetric)
 
-    def _power(self) -> float:
-        """‖A‖ over symmetric W by at most 1000 steps of the power method, no row being evaluated.
+    def gram(self, W: Array) -> Array:
+        """The symmetric part of A*A W for a symmetric W, no row being evaluated.
 
-        With X = W_ij/√(μ_i μ_j), its row sums R, its trace t and the sum S of its entries, the
-        symmetric part of A*A X is ((3n − 4) X_ij − (n − 2)(X_ii + X_jj) − R_i − R_j + t)/2 beside
-        the diagonal and (n − 1)(n − 2)/2 X_qq − (n − 1)(R_q − X_qq) + (S − t)/2 on it.
+        With X = W_ij/√(μ_i μ_j), its row sums R, its trace t and the sum S of its entries, that of
+        A*A X is ((3n − 4) X_ij − (n − 2)(X_ii + X_jj) − R_i − R_j + t)/2 beside the diagonal and
+        (n − 1)(n − 2)/2 X_qq − (n − 1)(R_q − X_qq) + (S − t)/2 on it.
         """
-        n = self.shape[0]
+        n, X = self.shape[0], self.seen(W)
+        R, d, t = X.sum(axis=1), diagonal(X).copy(), diagonal(X).sum()
+        H: Array = (3 * n - 4) * X - ((n - 2) * d + R) - ((n - 2) * d + R)[:, None] + t
+        H *= 0.5
+        diagonal(H)[:] = (n - 1) * ((n / 2 - 1) * d - (R - d)) + (R.sum() - t) / 2
+        return self.seen(H)
+
+    def _power(self) -> float:
+        """‖A‖ over symmetric W by at most 1000 steps of the power method."""
         start = np.random.default_rng(0).standard_normal(self.shape)
         W, top = np.asarray(start + start.T, like=self.like), 0.0
         for _ in range(1000):
             W /= np.linalg.norm(W)
-            X = self.seen(W)
-            R, d, t = X.sum(axis=1), diagonal(X).copy(), diagonal(X).sum()
-            H = (3 * n - 4) * X - ((n - 2) * d + R) - ((n - 2) * d + R)[:, None] + t
-            H *= 0.5
-            diagonal(H)[:] = (n - 1) * ((n / 2 - 1) * d - (R - d)) + (R.sum() - t) / 2
-            H, before = self.seen(H), top
-            top = float(np.vdot(W, H))
-            W = H
+            H, before = self.gram(W), top
+            top, W = float(np.vdot(W, H)), H
             if top - before <= 1e-9 * top:
                 break
         return float(np.sqrt(top))
