@@ -12,7 +12,7 @@ LAYERS = (
     ("maps",),
     ("points", "functions"),
     ("domains",),
-    ("magnitudes", "passes"),
+    ("magnitudes", "passes", "_ours"),
     ("problem", "schedules"),
     ("estimators",),
     ("rows",),

@@ -10,6 +10,7 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
+from condgrad._ours import ours
 from condgrad.certificate.contradiction import Suspicion
 from condgrad.functions.group import project_simplex
 from random_problems import DOMAINS, random_problem
@@ -218,3 +219,15 @@ def test_a_small_violation_may_be_worth_much(power, suspicious):
     again = solve(problem, gap=1e-9, propose=lambda W: point, max_iter=300)
     assert again.status is not Status.CONTRADICTION
     assert again.lower_bound <= 0
+
+
+def test_a_map_within_a_map_is_not_taken_for_ours():
+    """What condgrad's maps are made of may be a user's: ⟨y, z⟩ is then summed over rows."""
+    own = maps.Triangles(4)
+    assert ours(own)
+    own.inner = Wrong(4)
+    assert not ours(own)
+
+
+class Wrong(maps.Diagonal):
+    """A user's map."""

@@ -10,7 +10,17 @@ class ProblemError(ValueError):
 
 
 class MemoryLimit(ProblemError):
-    """A run that does not fit into the free memory; the message has the figures and a remedy."""
+    """A run that does not fit into the free memory; the message has the figures and a remedy.
+
+    Parameters
+    ----------
+    figures, remedy : str
+        What is needed and what there is; what to change.
+    """
+
+    def __init__(self, figures: str, remedy: str) -> None:
+        self.figures = figures
+        super().__init__(f"{figures}: {remedy}")
 
 
 class InputError(ValueError):

@@ -97,7 +97,7 @@ class ByBlocks(Application):
             try:
                 end = own.run(slug, beta0, batch, **how)
             except MemoryLimit as error:
-                end, refused = by_eigenvalue(own, str(error), how), True
+                end, refused = by_eigenvalue(own, error.figures, how), True
             ends.append(end)
             if end.rounded is not None and end.rounded.value < lowest.value:
                 place, lowest = block, end.rounded.answer
@@ -228,9 +228,8 @@ def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome
     end = alone.run("sag-cgal", **{**limits, "max_iter": 20 if most is None else min(most, 20)})
     status = end.result.status
     status = status if status in BROKEN else Status.OUT_OF_MEMORY
-    figures = why.partition(" are free")[0]  # the remedy is for those who choose a method
-    left = f"all triangle inequalities, as {figures} are free; gap and infeasibility of the run are"
-    settings = {**own.settings, "left out": f"{left} those without them"}
+    left = f"all triangle inequalities, as {why}; gap and infeasibility of the run are those"
+    settings = {**own.settings, "left out": f"{left} without them"}
     return replace(end, result=replace(end.result, status=status), settings=settings)
 
 

@@ -42,7 +42,7 @@ def require(needs: Iterable[Need], free: float | None = None, where: str = "memo
     remedies = dict.fromkeys(need.remedy for need in needs if need.remedy)
     advice = "; or ".join(list(remedies)[:2]) or "solve a smaller problem"
     raise MemoryLimit(
-        f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free: {advice}"
+        f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free", advice
     )
 
 

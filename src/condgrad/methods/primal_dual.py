@@ -164,8 +164,9 @@ class PrimalWeight:
         See above.
     start : float, default 10
         Passes over the rows before ω moves.
-    every, share : float, default 5 and 0.15
-        Passes between two measurements, and at least this part of all before.
+    every, share, whole : float, default 5, 0.15 and 0.25
+        Passes between two measurements, and at least this part of all before, the last where all
+        rows are drawn at every iteration and passes are cheap beside bounds.
     """
 
     ratio: float = 3.0
@@ -174,6 +175,7 @@ class PrimalWeight:
     start: float = 10.0
     every: float = 5.0
     share: float = 0.15
+    whole: float = 0.25
 
     def begin(
         self,
@@ -262,7 +264,7 @@ class Weighing:
         if passes < s.due:
             return None
         own = [r for r in rows if not r.term.function.smooth]
-        share = max(rule.share, 0.25 if all(r.whole for r in own) else 0)
+        share = rule.whole if all(r.whole for r in own) else rule.share
         s.due = max(s.due + rule.every, passes * (1 + share))
         evaluation = self._problem.evaluate(W, rows)
         if not evaluation.finite:

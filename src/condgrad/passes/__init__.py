@@ -7,10 +7,10 @@ that can.
 
 from condgrad.functions import Function
 from condgrad.maps import LinearMap
-from condgrad.passes.fused import Fused
+from condgrad.passes.fused import Fused, Tiled
 from condgrad.passes.plain import Miss, Pairing, Plain, Stored, chunks
 
-PASSES: list[type[Plain]] = [Fused, Stored, Plain]
+PASSES: list[type[Plain]] = [Tiled, Fused, Stored, Plain]
 """The faster first."""
 
 
@@ -19,4 +19,4 @@ def passes_of(map: LinearMap, function: Function) -> Plain:
     return next(kind for kind in PASSES if kind.serves(map, function))(map, function)
 
 
-__all__ = ["PASSES", "Fused", "Miss", "Pairing", "Plain", "Stored", "chunks", "passes_of"]
+__all__ = ["PASSES", "Fused", "Miss", "Pairing", "Plain", "Stored", "Tiled", "chunks", "passes_of"]

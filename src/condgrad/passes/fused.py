@@ -20,6 +20,8 @@ from condgrad.passes.plain import Miss, Pairing, Plain, row_misses, scalar_bound
 class Fused(Plain):
     """Rows of a map that brings `LinearMap.kernels`, with the same interval for all of them."""
 
+    parallel = True
+
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
         if map.kernels is None or scalar_bounds(function) is None or np.ndim(map.lengths()):
@@ -32,8 +34,6 @@ class Fused(Plain):
         bounds = scalar_bounds(function)
         assert bounds is not None
         self._lower, self._upper = bounds
-        self._device = foreign(map.like)
-        self.parallel = not self._device
 
     def _drivers(self, array: Array) -> Drivers:
         """The passes for arrays of this type."""
@@ -68,9 +68,7 @@ class Fused(Plain):
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:
-            if not self._device:
-                return super().squares(D, ranges, slopes)
-            return sum(self.lengths(D, at) for at in ranges)
+            return super().squares(D, ranges, slopes)
         D = self._seen(D)
 
         def work(part: list[slice]) -> float:
@@ -78,9 +76,6 @@ class Fused(Plain):
 
         parts = threads.share(ranges) if self.parallel else [list(ranges)]
         return sum(threads.run([partial(work, part) for part in parts]))
-
-    def lengths(self, W: Array, at: slice) -> float:
-        return self.miss(W, at).images if self._device else super().lengths(W, at)
 
     def _ends(self, ranges: Sequence[slice]) -> Array:
         """Start and stop of each range, a row each."""
@@ -92,26 +87,6 @@ class Fused(Plain):
         squares, images, worst = found
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
-
-    def collect(self, G: Array, y: Array) -> None:
-        if not self._device:
-            super().collect(G, y)
-            return
-        whole = self.map.zeros()
-        self.pair(None, whole, slice(0, self.map.size), y, 1.0)
-        G += whole.astype(G.dtype, copy=False)
-
-    def square(self, y: Array) -> float:
-        return float(kernels(y).triangle_square(y)) if self._device else super().square(y)
-
-    def price(self, W: Array, at: slice, y: Array | None, beta: float, point: Array) -> float:
-        if not self._device or y is None:
-            return super().price(W, at, y, beta, point)
-        point = self._seen(point)
-        found = kernels(point).triangle_price(
-            point, y, *span(at, self.map.size), self._lower, self._upper
-        )
-        return float(found)
 
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
         W, rows = self._seen(W), span(at, self.map.size)
@@ -134,3 +109,35 @@ class Fused(Plain):
         lost = map.size * TINY * (map.row_norm + float(np.sqrt(np.prod(map.shape))))
         total += lost if total > 0 else 0.0  # by underflow, as in `LinearMap.spread`
         return Pairing(up - down, size, total, product)
+
+
+class Tiled(Fused):
+    """The same on a GPU, where tables lie in tiles and all rows are one call."""
+
+    parallel = False
+
+    @classmethod
+    def serves(cls, map: LinearMap, function: Function) -> bool:
+        return foreign(map.like) and super().serves(map, function)
+
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+        if slopes is None:
+            return sum(self.lengths(D, at) for at in ranges)
+        return super().squares(D, ranges, slopes)
+
+    def lengths(self, W: Array, at: slice) -> float:
+        return self.miss(W, at).images
+
+    def collect(self, G: Array, y: Array) -> None:
+        whole = self.map.zeros()
+        self.pair(None, whole, slice(0, self.map.size), y, 1.0)
+        G += whole.astype(G.dtype, copy=False)
+
+    def square(self, y: Array) -> float:
+        return float(kernels(y).triangle_square(y))
+
+    def price(self, W: Array, at: slice, y: Array | None, beta: float, point: Array) -> float:
+        if y is None:
+            return super().price(W, at, y, beta, point)
+        point, rows = self._seen(point), span(at, self.map.size)
+        return float(kernels(point).triangle_price(point, y, *rows, self._lower, self._upper))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._ours import ours
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.passes import Pairing
@@ -47,8 +48,8 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
 
     Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
     """
-    trusted = type(term.map).__module__.startswith("condgrad.") and term.function.indicator
-    images = None if trusted and y is not None else W
+    trusted = y is not None and term.function.indicator and ours(term.map)
+    images = None if trusted else W
 
     def work(part: list[slice]) -> tuple[Array, list[Pairing]]:
         G = term.map.zeros()

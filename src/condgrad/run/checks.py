@@ -8,12 +8,13 @@ are not: its tests have done that.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._ours import ours
 from condgrad._types import Array, Rows
-from condgrad.domains import Domain, Oracle, Product
+from condgrad.domains import Domain, Product
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
 from condgrad.maps import LinearMap
@@ -52,17 +53,6 @@ def check_parts(problem: Problem, proofs: bool = True) -> None:
             _check_map(problem, t, rng)
         if proofs and not ours(t.function):
             _check_function(problem, t, rng)
-
-
-def ours(part: Any) -> bool:
-    """Whether a part and all that it is made of are condgrad's own."""
-    if type(part).__module__.partition(".")[0] != "condgrad" or isinstance(part, Oracle):
-        return False
-    for value in vars(part).values():
-        inner = value if isinstance(value, (tuple, list)) else (value,)
-        if not all(ours(p) for p in inner if isinstance(p, (LinearMap, Function, Domain))):
-            return False
-    return True
 
 
 # Maps: ⟨A W, y⟩ = ⟨W, A*y⟩.
