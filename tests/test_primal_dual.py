@@ -179,8 +179,23 @@ def test_the_weight_stays_near_the_ratio_of_the_distances():
     run.advance(iterations=300)
     y, W = run.state.terms[1].state.y, run.state.W.array
     far = np.linalg.norm(W - run.state.control.first)
-    ratio = PRIMAL_WEIGHT.ratio * 2 * np.linalg.norm(y) / far
-    assert ratio / 4 <= run.state.step.weight <= 4 * ratio
+    ratio = 2 * np.linalg.norm(y) / far
+    least, most = 0.9 * PRIMAL_WEIGHT.least * ratio, 1.1 * PRIMAL_WEIGHT.most * ratio
+    assert least <= run.state.step.weight <= most
+
+
+def test_the_weight_moves_towards_the_side_that_is_behind():
+    run = cg.start(cut(9), PURE)
+    control, step = run._control, run.state.step
+    for need, late, factor in [
+        (40, False, 1.5),
+        (20, False, 1),
+        (20, True, 1.5),
+        (1 / 5, True, 2 / 3),
+    ]:
+        step.weight = 1.0
+        control._weigh(need, late)
+        assert step.weight == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))  # connected, so that a cut is not free

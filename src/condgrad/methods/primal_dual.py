@@ -16,7 +16,7 @@ from condgrad.methods.lead import Propose, look
 from condgrad.methods.spectral import FrameState, FrameStep, face_for
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
-from condgrad.problem import Evaluation, Problem
+from condgrad.problem import Problem
 from condgrad.rows import Keeper
 
 
@@ -153,14 +153,15 @@ class PrimalWeight:
     .. math:: ω = \tfrac45 ‖A‖ (U - ⟨∇f, S⟩)/‖r‖^2,
 
     or, where nothing was proposed, ‖A‖ over the mean of the β that `Balance` would begin with.
-    Later ω is kept within a factor `band` of `ratio` · ‖y‖/‖W − W_1‖, a multiple of the ratio of
-    the distances that both sides have to go, and, from twice `start` passes on, is moved by 1.5
-    where violation and slack on one side, and the Frank-Wolfe gap of the direction on the other,
-    differ by more than `far`. The constants were chosen on 22 graphs.
+    Later ω is kept between `least` and `most` times ‖y‖/‖W − W_1‖, the ratio of the distances that
+    both sides have to go, and, from twice `start` passes on, is moved by 1.5 where violation and
+    slack on one side, and the Frank-Wolfe gap of the direction on the other, differ by more than
+    `far`, or by `near` after `late` passes. The constants were chosen on 30 graphs.
 
     Parameters
     ----------
-    ratio, band, far : float, default 3, 3 and 30
+    least, most : float, default 0.4 and 9
+    far, near, late : float, default 30, 4 and 150
         See above.
     start : float, default 10
         Passes over the rows before ω moves.
@@ -169,9 +170,11 @@ class PrimalWeight:
         rows are drawn at every iteration and passes are cheap beside bounds.
     """
 
-    ratio: float = 3.0
-    band: float = 3.0
+    least: float = 0.4
+    most: float = 9.0
     far: float = 30.0
+    near: float = 4.0
+    late: float = 150.0
     start: float = 10.0
     every: float = 5.0
     share: float = 0.15
@@ -273,31 +276,27 @@ class Weighing:
         s.bound = max(s.bound, report.bound.value)
         if passes >= rule.start:
             size = max(abs(evaluation.objective), abs(s.bound))
-            slack = max(report.slack.values()) if passes >= 2 * rule.start else None
-            self._move(size, report.fw_gap, slack, evaluation, W, own)
+            if passes >= 2 * rule.start and size > 0 and np.isfinite(size):
+                off = max((f.scaled for f in evaluation.families.values()), default=0.0)
+                need = max(max(report.slack.values()) / size, off)
+                self._weigh(need / max(report.fw_gap / size, 1e-6), passes >= rule.late)
+            self._hold(W, own)
             self._step.widen()
         return Measured(evaluation, report)
 
-    def _move(
-        self,
-        size: float,
-        lag: float,
-        slack: float | None,
-        evaluation: Evaluation,
-        W: Array,
-        own: Sequence[Keeper],
-    ) -> None:
+    def _weigh(self, need: float, late: bool) -> None:
+        """Move ω towards the side that has further to go."""
+        far = self._rule.near if late else self._rule.far
+        self._step.state.weight *= 1.5 if need > far else 1 / 1.5 if need < 1 / far else 1
+
+    def _hold(self, W: Array, own: Sequence[Keeper]) -> None:
+        """Keep ω near the ratio of both distances."""
         rule, step = self._rule, self._step.state
-        if slack is not None and size > 0 and np.isfinite(size):
-            lag = max(lag / size, 1e-6)
-            off = max((f.scaled for f in evaluation.families.values()), default=0.0)
-            need = max(slack / size, off)
-            step.weight *= 1.5 if need > rule.far * lag else 1 / 1.5 if need < lag / rule.far else 1
         far = float(np.linalg.norm(W - self.state.first))
-        long = np.sqrt(sum(r.dual_square * _length(r) ** 2 for r in own))
-        aim = rule.ratio * long / max(far, 1e-300)
-        if np.isfinite(aim) and aim > 0:
-            step.weight = float(min(max(step.weight, aim / rule.band), aim * rule.band))
+        long = float(np.sqrt(sum(r.dual_square * _length(r) ** 2 for r in own)))
+        ratio = long / max(far, 1e-300)
+        if np.isfinite(ratio) and ratio > 0:
+            step.weight = min(max(step.weight, rule.least * ratio), rule.most * ratio)
 
 
 def _length(rows: Keeper) -> float:
