@@ -1,13 +1,10 @@
-"""Spectral steps: the projection against an exact twin, the domain, the curvature, known optima."""
+"""Spectral steps: the domain, the curvature, known optima."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.linalg
-from scipy.optimize import brentq
 
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps
@@ -19,127 +16,10 @@ from condgrad.methods.spectral import SPECTRAL, Spectral, SpectralStep
 from condgrad.methods.steps import ATOMS, Atoms, AtomStep
 from condgrad.passes import passes_of
 from condgrad.points.dense import Dense
-from condgrad.points.low_rank import Matrix
 from condgrad.rows import keeper_of
 from condgrad.run.loop import direction
+from projections import nearest, symmetric
 from random_problems import interior_point
-
-KINDS = ["whole", "pinned", "value", "two", "blocks"]
-
-
-def domain_of(kind, n, equality=True):
-    if kind == "whole":
-        return domains.Spectrahedron(n, 2.0, equality)
-    if kind == "blocks":
-        return domains.BlockSpectrahedron([1, n - 2, 1], 2.0, equality)
-    vectors = np.random.default_rng(n).standard_normal((n, 2)) if kind == "two" else np.ones(n)
-    values = 0.0 if kind == "pinned" else 1.0
-    return domains.PinnedSpectrahedron(vectors, 4.0, values, equality)
-
-
-def bare(domain):
-    """A step to project with."""
-    return SpectralStep(SimpleNamespace(domain=domain, terms=()), domain.face, (), SPECTRAL)
-
-
-def nearest(domain, X):
-    """The point of the domain nearest to X, offset included in both."""
-    face = domain.face
-    offset = 0.0 if face.offset is None else face.offset
-    E = scipy.linalg.null_space(face.basis.T) if face.basis.size else np.eye(len(X))
-    inside = scipy.linalg.block_diag(
-        *(np.ones((b, b)) for b in getattr(domain, "blocks", [len(X)]))
-    )
-    values, V = np.linalg.eigh(E.T @ ((X - offset) * inside) @ E)
-
-    def excess(t):
-        return np.maximum(values - t, 0).sum() - face.trace
-
-    t = 0.0
-    if face.equality or excess(0.0) > 0:
-        t = brentq(excess, values[0] - face.trace - 1, values[-1], xtol=1e-14)
-    EV = E @ V
-    return offset + (EV * np.maximum(values - t, 0)) @ EV.T
-
-
-def projected(step, X):
-    offset = 0.0 if step._face.offset is None else step._face.offset
-    W = np.empty(X.shape)
-    step._projection(Matrix(X - offset))[0].write(W)
-    return W
-
-
-def symmetric(rng, n, size=1.0):
-    X = rng.standard_normal((n, n))
-    return size * (X + X.T)
-
-
-def leading(rng, n, rank, size=3.0):
-    """A few eigenvalues far above the others, so that the projection has low rank."""
-    V = np.linalg.qr(rng.standard_normal((n, rank)))[0]
-    return (V * (size * (1 + rng.random(rank)))) @ V.T + symmetric(rng, n, 1e-3 / np.sqrt(n))
-
-
-@pytest.mark.parametrize("size", [1e-9, 0.01, 1.0, 100.0])
-@pytest.mark.parametrize("equality", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
-def test_small_projections_are_exact(kind, equality, size):
-    rng = np.random.default_rng(0)
-    for n in (3, 12, 40, 100):
-        domain = domain_of(kind, n, equality)
-        step = bare(domain)
-        for _ in range(2):  # of size 1e-9 the mass goes everywhere but to the pinned vectors
-            X = symmetric(rng, n, size)
-            W = projected(step, X)
-            assert domain.contains(W)
-            np.testing.assert_allclose(W, nearest(domain, X), atol=1e-9 * max(1, size))
-
-
-@pytest.mark.parametrize("equality", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
-def test_large_projections_follow_the_leading_eigenvectors(kind, equality):
-    rng = np.random.default_rng(1)
-    domain = domain_of(kind, 110, equality)
-    step, X = bare(domain), leading(rng, 110, 5)
-    for _ in range(3):  # the frame spans them from the first on; what is added to it is noise
-        np.testing.assert_allclose(projected(step, X), nearest(domain, X), atol=1e-9)
-    X = X + symmetric(rng, 110, 1e-3)
-    for _ in range(20):
-        W = projected(step, X)
-        assert domain.contains(W)
-    np.testing.assert_allclose(W, nearest(domain, X), atol=1e-7)
-
-
-@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
-@pytest.mark.parametrize("equality", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
-def test_large_projections_stay_in_the_domain(kind, equality, size):
-    rng = np.random.default_rng(2)
-    domain = domain_of(kind, 110, equality)
-    step = bare(domain)
-    for _ in range(6):
-        assert domain.contains(projected(step, domain.center() + symmetric(rng, 110, size)))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_large_projections_of_high_rank_are_exact(kind):
-    rng = np.random.default_rng(4)
-    domain = domain_of(kind, 110)
-    step = bare(domain)
-    for size in (1e-9, 1e-6, 1e-4):
-        X = domain.center() + symmetric(rng, 110, size)
-        W = projected(step, X)
-        assert np.linalg.matrix_rank(W) > 110 // 4
-        np.testing.assert_allclose(W, nearest(domain, X), atol=1e-12)
-
-
-def test_nearly_all_of_a_large_matrix_pinned():
-    rng = np.random.default_rng(3)
-    domain = domains.PinnedSpectrahedron(rng.standard_normal((110, 100)), 1.0, equality=True)
-    step = bare(domain)
-    for _ in range(4):
-        X = symmetric(rng, 110)
-        np.testing.assert_allclose(projected(step, X), nearest(domain, X), atol=1e-9)
 
 
 def graph(n, seed=0):

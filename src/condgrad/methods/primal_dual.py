@@ -103,8 +103,8 @@ class PrimalDualStep(FrameStep):
             if isinstance(r.term.function, Smooth) and r.term.function.smoothness
         )
         D = np.zeros(problem.domain.shape, like=face.basis)
-        frames: list[Array | None] = [None for _ in face.parts]
-        self.state: PrimalDualState = PrimalDualState(frames, D, self.least, 1.0)
+        none = [None for _ in face.parts]
+        self.state: PrimalDualState = PrimalDualState([*none], D, [*none], self.least, 1.0)
 
     @property
     def least(self) -> float:
@@ -161,7 +161,7 @@ class PrimalWeight:
     Parameters
     ----------
     least, most : float, default 0.4 and 9
-    far, near, late : float, default 30, 4 and 150
+    far, near, late : float, default 30, 4 and 250
         See above.
     start : float, default 10
         Passes over the rows before ω moves.
@@ -174,7 +174,7 @@ class PrimalWeight:
     most: float = 9.0
     far: float = 30.0
     near: float = 4.0
-    late: float = 150.0
+    late: float = 250.0
     start: float = 10.0
     every: float = 5.0
     share: float = 0.15

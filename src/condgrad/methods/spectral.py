@@ -76,6 +76,16 @@ SPECTRAL = Spectral()
 
 
 @dataclass
+class Decomposition:
+    """All eigenpairs of a matrix in falling order, off the pinned vectors."""
+
+    vectors: Array
+    values: Array
+    uses: int = 0
+    """Later steps that it served."""
+
+
+@dataclass
 class FrameState:
     """What a step to the projection of a matrix remembers."""
 
@@ -83,6 +93,8 @@ class FrameState:
     """Vectors that serve the next step, for every part."""
     D: Array
     """The step before."""
+    whole: list[Decomposition | None]
+    """The latest decomposition of every part, where it serves later steps."""
 
 
 @dataclass
@@ -100,11 +112,14 @@ class SpectralState(FrameState):
 class FrameStep(AtomStep):
     """Steps to the projection of a matrix onto a spectrahedron, part by part.
 
-    It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of the step before; where
-    those are more than n/4, and up to side `small`, a part of X is taken apart whole.
+    It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of the step before. Up to
+    side `small` a part of X is taken apart whole, and where K has more than n/4 columns at every
+    `again`-th step; in between K is corrected by a Davidson step, its residual divided by the
+    differences of eigenvalues in the basis of the latest decomposition.
     """
 
     press = 0.0
+    again = 8
     state: FrameState
 
     def __init__(
@@ -120,6 +135,7 @@ class FrameStep(AtomStep):
         parts, self._face = self._face.parts, domain.face
         if self._face.parts != parts:
             self.state.frames = [None for _ in self._face.parts]
+            self.state.whole = [None for _ in self._face.parts]
 
     def _projection(self, X: Products) -> tuple[LowRank, int]:
         """The point nearest to X, and the products with X that it took."""
@@ -141,33 +157,62 @@ class FrameStep(AtomStep):
 
         The values are in an array of NumPy: there are few of them.
         """
-        part, K, products = self._face.parts[i], self.state.frames[i], 0
+        part, K, earlier = self._face.parts[i], self.state.frames[i], self.state.whole[i]
         Q = self._face.basis[part]
-        n = Q.shape[0]
+        n, products = Q.shape[0], 0
         if n <= self._small or K is None:
             P, T = None, -deflated(-X.whole(part), Q)
         else:
-            xp, Y = namespace(K), X.times(part, K)
-            if Q.shape[1]:
-                Y -= Q @ (Q.T @ Y)
-            Y -= K @ (K.T @ Y)
-            Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
-            P = beyond(Q, K, Y)
-            T, products = P.T @ X.times(part, P), 3 * K.shape[1]
+            if earlier is not None:
+                P, products = beyond(Q, _corrected(X.times(part, K), K, Q, earlier)), 2 * K.shape[1]
+            else:
+                P, products = beyond(Q, K, _residual(X.times(part, K), K, Q)), 3 * K.shape[1]
+            T = P.T @ X.times(part, P)
         values, vectors = eigenpairs(T)
         free = n - Q.shape[1]  # the pinned come last
         values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
+        if P is None and n > self._small:
+            self.state.whole[i] = Decomposition(vectors, values)
         return values, vectors if P is None else P @ vectors, products
 
     def _keep(self, i: int, d: Array, vectors: Array) -> Array:
         """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
         n, Q = vectors.shape[0], self._face.basis[self._face.parts[i]]
-        rank = int(np.count_nonzero(d))
+        rank, earlier = int(np.count_nonzero(d)), self.state.whole[i]
         frame = vectors[:, : rank + max(self._guard, rank // 4)]
         frame = frame - Q @ (Q.T @ frame) if Q.shape[1] else frame
-        self.state.frames[i] = frame if frame.shape[1] <= n // 4 else None
+        if frame.shape[1] <= n // 4:
+            self.state.frames[i], self.state.whole[i] = frame, None
+        elif earlier is not None and earlier.uses < self.again and rank < frame.shape[1] <= n // 2:
+            self.state.frames[i], earlier.uses = frame, earlier.uses + 1
+        else:
+            self.state.frames[i] = None
         U: Array = frame[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=frame)
         return U
+
+
+def _residual(Y: Array, K: Array, Q: Array) -> Array:
+    """Columns Y = XK off those of K and Q, of length 1."""
+    xp = namespace(K)
+    if Q.shape[1]:
+        Y -= Q @ (Q.T @ Y)
+    Y -= K @ (K.T @ Y)
+    Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
+    return Y
+
+
+def _corrected(Y: Array, K: Array, Q: Array, earlier: Decomposition) -> Array:
+    """K nearer to eigenvectors of X, Y = XK, by those of a matrix that was near X.
+
+    With V, λ the latter beyond the columns of K and θ the Rayleigh quotients of these, a column is
+    changed by V (Vᵀ(XK − Kθ) / (θ − λ)): to first order that makes it an eigenvector.
+    """
+    xp, columns = namespace(K), K.shape[1]
+    T = K.T @ Y
+    V, values = earlier.vectors[:, columns:], np.asarray(earlier.values, like=K)
+    apart = xp.diagonal(T) - values[columns:, None]
+    least = 1e-3 * (values[0] - values[-1])
+    return K + V @ ((V.T @ (Y - K @ T)) / xp.maximum(apart, least))
 
 
 class SpectralStep(FrameStep):
@@ -175,8 +220,7 @@ class SpectralStep(FrameStep):
 
     S is the projection of X = W − v/(η_k L), of low rank where the solutions have low rank: a block
     of atoms instead of one. It is found part by part by Rayleigh-Ritz on the span of K and XK, K
-    the vectors of the step before; where those are more than n/4, up to side 100 and at the second
-    step, a part of X is taken apart whole. The first step goes to an atom, and all the way.
+    the vectors of the step before, see `FrameStep`. The first step goes to an atom, all the way.
 
     L is measured: Σ_t ω_t c_t ‖A_t D‖²/‖D‖², D the step before and c_t = 1/β_t, or the smoothness
     of a term of f, over the drawn rows with a slope other than 0, as a mean over the latest steps
@@ -204,9 +248,11 @@ class SpectralStep(FrameStep):
     ) -> None:
         super().__init__(problem, face, rows, rule.guard, rule.small)
         self._rule = rule
-        size, frames = len(rows), [None for _ in face.parts]
+        size, none = len(rows), [None for _ in face.parts]
         D = np.zeros(problem.domain.shape, like=face.basis)
-        self.state: SpectralState = SpectralState([*frames], D, [0.0] * size, [0.0] * size, 0.0)
+        self.state: SpectralState = SpectralState(
+            [*none], D, [*none], [0.0] * size, [0.0] * size, 0.0
+        )
         self._whole = all(r.whole for r in rows)
 
     def params(self, p: Params) -> Params:
