@@ -85,9 +85,9 @@ class Reduced:
     def _order_blocks(self) -> None:
         """Find the connected blocks, and a place for every index so that they stand together."""
         sdp, N = self.sdp, self.sdp.layout.side
-        columns = [np.flatnonzero(self.cost), np.unique(sdp.A.indices)]
-        columns += [np.unique(one.A.indices) for one in sdp.losses]
-        used = np.unique(np.concatenate(columns))
+        used = self.cost != 0
+        for A in (sdp.A, *(one.A for one in sdp.losses)):
+            used[A.indices] = True
         i, j = [self._i[used]], [self._j[used]]
         for block, U, _ in sdp.low_rank.values():
             touched = sdp.layout.corners[block] + np.flatnonzero(np.abs(U).sum(axis=1))
