@@ -176,6 +176,7 @@ class SagAugmented(Estimator):
     .. [2] A. Yurtsever, O. Fercoq, V. Cevher, ICML 2019, for the multipliers.
     """
 
+    portable: ClassVar[bool] = True
     rounds: ClassVar[int] = 5
     """Iterations in which every row is drawn once, unless …"""
     least: ClassVar[int] = 20

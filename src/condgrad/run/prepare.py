@@ -60,6 +60,8 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
         there = problem
         if device == "cuda" or (device == "auto" and _worth(problem)):
             there = moved(problem, devices.on_gpu())
+            for t, e in zip(problem.terms, estimators, strict=True):
+                require_portable(e, f"the method follows the rows of {t.name!r} by")
     except ProblemError:
         if device == "cuda":
             raise
