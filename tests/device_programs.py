@@ -82,7 +82,7 @@ def unbounded_trace(n, seed):
 def equations(n, seed):
     """Sparse equations that a W ≻ 0 meets."""
     rng = np.random.default_rng(seed)
-    rows = [symmetric(rng, n, 0.1) for _ in range(n)]
+    rows = [symmetric(rng, n, 2 / n) for _ in range(n)]
     sdp = SDP(symmetric(rng, n, 0.3)).subject_to(np.eye(n), "==", float(n))
     for A in rows:
         sdp.subject_to(A, "==", float(A.diagonal().sum()))
