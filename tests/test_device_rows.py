@@ -1,5 +1,7 @@
 """Sparse and low-rank rows, and with them semidefinite programs, on the stand-in for a GPU."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from condgrad.backends.segments import Products, Segments
 from condgrad.domains.eigen import SMALL
 from condgrad.sdp import SDP
 from device_programs import PROGRAMS, graph, max_cut, symmetric
+from files import put
 from stand_in import installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
@@ -203,6 +206,33 @@ def test_methods_that_need_the_cpu_say_so(cupy, method):
     with pytest.raises(cg.ProblemError, match=refusal):
         sdp.solve(method=method(1.0), device="cuda", max_iter=5)
     assert sdp.solve(method=cg.hcgm(1.0), device="cuda", max_iter=5).device[:4] == "cuda"
+
+
+def test_the_program_and_cvxpy_have_a_device(cupy, run, tmp_path):
+    path = put(tmp_path, "small.dat-s", "1\n1\n2\n1.0\n0 1 1 2 1.0\n1 1 1 1 1.0\n1 1 2 2 1.0\n")
+    code, out, _ = run("solve", "sdp", path, "--device", "cuda", "--quiet", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["device"] == "cuda (stand-in)"
+    cp, door = pytest.importorskip("cvxpy"), pytest.importorskip("condgrad.cvxpy")
+    X = cp.Variable((3, 3), PSD=True)
+    problem = cp.Problem(cp.Maximize(cp.trace(np.diag([1.0, 3.0, 2.0]) @ X)), [cp.trace(X) == 1])
+    assert door.solve(problem, device="cuda") == pytest.approx(3.0, rel=1e-3)
+
+
+def test_too_little_memory_for_rows_is_said():
+    rng = np.random.default_rng(0)
+    A = maps.SparseStack([symmetric(rng, 30, 0.5) for _ in range(400)])
+    B = maps.LowRankStack(rng.standard_normal((30, 300)), [3] * 100)
+    assert A.load == A.on(np.empty(0)).load > 32 * 400 * 100
+    rows = maps.Stack([maps.Scaled(A, 2.0), B])
+    assert rows.load == A.load + 3 * 8 * 30 * 300
+    cost = Term(maps.Inner(np.eye(30)), functions.Linear())
+    problem = Problem(
+        domains.Spectrahedron(30), [cost, Term(rows, functions.AtMost(1.0), name="g")]
+    )
+    refusal = r"of a GPU's memory .*rows of g as given"
+    with installed(memory=3e6), pytest.raises(cg.ProblemError, match=refusal):
+        cg.solve(problem, device="cuda")
 
 
 class Own(maps.SparseStack):

@@ -69,9 +69,12 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
     if there is problem:
         memory.require(needs(problem, estimators))
         return problem
-    extra = memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape)))
+    extra = [
+        memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape))),
+        *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
+    ]
     try:
-        memory.require([*needs(there, estimators), extra], devices.free_memory(), "a GPU's memory")
+        memory.require([*needs(there, estimators), *extra], devices.free_memory(), "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
