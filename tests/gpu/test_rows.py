@@ -149,7 +149,7 @@ def test_rows_can_be_drawn(method):
     sdp = PROGRAMS["theta plus"](SIZE)
     problem = Reduced(sdp).problem(1.0, equality=True)
     found = [
-        cg.solve(problem, method(batch=0.2), max_iter=150, device=d, duals=True)
+        cg.solve(problem, method(batch=0.2), max_iter=60, device=d, duals=True)
         for d in ("cuda", "cuda", "cpu")
     ]
     assert found[0].W.tobytes() == found[1].W.tobytes()
