@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from condgrad.backends import _reference, _reference_fused, tiles
+from condgrad.backends import _reference, _reference_fused, _reference_segments, tiles
 from condgrad.backends.contract import Drivers
 
 MAKERS = ("asarray", "array", "zeros", "empty", "ones", "full", "eye", "arange", "copyto")
@@ -123,6 +123,20 @@ def earlier(place, starts, ends, weight):
     return ndarray(np.array(out))
 
 
+def twin(name):
+    """A kernel for sums over segments, as strict about types as that on a GPU."""
+    function = getattr(_reference_segments, name)
+
+    def kernel(starts, first, count, lanes, data, *more):
+        assert starts.dtype == np.int64
+        assert count > 0
+        assert lanes in (1, 2, 4, 8, 16, 32)
+        assert name == "segment_sums" or (more[0].dtype, data.dtype) == (np.int32, np.float64)
+        return wrapped(function(*plain((starts, first, count, lanes, data, *more))))
+
+    return kernel
+
+
 class Passes:
     """The passes of the reference on tables in tiles."""
 
@@ -191,7 +205,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs")
+    ends = ("", "_triangles", "_graphs", "_segments")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -202,6 +216,8 @@ def installed(memory=float(1 << 33), gpus=1):
         triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
         kernels.triangle_price, kernels.triangle_square = own.price, own.square
         kernels.own, kernels.earlier = triangles, earlier
+        for name in ("segment_sums", "product_sums"):
+            setattr(kernels, name, twin(name))
         yield cupy
     finally:
         for name in names:

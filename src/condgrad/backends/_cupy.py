@@ -14,6 +14,7 @@ from condgrad._types import Array
 from condgrad.backends import _cupy_triangles as own
 from condgrad.backends import tiles
 from condgrad.backends._cupy_graphs import earlier  # noqa: F401
+from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
 from condgrad.backends._cupy_triangles import triangle_price, triangle_square  # noqa: F401
 from condgrad.backends._reference import (  # noqa: F401
     axpy,

@@ -12,7 +12,9 @@ from condgrad.errors import ProblemError
 DEVICES = ("cpu", "cuda", "auto")
 """What can be asked for."""
 WORTH = 5_000_000
-"""Rows from which ``"auto"`` takes a GPU."""
+"""Rows from which ``"auto"`` takes a GPU, …"""
+WIDE = 500
+"""… and the side of a matrix, or of the largest block of one."""
 HOW = "install cupy-cuda12x or cupy-cuda13x, whichever suits the driver, or use device='cpu'"
 
 

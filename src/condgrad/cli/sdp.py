@@ -17,7 +17,7 @@ from condgrad.errors import ProblemError
 from condgrad.methods.registry import METHODS, Method
 
 
-@grouped("batch", "epochs", "preset", "device")
+@grouped("batch", "epochs", "preset")
 def solve_sdp(
     file: Annotated[Path, typer.Argument(help="An SDPA sparse file, .dat-s or .dat-s.gz.")],
     *,
@@ -44,6 +44,7 @@ def solve_sdp(
             method=built,
             seed=options.seed,
             n_jobs=options.jobs,
+            device=options.device.value,
             callbacks=callbacks,
             **limits,
         )
@@ -76,6 +77,7 @@ def solve_sdp(
     if solution.result is None:
         status = {"status": solution.status.name.lower(), "message": str(solution.status)}
         about = {"application": "sdp", "sense": "max", "method": slug, "settings": settings}
+        about["device"] = solution.device
         if outputs.json_file is not None:
             write_json(outputs.json_file, {**about, **status, **more})
         if not outputs.quiet and outputs.json_file != "-":

@@ -16,7 +16,10 @@ from condgrad.run.limits import Goal
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
-OPTIONS = ("gap", "feasibility", "max_seconds", "max_iter", "trace_bound", "method", "seed")
+OPTIONS = (
+    *("gap", "feasibility", "max_seconds", "max_iter"),
+    *("trace_bound", "method", "seed", "device"),
+)
 """What `solve` hands to `condgrad.sdp.SDP.solve`."""
 GAP = 1e-3
 """The gap where the user names none."""
@@ -47,8 +50,9 @@ def solve(problem: Any, **options: Any) -> float:
         every variable and the ``dual_value`` of every constraint are as after ``problem.solve()``;
         ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound.
     **options
-        ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method`` and
-        ``seed`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at the end.
+        ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method``,
+        ``seed`` and ``device`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at
+        the end.
 
     Returns
     -------

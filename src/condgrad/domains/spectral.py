@@ -11,7 +11,7 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.backends.arrays import contiguous, diagonal, floats, namespace
+from condgrad.backends.arrays import SMALL, contiguous, diagonal, floats, host, namespace
 from condgrad.domains._base import Ball, Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
@@ -42,6 +42,7 @@ class BlockSpectrahedron(Domain):
     """
 
     symmetric: ClassVar[bool] = True
+    portable = True
 
     def __init__(self, blocks: Sequence[int], trace: float, equality: bool = False) -> None:
         given = blocks if isinstance(blocks, Iterable) else (blocks,)
@@ -74,7 +75,8 @@ class BlockSpectrahedron(Domain):
             entries = diagonal(v)[singles]
             i = int(np.argmin(entries))
             if best is None or entries[i] < best.value:
-                best, at = Pair(float(entries[i]), np.ones(1, v.dtype), 0), int(singles[i])
+                one = namespace(v).ones(1, v.dtype)
+                best, at = Pair(float(entries[i]), one, 0), int(singles[i])
         assert best is not None
         if best.value >= 0 and not self.equality:
             return Zero(self.shape, products, self.like)
@@ -92,10 +94,11 @@ class BlockSpectrahedron(Domain):
 
     def minimum(self, v: Array) -> Minimum:
         """τ λ_min of the symmetric part of v, of which every entry is rounded once."""
-        values, failure = [float(x) for x in diagonal(v)[self.face.diagonal]], 0.0
+        values, failure = host(diagonal(v)[self.face.diagonal]).tolist(), 0.0
         for part in self.face.parts:
             V = 0.5 * floats(v[part, part])
             V = V + V.T
+            V = host(V) if V.shape[0] <= SMALL and not self._whole else V
             value, chance = lowest_bound(V)
             values.append(value - EPS * length(V))
             failure += chance

@@ -65,6 +65,8 @@ class Estimator(ABC):
     """Whether it draws rows, which needs a separable function."""
     needs_rho: ClassVar[bool] = False
     """Whether it stands still with a schedule that has ρ = 0."""
+    portable: ClassVar[bool] = False
+    """Whether its tables can lie on a GPU; a class derived from it says so anew."""
     by_row: ClassVar[bool] = False
     """Whether it keeps a slope for every row, so that `error` is known."""
 
@@ -148,6 +150,7 @@ class Estimator(ABC):
 class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
+    portable: ClassVar[bool] = True
     by_row: ClassVar[bool] = True
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:

@@ -167,8 +167,8 @@ class SagAugmented(Estimator):
     rate : callable
         k ↦ θ_k in [0, 1].
     table_dtype : float64, float32 or "auto"
-        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, not
-        on a GPU. Bounds are summed from them in float64.
+        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, but
+        for triangles on a GPU. Bounds are summed from them in float64.
 
     References
     ----------
@@ -176,6 +176,7 @@ class SagAugmented(Estimator):
     .. [2] A. Yurtsever, O. Fercoq, V. Cevher, ICML 2019, for the multipliers.
     """
 
+    portable: ClassVar[bool] = True
     rounds: ClassVar[int] = 5
     """Iterations in which every row is drawn once, unless …"""
     least: ClassVar[int] = 20
@@ -203,7 +204,8 @@ class SagAugmented(Estimator):
         if isinstance(term.map, RowStorage):
             return problem.dtype
         if isinstance(self.table_dtype, str) and self.table_dtype == "auto":
-            fine = term.map.size <= FINE and not foreign(problem.like)
+            tiled = foreign(problem.like) and term.map.kernels is not None
+            fine = term.map.size <= FINE and not tiled
             return np.dtype(np.float64 if fine else np.float32)
         return np.dtype(self.table_dtype)
 

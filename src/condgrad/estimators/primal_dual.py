@@ -69,6 +69,7 @@ class Ascent(SagAugmented):
        28(4), 2018.
     """
 
+    portable: ClassVar[bool] = True
     rounds: ClassVar[int] = 10
     least: ClassVar[int] = 64
     kept: ClassVar[int] = 1

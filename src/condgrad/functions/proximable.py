@@ -64,8 +64,8 @@ class Interval(Indicator):
         if isinstance(self.lower, float) and isinstance(self.upper, float):
             y = np.maximum(y, 0.0) if np.isneginf(self.lower) else y
             return np.minimum(y, 0.0) if np.isposinf(self.upper) else y
-        low = np.where(pick(self.lower, at) == -np.inf, 0.0, -np.inf)
-        high = np.where(pick(self.upper, at) == np.inf, 0.0, np.inf)
+        low = _chosen(pick(self.lower, at) == -np.inf, 0.0, -np.inf)
+        high = _chosen(pick(self.upper, at) == np.inf, 0.0, np.inf)
         return np.clip(y, low, high)
 
     def data_norm(self, size: int) -> float:
@@ -79,7 +79,7 @@ class Interval(Indicator):
     def data_size(self, z: Array, at: Rows = ALL) -> Array | float:
         """The larger of |lower_l| and |upper_l|, as far as they are finite."""
         sides = [np.abs(pick(side, at)) for side in (self.lower, self.upper)]
-        low, high = (np.where(np.isfinite(side), side, 0.0) for side in sides)
+        low, high = (_chosen(np.isfinite(side), side, 0.0) for side in sides)
         return np.maximum(low, high)
 
     def conjugate(self, y: Array, at: Rows = ALL) -> float:
@@ -104,6 +104,11 @@ class Interval(Indicator):
             above, below = above * upper, below * lower
         above[~(y > 0)], below[~(y < 0)] = 0.0, 0.0
         return float(np.sum(above)), float(np.sum(below))
+
+
+def _chosen(where: Any, yes: Any, no: float) -> Any:
+    """`np.where`, but a number for a number: an array of it would lie in the wrong place."""
+    return np.where(where, yes, no) if np.ndim(where) else yes if where else no
 
 
 class Equal(Interval):

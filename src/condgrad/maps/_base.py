@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
-from condgrad.backends.arrays import HOST, address, contiguous, moved
+from condgrad.backends.arrays import HOST, address, contiguous, host, moved
 
 Kernel = str | Callable[..., None]
 
@@ -111,6 +111,11 @@ class LinearMap(ABC):
         return np.zeros(self.storage, dtype, like=self.like)
 
     @property
+    def load(self) -> int:
+        """Bytes that its rows take on a GPU, where they are kept as numbers."""
+        return 0
+
+    @property
     def entries(self) -> int:
         """Numbers in a table of the rows."""
         return self.size
@@ -147,15 +152,15 @@ class LinearMap(ABC):
 
         The largest eigenvalue of A*A by ARPACK, to about nine digits.
         """
-        if self.origin is not None:
+        if self.origin is not None and self.kernels is not None:
             return self.origin.norm(symmetric)
         size = int(np.prod(self.shape))
         square = symmetric and len(self.shape) == 2 and self.shape[0] == self.shape[1]
 
         def product(x: Array) -> Array:
-            W = x.reshape(self.shape)
+            W = np.asarray(x.reshape(self.shape), like=self.like)
             found = self.gram(contiguous(W + W.T) / 2) if square else self.adjoint(self.rows(W))
-            return found.reshape(-1)
+            return host(found).reshape(-1)
 
         if size < 3:
             return float(

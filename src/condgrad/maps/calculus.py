@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from condgrad._check import dimension, numbers
 from condgrad._types import ALL, Array, Rows, ids_of, pick, span
+from condgrad.backends.arrays import contiguous
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap
 
@@ -24,6 +25,8 @@ class Stack(LinearMap):
     maps : sequence of LinearMap
         Maps of one and the same W.
     """
+
+    portable = True
 
     def __init__(self, maps: Sequence[LinearMap]) -> None:
         if isinstance(maps, LinearMap):
@@ -44,13 +47,23 @@ class Stack(LinearMap):
         self.size, self.storage = int(self._first[-1]), int(self._place[-1])
         self.row_norm = max(m.row_norm for m in self.maps)
 
+    def on(self, like: Array) -> Stack:
+        new = cast(Stack, super().on(like))
+        new.maps = tuple(m.on(like) for m in self.maps)
+        new._first, new._place = self._first, self._place
+        return new
+
+    @property
+    def load(self) -> int:
+        return sum(m.load for m in self.maps)
+
     @property
     def depth(self) -> int:
         """All that the maps take, and their sum."""
         return sum(m.depth + 1 for m in self.maps)
 
     def lengths(self, at: Rows = ALL) -> Array | float:
-        out = np.empty(ids_of(at, self.size).size)
+        out = np.empty(ids_of(at, self.size).size, like=self.like)
         for m, part, where in self._parts(at):
             out[where] = m.lengths(part)
         return out
@@ -62,14 +75,14 @@ class Stack(LinearMap):
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         if isinstance(at, slice):
             return np.concatenate([m.rows(W, part) for m, part, _ in self._parts(at)])
-        z = np.empty(at.size, W.dtype)
+        z = np.empty(at.size, W.dtype, like=W)
         for m, part, where in self._parts(at):
             z[where] = m.rows(W, part)
         return z
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         for i, (m, part, where) in enumerate(self._parts(at)):
-            m.scatter(G[self._place[i] : self._place[i + 1]], part, np.ascontiguousarray(y[where]))
+            m.scatter(G[self._place[i] : self._place[i + 1]], part, contiguous(y[where]))
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         for i, m in enumerate(self.maps):
@@ -102,6 +115,8 @@ class Scaled(LinearMap):
         c, one number for all rows or one per row.
     """
 
+    portable = True
+
     def __init__(self, map: LinearMap, factor: Any) -> None:
         _require_map("map", map)
         data = numbers("factor", factor)
@@ -113,6 +128,15 @@ class Scaled(LinearMap):
         self.map, self.factor = map, data.copy() if data.ndim else float(data)
         self.size, self.storage, self.shape = map.size, map.storage, map.shape
         self.row_norm = float(np.abs(data).max()) * map.row_norm
+
+    def on(self, like: Array) -> Scaled:
+        new = cast(Scaled, super().on(like))
+        new.map = self.map.on(like)
+        return new
+
+    @property
+    def load(self) -> int:
+        return self.map.load
 
     @property
     def depth(self) -> int:

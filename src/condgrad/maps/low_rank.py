@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from condgrad._check import numbers, real_matrix
 from condgrad._floats import length, lengths
-from condgrad._types import ALL, Array, Rows, ids_of, span
+from condgrad._types import ALL, Array, Rows, span
+from condgrad.backends.arrays import host
+from condgrad.backends.segments import Segments
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap
 
@@ -34,6 +36,8 @@ class LowRankStack(LinearMap):
     array([ 1., 10.])
     """
 
+    portable = True
+
     def __init__(self, factors: Any, counts: Any, values: Any = None) -> None:
         self._U = real_matrix("factors", factors).copy()
         n, r = self._U.shape
@@ -54,6 +58,18 @@ class LowRankStack(LinearMap):
         self.row_norm = float(self.norms.max())
         parts = np.abs(self._s) * np.square(lengths(np.ascontiguousarray(self._U.T)))
         self._lengths = np.add.reduceat(parts, self._starts[:-1])
+        self._segments: Segments | None = None  # on a GPU only
+        self._owner = np.repeat(np.arange(self.size), number)
+
+    def on(self, like: Array) -> LowRankStack:
+        new = cast(LowRankStack, super().on(like))
+        new._starts, new._segments = self._starts, Segments(self._starts, like)
+        return new
+
+    @property
+    def load(self) -> int:
+        """The factors, and twice as much for products with them."""
+        return 3 * int(self._U.nbytes)
 
     @property
     def depth(self) -> int:
@@ -88,18 +104,29 @@ class LowRankStack(LinearMap):
         return LowRankStack(self._U[:, columns], counts, self._s[columns])
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if self._segments is not None and not isinstance(at, slice):
+            return self.rows(W)[np.asarray(at, like=W)]
         columns, begins = self._columns(at)
         if begins.size == 0:
-            return np.zeros(0, W.dtype)
+            return np.zeros(0, W.dtype, like=W)
         U = self._U[:, columns]
         terms = self._s[columns] * np.einsum("ij,ij->j", U, W @ U)
-        return np.add.reduceat(terms, begins).astype(W.dtype, copy=False)
+        if self._segments is not None:
+            z = self._segments.sums(terms, *span(at, self.size))
+        else:
+            z = np.add.reduceat(terms, begins)
+        return z.astype(W.dtype, copy=False)
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        if self._segments is not None and not isinstance(at, slice):  # rows may be there twice
+            total = np.bincount(host(at), host(y), minlength=self.size)
+            at, y = ALL, np.asarray(total, like=y)
         columns, _ = self._columns(at)
-        ids = ids_of(at, self.size)
-        weight = self._s[columns] * np.repeat(y, np.diff(self._starts)[ids])
-        U = self._U[:, columns]
+        if isinstance(at, slice):
+            each = y[self._owner[columns] - span(at, self.size)[0]]
+        else:
+            each = np.repeat(y, np.diff(self._starts)[at])
+        weight, U = self._s[columns] * each, self._U[:, columns]
         G += ((U * weight) @ U.T).reshape(-1).astype(G.dtype, copy=False)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from condgrad._types import Array
 from condgrad.backends.arrays import diagonal, namespace
 
@@ -61,6 +63,6 @@ class LowRank(NamedTuple):
             else:
                 out[part, part] = U @ U.T
         if self.at.size:
-            diagonal(out)[self.at] = self.diagonal
+            diagonal(out)[self.at] = np.asarray(self.diagonal, like=out)
         if self.offset is not None:
             out += self.offset

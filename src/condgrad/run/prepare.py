@@ -14,6 +14,7 @@ from condgrad.backends import devices, memory
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
+from condgrad.maps import LinearMap
 from condgrad.methods.lead import Lead
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
@@ -59,6 +60,8 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
         there = problem
         if device == "cuda" or (device == "auto" and _worth(problem)):
             there = moved(problem, devices.on_gpu())
+            for t, e in zip(problem.terms, estimators, strict=True):
+                require_portable(e, f"the method follows the rows of {t.name!r} by")
     except ProblemError:
         if device == "cuda":
             raise
@@ -66,9 +69,12 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
     if there is problem:
         memory.require(needs(problem, estimators))
         return problem
-    extra = memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape)))
+    extra = [
+        memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape))),
+        *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
+    ]
     try:
-        memory.require([*needs(there, estimators), extra], devices.free_memory(), "a GPU's memory")
+        memory.require([*needs(there, estimators), *extra], devices.free_memory(), "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
@@ -87,8 +93,8 @@ def moved(problem: Problem, like: Array) -> Problem:
     """
     for t in problem.terms:
         for part in (t.map, t.function):
-            _require_portable(part, f"term {t.name!r} has")
-    _require_portable(problem.domain, "the domain is")
+            require_portable(part, f"term {t.name!r} has")
+    require_portable(problem.domain, "the domain is")
     pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
     terms = [replace(t, map=map, function=function) for t, map, function in pairs]
     domain, weights = problem.domain.on(like), problem.infeasibility_weights
@@ -97,16 +103,25 @@ def moved(problem: Problem, like: Array) -> Problem:
     return there
 
 
-def _require_portable(part: Any, what: str) -> None:
+def require_portable(part: Any, what: str) -> None:
+    """Refuse a part that cannot be on a GPU, or is made of such."""
     if "portable" not in vars(type(part)):
         name = type(part).__name__
         article = "an" if name[0] in "AEIO" else "a"
         raise ProblemError(f"{what} {article} {name}, which cannot be on a GPU: use device='cpu'")
+    for value in vars(part).values():
+        inner = value if isinstance(value, tuple) else (value,)
+        for one in inner:
+            if isinstance(one, LinearMap):
+                require_portable(one, what)
 
 
 def _worth(problem: Problem) -> bool:
     """Whether a GPU would gain on the CPU."""
-    return sum(t.map.size for t in problem.terms) >= devices.WORTH
+    face = problem.domain.face
+    sides = [] if face is None else [part.stop - part.start for part in face.parts]
+    many = sum(t.map.size for t in problem.terms) >= devices.WORTH
+    return many or max(sides, default=0) >= devices.WIDE
 
 
 def generator(seed: Any) -> np.random.Generator:

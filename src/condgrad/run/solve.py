@@ -95,9 +95,9 @@ def solve(
     device : {"cpu", "cuda", "auto"}
         Where W and tables are kept, and rows are read: ``"cuda"`` is a GPU, by CuPy, for the maps,
         functions and domains that can be there (docs/gpu.md); ``"auto"`` takes it where it is
-        there, the problem can be on it and has five million rows or more. Whatever is given to and
-        returned from the run is NumPy's. The same seed gives the same bits on one GPU, but not
-        those of the CPU.
+        there, the problem can be on it and has five million rows or more, or a matrix or a block
+        of side 500 or more. Whatever is given to and returned from the run is NumPy's. The same
+        seed gives the same bits on one GPU, but not those of the CPU.
 
     Returns
     -------

@@ -8,7 +8,6 @@ import numpy as np
 
 from condgrad._floats import EPS, TINY
 from condgrad._types import Array
-from condgrad.domains.eigen import lowest_bound
 from condgrad.sdp._reduce import Reduced
 
 PRESSED = 1e-7
@@ -174,7 +173,7 @@ def certified(reduced: Reduced, point: Point, repair: Repair | None, trace: floa
     if reduced.pins.shape[1]:
         y = y + _pressure(reduced, Z) * reduced.pressed
         Z = slack(reduced, Point(y, there.u)).Z
-        lowest = lowest_bound((Z + Z.T) / 2)[0]
+        lowest = reduced.eigenvalue((Z + Z.T) / 2)
     return Dual(Point(y, there.u), Z, bound, max(within, bound), lowest)
 
 

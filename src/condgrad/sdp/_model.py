@@ -269,6 +269,7 @@ class SDP:
         max_iter: int | None = None,
         method: Method | None = None,
         seed: int = 0,
+        device: str = "cpu",
         **options: Any,
     ) -> Solution:
         """Solve until bound and value agree, or a limit ends the run.
@@ -287,6 +288,9 @@ class SDP:
             Default: what suits, `condgrad.methods.suited`.
         seed : int, default 0
             Seed of all randomness.
+        device : {"cpu", "cuda", "auto"}
+            Where it is solved, as in `condgrad.solve`; the answer says where it was. Losses other
+            than linear ones are not on a GPU.
         **options
             Further options of `condgrad.solve`, such as ``callbacks`` and ``n_jobs``.
 
@@ -298,10 +302,11 @@ class SDP:
         from condgrad.sdp._run import run
 
         limits = {"gap": gap, "feasibility": feasibility, "max_iter": max_iter, "seed": seed}
+        more = {"device": device, **options}
         if None in (gap, feasibility):
             raise ProblemError("gap and feasibility must be positive numbers: leave them out")
         Goal(gap, feasibility)
-        return run(self, trace_bound, max_seconds, method, {**limits, **options})
+        return run(self, trace_bound, max_seconds, method, {**limits, **more})
 
 
 def _kind(sense: str) -> int:

@@ -88,7 +88,7 @@ def _solved(
     tolerances: Mapping[str, Any],
 ) -> Result:
     """Run the default method for a short while; Ctrl-C is for the caller."""
-    own: dict[str, Any] = {n: options[n] for n in ("seed", "n_jobs") if n in options}
+    own: dict[str, Any] = {n: options[n] for n in ("seed", "n_jobs", "device") if n in options}
     most = ITERATIONS if options.get("max_iter") is None else options["max_iter"]
     own |= {"max_iter": min(ITERATIONS, most), "max_seconds": seconds, **tolerances}
     result = solve(problem, callbacks=[_settled], duals=True, **own)

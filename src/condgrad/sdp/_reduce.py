@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from condgrad._floats import power_of_two, powers_of_two
 from condgrad._types import Array
+from condgrad.backends.arrays import HOST, SMALL
 from condgrad.domains import BlockSpectrahedron, Domain, PinnedSpectrahedron
 from condgrad.domains.eigen import deflated, lowest_bound
 from condgrad.functions import Interval, Linear
@@ -46,10 +47,12 @@ class Reduced:
         The program.
     scale : array, optional
         d for every index, powers of two: D W D is solved for, D = Diag(d), without rounding.
+    like : array, optional
+        Smallest eigenvalues are proved where it lies.
     """
 
-    def __init__(self, sdp: SDP, scale: Array | None = None) -> None:
-        self.sdp, layout = sdp, sdp.layout
+    def __init__(self, sdp: SDP, scale: Array | None = None, like: Array = HOST) -> None:
+        self.sdp, self.like, layout = sdp, like, sdp.layout
         self.sign = -1.0 if sdp.sense == "max" else 1.0
         self.cost = self.sign * sdp.cost
         self.positions = self._i, self._j = layout.positions()
@@ -82,9 +85,9 @@ class Reduced:
     def _order_blocks(self) -> None:
         """Find the connected blocks, and a place for every index so that they stand together."""
         sdp, N = self.sdp, self.sdp.layout.side
-        columns = [np.flatnonzero(self.cost), np.unique(sdp.A.indices)]
-        columns += [np.unique(one.A.indices) for one in sdp.losses]
-        used = np.unique(np.concatenate(columns))
+        used = self.cost != 0
+        for A in (sdp.A, *(one.A for one in sdp.losses)):
+            used[A.indices] = True
         i, j = [self._i[used]], [self._j[used]]
         for block, U, _ in sdp.low_rank.values():
             touched = sdp.layout.corners[block] + np.flatnonzero(np.abs(U).sum(axis=1))
@@ -225,14 +228,18 @@ class Reduced:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
         if self.pins.shape[1]:
             V = (V + V.T) / 2
-            return lowest_bound(deflated(V, self.pins))[0] - TILT * float(np.linalg.norm(V))
+            return self.eigenvalue(deflated(V, self.pins)) - TILT * float(np.linalg.norm(V))
         values, start = [], 0
         singles = self.blocks.count(1)
         for b in self.blocks[: len(self.blocks) - singles]:
             part = V[start : start + b, start : start + b]
-            values.append(lowest_bound((part + part.T) / 2)[0])
+            values.append(self.eigenvalue((part + part.T) / 2))
             start += b
         return float(min([*values, *np.diagonal(V)[start:]]))
+
+    def eigenvalue(self, V: Array) -> float:
+        """At most the smallest eigenvalue of a symmetric matrix."""
+        return lowest_bound(np.asarray(V, like=self.like) if len(V) > SMALL else V)[0]
 
     def problem(self, trace: float, equality: bool, cost: bool = True) -> Problem:
         """The problem over Tr W = trace or Tr W ≤ trace, or its rows alone."""

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends import devices
+from condgrad.backends.arrays import HOST
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
 from condgrad.problem import worst
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run, start
+from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, only_zero, shaped
@@ -85,7 +88,7 @@ class Search:
         _check(sdp, trace_bound, options)
         self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
         self.method, self.options = method, dict(options)
-        self.reduced = Reduced(sdp)
+        self.reduced = Reduced(sdp, like=_place(sdp, self.options.get("device", "cpu")))
         self.inner: Array | None = None
         """A direction without end in which the rows hold."""
         self.repair: Repair | None = None
@@ -107,7 +110,7 @@ class Search:
                 reduced.lift = scale_of(reduced, M)
         if reduced.lift is None:
             return reduced
-        scaled = Reduced(self.sdp, reduced.lift)
+        scaled = Reduced(self.sdp, reduced.lift, reduced.like)
         if scaled.trace is None and reduced.trace is not None:
             scaled.trace = from_multipliers(scaled, reduced.trace.c)
         return scaled if scaled.trace is not None else reduced
@@ -358,6 +361,23 @@ def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> N
             )
     if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
+
+
+def _place(sdp: SDP, device: str) -> Array:
+    """Where eigenvalues are bounded: on a GPU if runs can be there and it pays."""
+    devices.check_device(device)
+    sides = [b for b in sdp.blocks if b > 0]
+    large = sdp.size >= devices.WORTH or max(sides, default=0) >= devices.WIDE
+    if device == "cpu" or (device == "auto" and not large):
+        return HOST
+    try:
+        for i, one in enumerate(sdp.losses):
+            require_portable(one.function, f"loss {i + 1} has")
+        return devices.on_gpu()
+    except ProblemError:
+        if device == "cuda":
+            raise
+        return HOST
 
 
 def _miss(solution: Solution) -> float:

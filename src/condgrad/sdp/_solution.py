@@ -105,6 +105,11 @@ class Solution(Answer):
         return "exact" if self.result is None else self.result.bound_kind
 
     @property
+    def device(self) -> str:
+        """Where the last run was made, as `Result.device`."""
+        return "cpu" if self.result is None else self.result.device
+
+    @property
     def profile(self) -> dict[str, float]:
         """Seconds by part: those of the last run, and all ``before`` it."""
         parts = {} if self.result is None else self.result.profile
@@ -130,6 +135,7 @@ class Solution(Answer):
     def summary(self) -> str:
         """Value, bound, gap and infeasibility, and why it ended, as a sentence."""
         side = "upper" if self.sense == "max" else "lower"
+        where = "" if self.device == "cpu" else f" on {self.device}"
         text = bound_text(self.bound, 8, self.sense)
         proviso = f", {self.proviso}" if self.proviso else ""
         proved = f"proven {side} bound {text}{proviso}; gap {up(self.gap, 2)}"
@@ -140,10 +146,11 @@ class Solution(Answer):
                 within = f"Tr W ≤ {down(self.trace_bound, 4)}"
                 proved += f" ({side} bound {text} if {within}, a guess)"
         if self.status is Status.INFEASIBLE:
-            return f"{self.status}{proviso} ({self.seconds:.2f} s)"
+            return f"{self.status}{proviso} ({self.seconds:.2f} s{where})"
         return (
             f"value {self.value:.8g}, {proved}, "
-            f"relative infeasibility {self.errors.primal:.2g}; {self.status} ({self.seconds:.2f} s)"
+            f"relative infeasibility {self.errors.primal:.2g}; {self.status} "
+            f"({self.seconds:.2f} s{where})"
         )
 
     @property

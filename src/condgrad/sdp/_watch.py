@@ -38,5 +38,7 @@ class Ends:
     def __call__(self, info: Info) -> Status | None:
         if info.trace.last["lower_bound"] > self._most:
             return Status.INFEASIBLE
-        reached = info.k >= self._since and float(np.trace(info.W)) > 0.99 * self._trace
+        if info.k < self._since or self._trace == np.inf:
+            return None
+        reached = float(np.trace(info.point)) > 0.99 * self._trace
         return Status.MAX_ITER if reached else None

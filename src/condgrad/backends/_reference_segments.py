@@ -1,0 +1,42 @@
+"""The plain twins of `_cupy_segments`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._types import Array
+
+
+def segment_sums(
+    starts: Array, first: int, count: int, lanes: int, data: Array, base: int
+) -> Array:
+    """Σ data[e − base] over each of the segments first … first + count − 1."""
+    at, owner = _listed(starts, first, count)
+    sums: Array = np.bincount(owner, weights=data[at - base], minlength=count)
+    return sums
+
+
+def product_sums(
+    starts: Array,
+    first: int,
+    count: int,
+    lanes: int,
+    data: Array,
+    indices: Array,
+    x: Array,
+    low: int,
+    high: int,
+) -> Array:
+    """Σ data[e] x[indices[e] − low] over each of the segments, where low ≤ indices[e] < high."""
+    at, owner = _listed(starts, first, count)
+    inside = (indices[at] >= low) & (indices[at] < high)
+    at, owner = at[inside], owner[inside]
+    weights = data[at] * x[indices[at] - low]
+    sums: Array = np.bincount(owner, weights=weights, minlength=count)
+    return sums
+
+
+def _listed(starts: Array, first: int, count: int) -> tuple[Array, Array]:
+    """The places of all numbers of some segments, and to which of these each belongs."""
+    ends = starts[first : first + count + 1]
+    return np.arange(ends[0], ends[-1]), np.repeat(np.arange(count), np.diff(ends))
