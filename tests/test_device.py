@@ -11,6 +11,8 @@ from condgrad.applications.rounding import cut_value, round_cut
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.backends import tiles
 from condgrad.certificate import Certificate
+from condgrad.certificate.section import best_scale, nearby, served
+from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import SMALL, lowest_bound
 from stand_in import Passes, installed, ndarray
 
@@ -112,11 +114,60 @@ def test_the_bound_on_an_eigenvalue_is_one(cupy, seed):
 
 @SEED
 def test_the_bound_from_a_guess_is_one(cupy, seed, monkeypatch):
-    monkeypatch.setattr("condgrad.domains.eigen.LARGE_GPU", 0)
+    monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", 0)
     V = np.random.default_rng(seed).standard_normal((150, 150))
     V = V + V.T
-    low, true = lowest_bound(ndarray(V))[0], np.linalg.eigvalsh(V)[0]
-    assert true - 1e-2 * abs(true) <= low <= true
+    values, vectors = np.linalg.eigh(V)
+    for near in (None, ndarray(vectors[:, 100:]), ndarray(vectors[:, :9])):
+        low = lowest_bound(ndarray(V), near)[0]
+        assert values[0] - 1e-5 * abs(values[0]) <= low <= values[0]
+
+
+@SEED
+def test_the_lower_end_of_a_spectrum(cupy, seed):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((200, 200)))[0]
+    for values in (rng.standard_normal(200), np.maximum(rng.standard_normal(200), 0), np.ones(200)):
+        V = (Q * values) @ Q.T
+        found = bottom(ndarray(0.5 * (V + V.T)))
+        assert values.min() - 1e-12 <= found.values[0] <= values.min() + 1e-4
+        P = found.vectors.get()
+        np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-12)
+        residual = V @ P[:, 0] - found.values[0] * P[:, 0]
+        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=1e-12)
+
+
+@pytest.mark.parametrize("equality", [True, False])
+@SEED
+def test_the_scale_by_sections(cupy, seed, equality):
+    """It is as good as the best of many scales."""
+    rng = np.random.default_rng(seed)
+    v, d = (x + x.T for x in rng.standard_normal((2, 60, 60)))
+    domain = domains.PinnedSpectrahedron(np.ones(60), 3.0, values=1.0, equality=equality)
+    there = domain.on(cupy.empty(0))
+
+    def value(t, c):
+        return domain.minimum(v + t * d).value - t * c
+
+    for c in (-40.0, -20.0, 0.0, 20.0):
+        near = nearby(there.center())
+        t, whole, scaled = best_scale(there.face, ndarray(v), ndarray(d), c, near)
+        best = max(value(x, c) for x in np.linspace(0, 1, 101))
+        assert value(t, c) >= best - 0.02 * (best - value(1.0, c)) - 1e-9
+        for x, near in ((1.0, whole), (t, scaled)):
+            low = there.minimum(ndarray(v + x * d), near=near).value
+            assert low == pytest.approx(domain.minimum(v + x * d).value, abs=1e-5)
+
+
+def test_a_certificate_by_blocks_is_that_by_all_eigenvalues(cupy, monkeypatch):
+    application, found = applications.sparsest_cut(graph(45)), []
+    for side in (600, 30):
+        monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", side)
+        monkeypatch.setattr("condgrad.certificate.section.foreign", lambda array: True)
+        run = cg.start(application.problem, gap=1e-4, device="cuda").advance(iterations=40)
+        found.append(run.result())
+    assert served(application.problem.domain, cupy.empty(0))
+    assert found[1].lower_bound == pytest.approx(found[0].lower_bound, rel=1e-3)
 
 
 def test_a_factor_that_is_none_proves_nothing(cupy):
