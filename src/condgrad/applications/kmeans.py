@@ -18,6 +18,7 @@ from condgrad.applications._base import (
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.clustering import (
     STARTS,
+    Clustering,
     best_start,
     clustering_matrix,
     denoised,
@@ -31,8 +32,8 @@ from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
-LATER = 3
-"""Starts of later calls, where a GPU rounds."""
+LATER, MANY = 3, 4000
+"""Starts of later calls, where a GPU rounds; one for more points than that."""
 PAPER_BETA0: dict[str, float | str] = {
     "": 10.0,
     "h-sag-v2": 7.0,
@@ -131,13 +132,18 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
 
 
 class _Rounding:
-    """Rounds W where it lies: on a GPU from all starts at first and from three more later."""
+    """Rounds W where it lies: on a GPU from all starts at first and from a few more later.
+
+    There it answers with the best so far.
+    """
 
     anywhere = True
 
     def __init__(self, distances: Array, k: int) -> None:
         self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)
+        self._finished: dict[bytes, Clustering] = {}
         self._there: Array | None = None
+        self._best: Rounded | None = None
 
     def fresh(self) -> _Rounding:
         """One for another run."""
@@ -152,6 +158,9 @@ class _Rounding:
             self._there = np.asarray(self._distances, like=W)
         C = self._there
         near = denoised(C, floats(W))
-        metrics = [*[near] * STARTS, *[C] * STARTS] if first else [near] * LATER
-        found = best_start(C, metrics, self._k, self._rng)
-        return Rounded(found.value, clustering_matrix(found.labels), found)
+        later = LATER if C.shape[0] <= MANY else 1
+        metrics = [*[near] * STARTS, *[C] * STARTS] if first else [near] * later
+        found = best_start(C, metrics, self._k, self._rng, self._finished)
+        if self._best is None or found.value < self._best.value:  # the matrix is made on the CPU
+            self._best = Rounded(found.value, clustering_matrix(found.labels), found)
+        return self._best

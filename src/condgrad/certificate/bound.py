@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
@@ -174,7 +174,7 @@ class Certificate:
         def value(
             v: Array, conjugate: float, name: str, more: float = 0.0, near: Array | None = None
         ) -> tuple[Bound, float]:
-            low = domain.minimum(v) if near is None else domain.minimum(v, near=near)
+            low = domain.minimum(v) if near is None else cast(Any, domain).minimum(v, near=near)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
             found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
