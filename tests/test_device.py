@@ -14,6 +14,7 @@ from condgrad.certificate import Certificate
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import SMALL, lowest_bound
+from condgrad.methods.primal_dual import PrimalDual
 from stand_in import Passes, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
@@ -77,6 +78,62 @@ def test_an_application_runs_on_a_gpu(cupy):
     found = APPLICATIONS["cut"]().run(gap=1e-3, device="cuda")
     assert found.status is cg.Status.CONVERGED
     assert found.to_json()["device"] == "cuda (stand-in)"
+
+
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_tables_in_half_precision(cupy, method):
+    """Bounds are those of the tables as they are."""
+    application, how = APPLICATIONS["cut"](), {"max_iter": 40, "duals": True, "gap": 1e-2}
+    found = cg.solve(application.problem, method(table_dtype="bfloat16"), device="cuda", **how)
+    exact = cg.solve(application.problem, max_iter=4000, gap=1e-6)
+    assert found.lower_bound <= exact.objective * (1 + 1e-6)
+    assert found.lower_bound >= exact.objective * (1 - 2e-2)
+    y = found.duals["triangles"].astype(np.float32)
+    if "scaled" not in found.bound_source:
+        assert np.array_equal(tiles.widened(tiles.narrowed(y)), y)
+    with pytest.raises(cg.ProblemError, match=r"'bfloat16', which is for a GPU: use device='cuda'"):
+        cg.solve(application.problem, method(table_dtype="bfloat16"))
+
+
+def test_half_precision_is_chosen_where_nothing_else_fits(cupy):
+    problem, n = applications.sparsest_cut(graph(20)).problem, 20
+    run = cg.start(problem, device="cuda")
+    other = (
+        64 * 2**20 + (16 + 4 + 8) * 8 * n * n + tiles.buffers(n) + 64 * problem.terms[1].map.size
+    )
+    table = tiles.entries(n)
+    for memory, wanted in ((other + 5 * table, "float32"), (other + 3 * table, "uint16")):
+        with installed(memory=memory):
+            run = cg.start(problem, device="cuda")
+            kept = next(r for r in run.state.terms if r.term.name == "triangles").state
+            assert kept.y.dtype == wanted
+            assert run.advance(iterations=3).result().device == "cuda (stand-in)"
+            with pytest.raises(cg.ProblemError, match="of a GPU's memory"):
+                cg.start(problem, cg.spdhg(table_dtype="float64"), device="cuda")
+    with installed(memory=other + table), pytest.raises(cg.ProblemError, match="GPU's memory"):
+        cg.start(problem, device="cuda")
+
+
+def test_half_precision_moves_to_another_domain(cupy):
+    application = APPLICATIONS["spread"]()
+    how = {"device": "cuda", "start": application.start}
+    for method in (cg.spdhg(first=0, table_dtype="bfloat16"), cg.sag_cgal(table_dtype="bfloat16")):
+        run = cg.start(application.problem, method, **how).advance(iterations=12)
+        run.move(domains.Spectrahedron(15, 1.5 * application.problem.domain.trace))
+        kept = next(r for r in run.state.terms if r.term.name == "triangles")
+        y = kept.state.multipliers if isinstance(method.step, PrimalDual) else kept.state.slopes
+        G = ndarray(kept.term.map.zeros().get())
+        kept.term.passes.collect(G, y)
+        np.testing.assert_allclose(kept.state.G.get(), G.get(), atol=1e-6 * np.abs(G.get()).max())
+        assert run.advance(iterations=5).result().iterations == 17
+
+
+@SEED
+def test_half_precision_rounds_to_the_nearest(seed):
+    x = np.random.default_rng(seed).standard_normal(1000) * 10.0 ** np.arange(-20, 20, 0.04)
+    near = tiles.widened(tiles.narrowed(x))
+    assert (np.abs(near - x) <= 2.0**-8 * np.abs(x) * (1 + 1e-6)).all()
+    assert np.array_equal(tiles.widened(tiles.narrowed(near)), near)
 
 
 def test_multipliers_come_back_in_the_order_of_the_rows(cupy):
