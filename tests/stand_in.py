@@ -204,7 +204,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs")
+    ends = ("", "_triangles", "_graphs", "_entries")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -215,6 +215,8 @@ def installed(memory=float(1 << 33), gpus=1):
         triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
         kernels.triangle_price, kernels.triangle_square = own.price, own.square
         kernels.own, kernels.earlier = triangles, earlier
+        for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
+            setattr(kernels, name, getattr(_reference, name))
         yield cupy
     finally:
         for name in names:
