@@ -113,12 +113,14 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
     parser.add_argument("--whole", action="store_true", help="not block by block")
     parser.add_argument("--float64", action="store_true", help="tables in double precision")
+    parser.add_argument("--half", action="store_true", help="tables in bfloat16")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
     given = parser.parse_args()
     driver = cp.cuda.runtime.driverGetVersion()
     print(f"{devices.gpu_name()}, CUDA driver {driver}, CuPy {cp.__version__}")
     if given.what == "kernels":
-        kernels(given.sides, np.float64 if given.float64 else np.float32)
+        half = tiles.HALF if given.half else np.float32
+        kernels(given.sides, np.float64 if given.float64 else half)
         return
     how = {"gap": 1e-3, "max_seconds": given.seconds, "device": "cuda"}
     began = time.perf_counter()
