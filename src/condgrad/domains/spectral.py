@@ -227,7 +227,7 @@ class PinnedSpectrahedron(Domain):
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
         self.values, self._basis = mu, basis
         self._tilt, self._error = _basis_errors(unit, basis, triangle)
-        self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
+        self._offset: Array | None = _product(basis * mu, basis) if mu.any() else None
         self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
@@ -292,8 +292,13 @@ class PinnedSpectrahedron(Domain):
     def center(self) -> Array:
         n, r = self._basis.shape
         share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W: Array = share * (namespace(self.like).eye(n) - self._basis @ self._basis.T)
-        return W if self._offset is None else W + self._offset
+        W = _product(self._basis, self._basis)
+        W *= -1.0
+        diagonal(W)[:] += 1.0
+        W *= share
+        if self._offset is not None:
+            W += self._offset
+        return W
 
 
 class NuclearBall(Ball):
@@ -337,6 +342,12 @@ class NuclearBall(Ball):
         top = np.sqrt(max(0.0, -value + rounding))
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
         return Minimum(below(self.radius, -unit * float(top)), kind, failure)
+
+
+def _product(X: Array, Y: Array) -> Array:
+    """X Yᵀ; of single columns, for which BLAS takes long, without it."""
+    product: Array = X * Y[:, 0] if X.shape[1] == 1 else X @ Y.T
+    return product
 
 
 def _semidefinite(W: Array, slack: float) -> bool:

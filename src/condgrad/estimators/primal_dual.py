@@ -33,7 +33,8 @@ class DualState(State):
     @property
     def estimate(self) -> Array:
         """A*(y + Δy/p)."""
-        return self.G + self.changed / self.G.dtype.type(self.share)
+        more = self.changed if self.share == 1 else self.changed / self.G.dtype.type(self.share)
+        return self.G + more
 
     @property
     def drawer(self) -> Stretches:
