@@ -14,11 +14,13 @@ from condgrad.domains import eigen as sides
 from condgrad.domains.bottom import BLOCK, bottom, drawn
 from condgrad.domains.eigen import deflated
 
-HALVES = 10
+HALVES = 8
 """Bisections on a section."""
+KEPT = 20
+"""Vectors of each t that span a section later."""
 LOOKS = 3
 """The most t at which eigenvectors are found."""
-ENOUGH = 0.02
+ENOUGH = 0.05
 """A section is good enough where it promises at most this part of the gain beyond what is found."""
 FRESH = 8
 """Random columns beside those of W to begin with."""
@@ -74,7 +76,7 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
             break
         found = bottom(V + t * D, seen[-1][2])
         seen.append((lowest(found.values[0], t), t, found.vectors))
-        P = beyond(np.empty((P.shape[0], 0), like=P), np.hstack([P, found.vectors]))
+        P = beyond(np.empty((P.shape[0], 0), like=P), P[:, :KEPT], found.vectors[:, :KEPT])
     _, t, vectors = max(seen, key=lambda found: found[0])
     return Scale(t, whole.vectors, vectors)
 
@@ -101,7 +103,8 @@ def _highest(small: list[Array], face: Face, rise: float, lowest: object) -> tup
     assert callable(lowest)
 
     def at(t: float) -> tuple[float, float]:
-        values, U = scipy.linalg.eigh(small[0] + t * small[1], check_finite=False)
+        X = small[0] + t * small[1]
+        values, U = scipy.linalg.eigh(X, subset_by_index=[0, 0], check_finite=False)
         down = face.trace * float(U[:, 0] @ small[1] @ U[:, 0])
         free = not face.equality and values[0] >= 0
         return lowest(float(values[0]), t), (0.0 if free else down) + rise

@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.backends import kernels
 from condgrad.backends.arrays import beyond, diagonal, host, namespace
 
 BLOCK = 32
@@ -20,10 +18,10 @@ DEGREE = 12
 ROUNDS = 6
 """The most of these."""
 RESIDUAL, STILL = 1e-5, 1e-7
-"""It ends where the residual of the lowest pair, or the change of its value, is this part of the
-spread of the spectrum."""
-STEPS = 10
-"""Of Lanczos, for the upper end."""
+"""It ends where the residual of the lowest pair is this part of ‖V‖_F/√n, or the change of its
+value this part of the spread of the spectrum."""
+POWER, COLUMNS = 8, 4
+"""Products, and of how many columns, for the upper end."""
 CLOSE = 0.01
 """What is farther from the lowest value than this part of the spread is always damped."""
 
@@ -60,15 +58,19 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
     .. [1] Y. Zhou, Y. Saad, M. L. Tiago, J. R. Chelikowsky, "Self-consistent-field calculations
        using Chebyshev-filtered subspace iteration", J. Comput. Phys. 219(1), 2006.
     """
-    n, top = V.shape[0], _upper(V)
-    none = np.empty((n, 0), like=V)
+    n = V.shape[0]
+    none, unit = np.empty((n, 0), like=V), float(np.linalg.norm(V)) / np.sqrt(n)
     width = min(BLOCK, max(1, n // 4))
     start = drawn(n, width, V) if near is None else near[:, :width]
     found = _projected(V, beyond(none, start))
-    products = STEPS + start.shape[1]
-    for _ in range(ROUNDS):
+    products, top = start.shape[1], np.inf
+    for i in range(ROUNDS):
+        if found.residual <= RESIDUAL * unit:
+            break
+        if i == 0:
+            top, products = _upper(V), products + POWER * COLUMNS
         spread = top - found.values[0]
-        if not spread > 0 or found.residual <= RESIDUAL * spread:
+        if not 0 < spread < np.inf:
             break
         low = max(float(found.values[-1]), float(found.values[0]) + CLOSE * spread)
         if low >= top:
@@ -83,10 +85,14 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
 
 
 def _upper(V: Array) -> float:
-    """About the largest eigenvalue, or a little more."""
-    n = V.shape[0]
-    Q = np.empty((min(n, STEPS), n), like=V)
-    return float(kernels(V).lanczos(V, False, drawn(n, 1, V)[:, 0], Q, 0, EPS, 1.0)[3])
+    """About the largest absolute value of an eigenvalue, or somewhat more.
+
+    With g random, ‖V^k g‖ is at least that to the power k times a number of about 1.
+    """
+    X = drawn(V.shape[0], COLUMNS, V)
+    for _ in range(POWER):
+        X = V @ X
+    return 1.05 * (float(np.linalg.norm(X)) / np.sqrt(COLUMNS)) ** (1 / POWER)
 
 
 def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
@@ -106,7 +112,7 @@ def _projected(V: Array, P: Array) -> Bottom:
     """The Ritz pairs of V on orthonormal columns."""
     Z = V @ P
     T = host(P.T @ Z)
-    values, small = scipy.linalg.eigh(0.5 * (T + T.T), check_finite=False)
+    values, small = scipy.linalg.eigh(0.5 * (T + T.T), driver="evd", check_finite=False)
     U = np.asarray(small, like=V)
     x = P @ U
     r = Z @ U[:, 0] - float(values[0]) * x[:, 0]
