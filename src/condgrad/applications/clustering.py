@@ -32,7 +32,7 @@ class Clustering(NamedTuple):
     value: float
 
 
-def clustering_matrix(labels: Array) -> Array:
+def clustering_matrix(labels: Array, like: Array | None = None) -> Array:
     r"""The point of the relaxation that stands for a clustering.
 
     .. math:: W = \sum_S \frac{1}{|S|} 1_S 1_S^\top
@@ -43,6 +43,8 @@ def clustering_matrix(labels: Array) -> Array:
     ----------
     labels : array
         Cluster of each point; any values that can be compared.
+    like : array, optional
+        It is made where this array lies; default: an array of NumPy.
 
     References
     ----------
@@ -56,7 +58,10 @@ def clustering_matrix(labels: Array) -> Array:
            [0. , 0.5, 0.5]])
     """
     Z = _members(*_canonical(labels))
-    return np.asarray(Z / Z.sum(axis=0) @ Z.T)
+    if like is not None:
+        Z = np.asarray(Z, like=like)
+    W: Array = Z / Z.sum(axis=0) @ Z.T
+    return W
 
 
 def clustering_value(distances: Any, labels: Array) -> float:

@@ -17,7 +17,6 @@ from condgrad.applications._base import (
 )
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.clustering import (
-    STARTS,
     Clustering,
     best_start,
     clustering_matrix,
@@ -32,8 +31,12 @@ from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
-LATER, MANY = 3, 4000
-"""Starts of later calls, where a GPU rounds; one for more points than that."""
+FIRST, LATER, MANY = 5, 3, 4000
+"""Where a GPU rounds, starts of each kind at the first call, and starts of later calls, one for
+more points than that."""
+LARGE = 2000
+"""Points from which a single entry may be further below 0, as entries are small: what is asked for
+is a clustering and a bound, which do not depend on it."""
 PAPER_BETA0: dict[str, float | str] = {
     "": 10.0,
     "h-sag-v2": 7.0,
@@ -128,11 +131,12 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
         settings={"points": n, "clusters": k},
         rounding=rounding,
         floor=floor,
+        rows=0.1 if n > LARGE else None,
     )
 
 
 class _Rounding:
-    """Rounds W where it lies: on a GPU from all starts at first and from a few more later.
+    """Rounds W where it lies: on a GPU from several starts at first and from a few more later.
 
     There it answers with the best so far.
     """
@@ -159,8 +163,8 @@ class _Rounding:
         C = self._there
         near = denoised(C, floats(W))
         later = LATER if C.shape[0] <= MANY else 1
-        metrics = [*[near] * STARTS, *[C] * STARTS] if first else [near] * later
+        metrics = [*[near] * FIRST, *[C] * FIRST] if first else [near] * later
         found = best_start(C, metrics, self._k, self._rng, self._finished)
-        if self._best is None or found.value < self._best.value:  # the matrix is made on the CPU
-            self._best = Rounded(found.value, clustering_matrix(found.labels), found)
+        if self._best is None or found.value < self._best.value:  # the matrix is large
+            self._best = Rounded(found.value, clustering_matrix(found.labels, W), found)
         return self._best

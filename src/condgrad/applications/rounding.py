@@ -72,7 +72,7 @@ def cut_value(adjacency: Any, side: Array, vertex_weights: Any = None) -> float:
     return graph.cut(_two_sides(side, graph.n)).value
 
 
-def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
+def cut_matrix(side: Array, vertex_weights: Any = None, like: Array | None = None) -> Array:
     r"""The point of the relaxation that stands for a cut.
 
     .. math:: W = \frac{n^2}{2|S||\bar S|}\, x x^\top, \qquad x = 1_S - \frac{|S|}{n} 1
@@ -88,6 +88,8 @@ def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
         True for the vertices of S; neither side may be empty.
     vertex_weights : array, optional
         μ > 0 of every vertex; default: 1.
+    like : array, optional
+        It is made where this array lies; default: an array of NumPy.
 
     References
     ----------
@@ -97,7 +99,10 @@ def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
     mu = sizes_of(vertex_weights, x.size)
     n, size = mu.sum(), float(x @ mu)
     x = np.sqrt(mu) * (x - size / n)
-    return np.asarray(n * n / (2 * size * (n - size)) * np.outer(x, x))
+    if like is not None:
+        x = np.asarray(x, like=like)
+    W: Array = n * n / (2 * size * (n - size)) * np.outer(x, x)
+    return W
 
 
 def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:

@@ -166,7 +166,7 @@ class _Rounding:
             self._device = self._device or DeviceRounder(adjacency, weights, W)
             cut = self._device(floats(W))
             if self._best is None or cut.value < self._best.value:  # its matrix is large
-                self._best = Rounded(cut.value, cut_matrix(cut.side, weights), cut)
+                self._best = Rounded(cut.value, cut_matrix(cut.side, weights, W), cut)
             return self._best
         cut = round_cut(adjacency, np.asarray(W, dtype=np.float64), vertex_weights=weights)
         return Rounded(cut.value, cut_matrix(cut.side, weights), cut)
