@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -95,6 +95,23 @@ def split(blocks: int, count: int, slots: int) -> tuple[int, int]:
     return -(-count // int(per[best])), int(per[best])
 
 
+@cache
+def padded() -> Any:
+    """A kernel that writes a matrix of side n to one of a larger side, with zeros around it."""
+    return cp.ElementwiseKernel(
+        "raw S W, int32 n, int32 side",
+        "T out",
+        "int r = i / side, c = i % side; out = r < n && c < n ? (T)W[(size_t)r * n + c] : (T)0",
+        "padded",
+    )
+
+
+@lru_cache(maxsize=64)
+def there(apexes: bytes) -> Array:
+    """Numbers of apexes on the GPU."""
+    return cp.asarray(np.frombuffer(apexes, np.int32))
+
+
 class Some(NamedTuple):
     """Apexes that a kernel works on at a time."""
 
@@ -129,8 +146,8 @@ class Pass:
         side = int(self.across) * tiles.SIDE
         self.W = W.astype(real, copy=False)
         if side > n:
-            self.W = cp.zeros((side, side), real)
-            self.W[:n, :n] = W
+            self.W = cp.empty((side, side), real)
+            padded()(W, n, side, self.W)
         self.apexes = apexes_of(n, ends)
         self.most = max(1, tiles.BUFFER // (self.tiles * 128 * real.itemsize))
 
@@ -138,7 +155,7 @@ class Pass:
         for i in range(0, self.apexes.size, self.most):
             some = self.apexes[i : i + self.most]
             parts, per = split(self.tiles, some.size, RESIDENT * processors())
-            yield Some(parts, cp.asarray(some), np.int32(some.size), np.int32(per))
+            yield Some(parts, there(some.tobytes()), np.int32(some.size), np.int32(per))
 
     def run(self, name: str, some: Some, *arguments: Any) -> None:
         """Run a kernel over the tiles."""
@@ -151,7 +168,7 @@ class Pass:
 
         Its arguments are W, `before`, what it works on, `after` and where it writes.
         """
-        D, totals = cp.zeros(self.shape), np.zeros(rows)
+        D, totals = cp.zeros(self.shape), []
         wide = "_wide" if self.real == WIDE else ""
         for some in self:
             sums = cp.empty(self.tiles * int(some.number) * 128, self.real)
@@ -166,9 +183,9 @@ class Pass:
             pairs_of = (D, pairs, np.int32(some.parts), *side)
             launch(self.table, f"add_pairs{wide}", (self.tiles, 16), *pairs_of)
             if rows:
-                totals += found.sum(axis=1).get()
+                totals.append(found.sum(axis=1))
         G += D.astype(G.dtype, copy=False)
-        return totals
+        return sum((found.get() for found in totals), np.zeros(rows))  # all work is on its way
 
 
 def apexes_of(n: int, ends: Array) -> Array:
