@@ -1,13 +1,15 @@
 """Runs on a GPU, tried without one: a stand-in takes the place of CuPy."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
-from condgrad.applications.rounding import cut_value, round_cut
+from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.backends import tiles
 from condgrad.certificate import Certificate
@@ -359,6 +361,18 @@ def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
     assert there.value == pytest.approx(cut_value(A, there.side, weights))
     assert there.value <= 1.02 * here.value
     assert set(map(len, np.unique(there.side, return_inverse=True)[:1])) == {2}
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 + np.arange(30) % 4])
+@SEED
+def test_cuts_are_improved_by_the_same_steps(cupy, seed, weights):
+    rng, A = np.random.default_rng(seed), sp.csr_array(graph(30, seed))
+    sizes = np.ones(30) if weights is None else weights
+    rounder = DeviceRounder(A, weights, cupy.empty(0))
+    for side in (rng.random(30) < 0.4, np.arange(30) == seed, np.arange(30) != seed):
+        swap = partial(_best_swap, A, sizes)
+        wanted = cut_value(A, improved(A, sizes, side, swap), weights)
+        assert cut_value(A, rounder._improve(side), weights) == pytest.approx(wanted)
 
 
 def test_the_price_and_the_square_of_a_table(cupy):

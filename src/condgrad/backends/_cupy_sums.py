@@ -83,10 +83,12 @@ template <class A> __device__ __forceinline__ void folded(
   for (int i = threadIdx.x; i < n; i += 256) {
     int a = i >> 6, o = i & 63;
     double rows = 0, columns = 0;
+    #pragma unroll 4
     for (int x = a; x < across; x++) {
       size_t tile = (size_t)a * across - a * (a - 1) / 2 + (x - a);
       rows += sums[(tile * count + b) * 128 + o];
     }
+    #pragma unroll 4
     for (int x = 0; x <= a; x++) {
       size_t tile = (size_t)x * across - x * (x - 1) / 2 + (a - x);
       columns += sums[(tile * count + b) * 128 + 64 + o];
@@ -107,6 +109,7 @@ template <class A> __device__ __forceinline__ void paired(
   int i = 64 * a + 4 * (low >> 6) + (place >> 10), k = 64 * (a + left) + (low & 63);
   if (i >= k || k >= n) return;
   double s = 0;
+  #pragma unroll 4
   for (int b = 0; b < parts; b++) s += pairs[((size_t)b * gridDim.x + blockIdx.x) * 4096 + place];
   D[(size_t)i * n + k] -= s;
 }

@@ -17,6 +17,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import _cupy_source, _cupy_sums, tiles
+from condgrad.backends._cupy_entries import axpy
 from condgrad.backends.contract import Drivers
 
 THREADS = 256
@@ -144,9 +145,8 @@ class Pass:
         self.n, self.across, self.tiles = np.int32(n), np.int32(tiles.across(n)), tiles.count(n)
         self.table, self.real, self.shape = table, real, W.shape
         side = int(self.across) * tiles.SIDE
-        self.W = W.astype(real, copy=False)
+        self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
         if side > n:
-            self.W = cp.empty((side, side), real)
             padded()(W, n, side, self.W)
         self.apexes = apexes_of(n, ends)
         self.most = max(1, tiles.BUFFER // (self.tiles * 128 * real.itemsize))
@@ -168,7 +168,7 @@ class Pass:
 
         Its arguments are W, `before`, what it works on, `after` and where it writes.
         """
-        D, totals = cp.zeros(self.shape), []
+        D, totals = None, []
         wide = "_wide" if self.real == WIDE else ""
         for some in self:
             sums = cp.empty(self.tiles * int(some.number) * 128, self.real)
@@ -177,6 +177,7 @@ class Pass:
             place = (self.n, self.across, some.apexes, some.number, some.per)
             out = (sums, pairs, found) if rows else (sums, pairs)
             self.run(name, some, self.W, *before, *place, *after, *out)
+            D = cp.zeros(self.shape) if D is None else D  # while the kernel runs
             side = self.n, self.across
             rows_of = (D, sums, some.apexes, some.number, *side)
             launch(self.table, f"fold{wide}", (int(some.number),), *rows_of)
@@ -184,7 +185,8 @@ class Pass:
             launch(self.table, f"add_pairs{wide}", (self.tiles, 16), *pairs_of)
             if rows:
                 totals.append(found.sum(axis=1))
-        G += D.astype(G.dtype, copy=False)
+        if D is not None:
+            axpy(G, 1.0, D)
         return sum((found.get() for found in totals), np.zeros(rows))  # all work is on its way
 
 
