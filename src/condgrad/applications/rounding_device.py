@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
-from condgrad.applications.rounding import KEPT, SLACK, Cut, cut_value, sizes_of, smaller_side
+from condgrad.applications.rounding import KEPT, SLACK, Cut, graph_of, sizes_of, smaller_side
 from condgrad.backends import kernels
 from condgrad.backends.arrays import beyond, diagonal, eigenpairs, host, namespace
 
@@ -41,7 +41,7 @@ class DeviceRounder:
         A = sp.csr_array(adjacency, dtype=np.float64)
         A.setdiag(0)
         A.eliminate_zeros()
-        self._adjacency, self._weights = adjacency, vertex_weights
+        self._graph, self._weights = graph_of(adjacency, vertex_weights), vertex_weights
         self._sizes = sizes_of(vertex_weights, A.shape[0])
         starts, ends = A.indptr.astype(np.int32), A.indices.astype(np.int32)
         self._edges = [np.asarray(x, like=like) for x in (starts, ends, A.data)]
@@ -107,8 +107,7 @@ class DeviceRounder:
         """A cut improved, and its value summed over the edges across."""
         if key not in self._improved:
             side = self._improve(np.frombuffer(key, bool))
-            value = cut_value(self._adjacency, side, self._weights)
-            self._improved[key] = Cut(smaller_side(side), value)
+            self._improved[key] = self._graph.cut(side)
         return self._improved[key]
 
     def _improve(self, side: Array) -> Array:

@@ -54,19 +54,29 @@ __device__ __forceinline__ void stream(Kept* p, const Four& x) {
 }
 
 // Four numbers as the table holds them. In bfloat16 a number goes to one of its two neighbours, to
-// the nearer one more often, by a hash of its place and its bits: small steps are not lost then,
-// and the same numbers give the same bits. 0 stays 0, and no sign changes.
-__device__ __forceinline__ void rounded(Four& x, size_t place) {
+// the nearer one more often, by a hash of its place, its bits and a salt that differs from pass to
+// pass: small steps are not lost then, and the same numbers give the same bits. 0 stays 0, and no
+// sign changes.
+__device__ __forceinline__ void rounded(Four& x, size_t place, unsigned salt) {
 #if HALF
   #pragma unroll
   for (int e = 0; e < 4; e += 2) {
     unsigned a = __float_as_uint(x.v[e]), b = __float_as_uint(x.v[e + 1]);
-    unsigned h = (unsigned)(2 * place + (e >> 1)) * 0x9e3779b1u;
+    unsigned h = (unsigned)(2 * place + (e >> 1)) * 0x9e3779b1u + salt;
     h ^= a * 0x85ebca6bu ^ b * 0xc2b2ae35u;
     h ^= h >> 16; h *= 0x7feb352du; h ^= h >> 15; h *= 0x846ca68bu; h ^= h >> 16;
     x.v[e] = __uint_as_float((a + (h & 0xffffu)) & 0xffff0000u);
     x.v[e + 1] = __uint_as_float((b + (h >> 16)) & 0xffff0000u);
   }
+#endif
+}
+
+// The salt of a row of a tile at an apex: W differs from pass to pass, too.
+__device__ __forceinline__ unsigned salted(unsigned salt, REAL a, REAL b) {
+#if HALF
+  return salt ^ __float_as_uint(a) * 0x27d4eb2fu ^ __float_as_uint(b) * 0x165667b1u;
+#else
+  return salt;
 #endif
 }
 
@@ -140,7 +150,8 @@ __device__ __forceinline__ double highest(double x, double* room) {
 template <bool TWO> __device__ __forceinline__ void moved(
     const REAL* __restrict__ W, int n, int across, const int* __restrict__ apexes, int count,
     int per, Kept* __restrict__ y, Kept* __restrict__ slopes, REAL inverse, REAL low, REAL high,
-    REAL theta, REAL* __restrict__ sums, Four* __restrict__ pairs, double* __restrict__ squares) {
+    REAL theta, unsigned salt, REAL* __restrict__ sums, Four* __restrict__ pairs,
+    double* __restrict__ squares) {
   Place at(blockIdx.x, n, across);
   __shared__ REAL col[2][8][64];
   __shared__ double room[8];
@@ -189,8 +200,8 @@ template <bool TWO> __device__ __forceinline__ void moved(
         gamma.v[e] = g;
         if constexpr (TWO) to.v[e] = old[q].v[e] + theta * (g - old[q].v[e]);
       }
-      rounded(gamma, base + 256 * q);
-      if constexpr (TWO) rounded(to, base + 256 * q);
+      rounded(gamma, base + 256 * q, salted(salt, wi.v[q], own));
+      if constexpr (TWO) rounded(to, base + 256 * q, salted(~salt, wi.v[q], own));
       #pragma unroll
       for (int e = 0; e < 4; e++) {  // of what is kept
         REAL change = gamma.v[e] - (TWO ? gs[q].v[e] : old[q].v[e]);
@@ -215,15 +226,15 @@ template <bool TWO> __device__ __forceinline__ void moved(
 
 extern "C" __global__ void __launch_bounds__(256, 2) ascend(
     const REAL* W, int n, int across, const int* apexes, int count, int per, Kept* y, REAL inverse,
-    REAL low, REAL high, REAL* sums, Four* pairs, double* squares) {
-  moved<false>(W, n, across, apexes, count, per, y, nullptr, inverse, low, high, 0, sums, pairs,
-               squares);
+    REAL low, REAL high, unsigned salt, REAL* sums, Four* pairs, double* squares) {
+  moved<false>(W, n, across, apexes, count, per, y, nullptr, inverse, low, high, 0, salt, sums,
+               pairs, squares);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) dual(
     const REAL* W, int n, int across, const int* apexes, int count, int per, Kept* y, Kept* slopes,
-    REAL inverse, REAL low, REAL high, REAL theta, REAL* sums, Four* pairs) {
-  moved<true>(W, n, across, apexes, count, per, y, slopes, inverse, low, high, theta, sums, pairs,
-              nullptr);
+    REAL inverse, REAL low, REAL high, REAL theta, unsigned salt, REAL* sums, Four* pairs) {
+  moved<true>(W, n, across, apexes, count, per, y, slopes, inverse, low, high, theta, salt, sums,
+              pairs, nullptr);
 }
 """
