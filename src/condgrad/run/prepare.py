@@ -78,7 +78,7 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
     if there is problem:
         return _here(problem, estimators)
     side = problem.domain.shape[0]
-    extra = [memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape)))]
+    extra = [memory.Need("images of entries", 11 * 8 * int(np.prod(problem.domain.shape)))]
     extra += [memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves]
     try:
         memory.require([*needs(there, estimators), *extra], devices.free_memory(), "a GPU's memory")
