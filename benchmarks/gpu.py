@@ -24,6 +24,7 @@ import numpy as np
 import condgrad as cg
 from condgrad import applications
 from condgrad.backends import _cupy, devices, tiles
+from condgrad.datasets import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import blobs, planted  # after the path
@@ -96,10 +97,11 @@ def shown(name: str, call) -> None:
     result = found.result
     gap = found.rounded_gap if hasattr(found, "rounded_gap") else found.gap
     parts = ", ".join(f"{k} {v:.2f}" for k, v in result.profile.items() if v >= 0.01)
+    memory = cp.get_default_memory_pool().total_bytes() / 2**30
     print(
         f"{name:<16} {spent:7.2f} s  gap {gap:.1e}  relaxation {result.gap:.1e} "
-        f"{result.iterations:>5} iterations, {result.epochs:.0f} passes, {found.status.name}; "
-        f"{parts}",
+        f"{result.iterations:>5} iterations, {result.epochs:.0f} passes, {found.status.name}, "
+        f"{memory:.1f} GiB; {parts}",
         flush=True,
     )
     cp.get_default_memory_pool().free_all_blocks()
@@ -113,17 +115,25 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
     parser.add_argument("--whole", action="store_true", help="not block by block")
     parser.add_argument("--float64", action="store_true", help="tables in double precision")
+    parser.add_argument("--half", action="store_true", help="tables in bfloat16")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of a run")
+    parser.add_argument("--gap", type=float, default=1e-3, help="proven gap to end at")
+    parser.add_argument("--mnist", action="store_true", help="1000 points of MNIST, too")
     given = parser.parse_args()
     driver = cp.cuda.runtime.driverGetVersion()
     print(f"{devices.gpu_name()}, CUDA driver {driver}, CuPy {cp.__version__}")
     if given.what == "kernels":
-        kernels(given.sides, np.float64 if given.float64 else np.float32)
+        half = tiles.HALF if given.half else np.float32
+        kernels(given.sides, np.float64 if given.float64 else half)
         return
-    how = {"gap": 1e-3, "max_seconds": given.seconds, "device": "cuda"}
+    how = {"gap": given.gap, "max_seconds": given.seconds, "device": "cuda"}
     began = time.perf_counter()
-    cg.sparsest_cut(planted(1000, 1), **how)
-    applications.kmeans(blobs(1000), 10).run(**how)
+    for n in (900, 2100):  # each with kernels of its own
+        cg.sparsest_cut(planted(n, 1), **how)
+    half = cg.spdhg(table_dtype="bfloat16")
+    cg.solve(applications.sparsest_cut(planted(90)).problem, half, max_iter=9, device="cuda")
+    applications.kmeans(blobs(900), 10).run(**how)
+    cp.get_default_memory_pool().free_all_blocks()
     print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
     if given.what == "cut":
         whole = {"presolve": not given.whole}
@@ -134,6 +144,9 @@ def main() -> None:
     for n in given.sides:
         A = planted(n, n)
         shown(f"planted {n}", lambda A=A: cg.sparsest_cut(A, **how))
+    if given.mnist:
+        C = load("kmeans/mnist-1000").distances
+        shown("mnist 1000", lambda: applications.kmeans(C, 10).run(**how))
     for n in given.points:
         C = blobs(n, seed=n)
         shown(f"blobs {n}", lambda C=C: applications.kmeans(C, 10).run(**how))

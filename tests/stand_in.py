@@ -150,7 +150,17 @@ class Passes:
         outside[at] = False
         for table in tables:
             assert not table._a[outside].any()
-        return at, [table._a[at] for table in tables]
+        return at, [tiles.widened(table._a[at]) for table in tables]
+
+    def _close(self, table, at, values):
+        table._a[at] = tiles.narrowed(values) if table.dtype == tiles.HALF else values
+
+    def _kept(self, G, y, own):
+        """A*(what rounding to a table does to y)."""
+        if y.dtype == tiles.HALF:
+            n = G.shape[0]
+            lost = tiles.widened(tiles.narrowed(own)).astype(float) - own
+            _reference.triangle_add(G._a, 0, n * (n - 1) * (n - 2) // 2, lost)
 
     def _check(self, n, ends):
         assert not (np.asarray(ends) % ((n - 1) * (n - 2) // 2)).any()
@@ -159,14 +169,17 @@ class Passes:
         self._check(W.shape[0], ends)
         at, (own,) = self._open(W, y)
         total = self.family.ascend(W._a, G._a, own, ends, *bounds)
-        y._a[at] = own
+        self._kept(G, y, own)
+        self._close(y, at, own)
         return total
 
     def dual(self, W, G, y, slopes, ends, *scalars):
         self._check(W.shape[0], ends)
         at, (own, gamma) = self._open(W, y, slopes)
         self.family.dual(W._a, G._a, own, gamma, ends, *scalars)
-        y._a[at], slopes._a[at] = own, gamma
+        self._kept(G, y, gamma)
+        self._close(y, at, own)
+        self._close(slopes, at, gamma)
 
     def miss(self, W, *rest):
         return self.family.miss(W._a, *rest)
@@ -187,7 +200,7 @@ class Passes:
         return float(np.abs(self._open(point, y)[1][0] * (z - np.clip(z, lower, upper))).sum())
 
     def square(self, y):
-        return float(np.square(y._a, dtype=np.float64).sum())
+        return float(np.square(tiles.widened(y._a), dtype=np.float64).sum())
 
 
 @contextmanager
@@ -205,7 +218,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs", "_segments")
+    ends = ("", "_triangles", "_graphs", "_segments", "_entries")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -218,6 +231,8 @@ def installed(memory=float(1 << 33), gpus=1):
         kernels.own, kernels.earlier = triangles, earlier
         for name in ("segment_sums", "product_sums"):
             setattr(kernels, name, twin(name))
+        for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
+            setattr(kernels, name, getattr(_reference, name))
         yield cupy
     finally:
         for name in names:

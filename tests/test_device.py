@@ -1,17 +1,22 @@
 """Runs on a GPU, tried without one: a stand-in takes the place of CuPy."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
-from condgrad.applications.rounding import cut_value, round_cut
+from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.backends import tiles
 from condgrad.certificate import Certificate
+from condgrad.certificate.section import best_scale, nearby, served
+from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import SMALL, lowest_bound
+from condgrad.methods.primal_dual import PrimalDual
 from stand_in import Passes, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
@@ -77,6 +82,62 @@ def test_an_application_runs_on_a_gpu(cupy):
     assert found.to_json()["device"] == "cuda (stand-in)"
 
 
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_tables_in_half_precision(cupy, method):
+    """Bounds are those of the tables as they are."""
+    application, how = APPLICATIONS["cut"](), {"max_iter": 40, "duals": True, "gap": 1e-2}
+    found = cg.solve(application.problem, method(table_dtype="bfloat16"), device="cuda", **how)
+    exact = cg.solve(application.problem, max_iter=4000, gap=1e-6)
+    assert found.lower_bound <= exact.objective * (1 + 1e-6)
+    assert found.lower_bound >= exact.objective * (1 - 2e-2)
+    y = found.duals["triangles"].astype(np.float32)
+    if "scaled" not in found.bound_source:
+        assert np.array_equal(tiles.widened(tiles.narrowed(y)), y)
+    with pytest.raises(cg.ProblemError, match=r"'bfloat16', which is for a GPU: use device='cuda'"):
+        cg.solve(application.problem, method(table_dtype="bfloat16"))
+
+
+def test_half_precision_is_chosen_where_nothing_else_fits(cupy):
+    problem, n = applications.sparsest_cut(graph(20)).problem, 20
+    run = cg.start(problem, device="cuda")
+    other = (
+        64 * 2**20 + (16 + 4 + 11) * 8 * n * n + tiles.buffers(n) + 64 * problem.terms[1].map.size
+    )
+    table = tiles.entries(n)
+    for memory, wanted in ((other + 5 * table, "float32"), (other + 3 * table, "uint16")):
+        with installed(memory=memory):
+            run = cg.start(problem, device="cuda")
+            kept = next(r for r in run.state.terms if r.term.name == "triangles").state
+            assert kept.y.dtype == wanted
+            assert run.advance(iterations=3).result().device == "cuda (stand-in)"
+            with pytest.raises(cg.ProblemError, match="of a GPU's memory"):
+                cg.start(problem, cg.spdhg(table_dtype="float64"), device="cuda")
+    with installed(memory=other + table), pytest.raises(cg.ProblemError, match="GPU's memory"):
+        cg.start(problem, device="cuda")
+
+
+def test_half_precision_moves_to_another_domain(cupy):
+    application = APPLICATIONS["spread"]()
+    how = {"device": "cuda", "start": application.start}
+    for method in (cg.spdhg(first=0, table_dtype="bfloat16"), cg.sag_cgal(table_dtype="bfloat16")):
+        run = cg.start(application.problem, method, **how).advance(iterations=12)
+        run.move(domains.Spectrahedron(15, 1.5 * application.problem.domain.trace))
+        kept = next(r for r in run.state.terms if r.term.name == "triangles")
+        y = kept.state.multipliers if isinstance(method.step, PrimalDual) else kept.state.slopes
+        G = ndarray(kept.term.map.zeros().get())
+        kept.term.passes.collect(G, y)
+        np.testing.assert_allclose(kept.state.G.get(), G.get(), atol=1e-6 * np.abs(G.get()).max())
+        assert run.advance(iterations=5).result().iterations == 17
+
+
+@SEED
+def test_half_precision_rounds_to_the_nearest(seed):
+    x = np.random.default_rng(seed).standard_normal(1000) * 10.0 ** np.arange(-20, 20, 0.04)
+    near = tiles.widened(tiles.narrowed(x))
+    assert (np.abs(near - x) <= 2.0**-8 * np.abs(x) * (1 + 1e-6)).all()
+    assert np.array_equal(tiles.widened(tiles.narrowed(near)), near)
+
+
 def test_multipliers_come_back_in_the_order_of_the_rows(cupy):
     application = APPLICATIONS["cut"]()
     found = [
@@ -112,11 +173,60 @@ def test_the_bound_on_an_eigenvalue_is_one(cupy, seed):
 
 @SEED
 def test_the_bound_from_a_guess_is_one(cupy, seed, monkeypatch):
-    monkeypatch.setattr("condgrad.domains.eigen.LARGE_GPU", 0)
+    monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", 0)
     V = np.random.default_rng(seed).standard_normal((150, 150))
     V = V + V.T
-    low, true = lowest_bound(ndarray(V))[0], np.linalg.eigvalsh(V)[0]
-    assert true - 1e-2 * abs(true) <= low <= true
+    values, vectors = np.linalg.eigh(V)
+    for near in (None, ndarray(vectors[:, 100:]), ndarray(vectors[:, :9])):
+        low = lowest_bound(ndarray(V), near)[0]
+        assert values[0] - 1e-5 * abs(values[0]) <= low <= values[0]
+
+
+@SEED
+def test_the_lower_end_of_a_spectrum(cupy, seed):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((200, 200)))[0]
+    for values in (rng.standard_normal(200), np.maximum(rng.standard_normal(200), 0), np.ones(200)):
+        V = (Q * values) @ Q.T
+        found = bottom(ndarray(0.5 * (V + V.T)))
+        assert values.min() - 1e-12 <= found.values[0] <= values.min() + 1e-4
+        P = found.vectors.get()
+        np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-12)
+        residual = V @ P[:, 0] - found.values[0] * P[:, 0]
+        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=1e-12)
+
+
+@pytest.mark.parametrize("equality", [True, False])
+@SEED
+def test_the_scale_by_sections(cupy, seed, equality):
+    """It is as good as the best of many scales."""
+    rng = np.random.default_rng(seed)
+    v, d = (x + x.T for x in rng.standard_normal((2, 60, 60)))
+    domain = domains.PinnedSpectrahedron(np.ones(60), 3.0, values=1.0, equality=equality)
+    there = domain.on(cupy.empty(0))
+
+    def value(t, c):
+        return domain.minimum(v + t * d).value - t * c
+
+    for c in (-40.0, -20.0, 0.0, 20.0):
+        near = nearby(there.center())
+        t, whole, scaled = best_scale(there.face, ndarray(v), ndarray(d), c, near)
+        best = max(value(x, c) for x in np.linspace(0, 1, 101))
+        assert value(t, c) >= best - 0.1 * (best - value(1.0, c)) - 1e-9
+        for x, near in ((1.0, whole), (t, scaled)):
+            low = there.minimum(ndarray(v + x * d), near=near).value
+            assert low == pytest.approx(domain.minimum(v + x * d).value, abs=1e-5)
+
+
+def test_a_certificate_by_blocks_is_that_by_all_eigenvalues(cupy, monkeypatch):
+    application, found = applications.sparsest_cut(graph(45)), []
+    for side in (600, 30):
+        monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", side)
+        monkeypatch.setattr("condgrad.certificate.section.foreign", lambda array: True)
+        run = cg.start(application.problem, gap=1e-4, device="cuda").advance(iterations=40)
+        found.append(run.result())
+    assert served(application.problem.domain, cupy.empty(0))
+    assert found[1].lower_bound == pytest.approx(found[0].lower_bound, rel=1e-3)
 
 
 def test_a_factor_that_is_none_proves_nothing(cupy):
@@ -251,6 +361,18 @@ def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
     assert there.value == pytest.approx(cut_value(A, there.side, weights))
     assert there.value <= 1.02 * here.value
     assert set(map(len, np.unique(there.side, return_inverse=True)[:1])) == {2}
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 + np.arange(30) % 4])
+@SEED
+def test_cuts_are_improved_by_the_same_steps(cupy, seed, weights):
+    rng, A = np.random.default_rng(seed), sp.csr_array(graph(30, seed))
+    sizes = np.ones(30) if weights is None else weights
+    rounder = DeviceRounder(A, weights, cupy.empty(0))
+    for side in (rng.random(30) < 0.4, np.arange(30) == seed, np.arange(30) != seed):
+        swap = partial(_best_swap, A, sizes)
+        wanted = cut_value(A, improved(A, sizes, side, swap), weights)
+        assert cut_value(A, rounder._improve(side), weights) == pytest.approx(wanted)
 
 
 def test_the_price_and_the_square_of_a_table(cupy):

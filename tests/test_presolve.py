@@ -5,12 +5,13 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import ProblemError, Status
 from condgrad.applications import cut_matrix, cut_value, round_cut
 from condgrad.applications import sparsest_cut as relaxation
-from condgrad.applications.blocks import blocks_of, extended
+from condgrad.applications.blocks import blocks_of, extended, sparser
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.presolve import by_blocks
 from condgrad.backends import memory
@@ -308,3 +309,21 @@ def test_a_refused_block_and_the_limits_of_a_run(monkeypatch):
     assert out.status is free.status is Status.CONVERGED
     assert out.rounded_gap <= 0.9
     assert by_blocks(A).run(gap=1e-3, max_iter=0).result.iterations == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocks_are_those_of_a_sparser_graph(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 25))
+    A = np.triu(rng.random((n, n)) < rng.choice([0.1, 0.3, 0.8]), 1)
+    A[rng.integers(0, np.arange(1, n)), np.arange(1, n)] = True
+    A, weights = sp.csr_array((A | A.T).astype(float)), rng.integers(1, 5, n).astype(float)
+    found = []
+    for dense in (np.inf, 0):
+        monkeypatch.setattr("condgrad.applications.blocks.DENSE", dense)
+        blocks = blocks_of(A, weights)
+        found.append(sorted((b.vertices.tolist(), b.weights.tolist()) for b in blocks))
+    assert found[0] == found[1]
+    less = sparser(A)
+    assert less.nnz <= 4 * n
+    assert not (less.toarray() > A.toarray()).any()

@@ -21,7 +21,7 @@ from condgrad.applications import (
     sweep_cut,
 )
 from condgrad.applications.clustering import denoised
-from condgrad.applications.rounding import _graph, _improve, _sweep, _unpack
+from condgrad.applications.rounding import _improve, _sweep, _unpack, graph_of
 from condgrad.maps import Triangles
 
 
@@ -121,7 +121,7 @@ def test_sweep_tries_every_prefix():
     A, scores = weighted_graph(12, 5), np.random.default_rng(5).normal(size=(7, 12))
     scores[3] = np.round(scores[3])  # ties
     for score in scores:
-        (key, value), *rest = _sweep(_graph(A), [score]).items()
+        (key, value), *rest = _sweep(graph_of(A), [score]).items()
         order = np.argsort(score, kind="stable")
         prefixes = [np.isin(np.arange(12), order[:size]) for size in range(1, 12)]
         assert value == pytest.approx(min(plain_value(A, side) for side in prefixes))

@@ -30,6 +30,18 @@ def test_symmetric_part(ops, dtype, n):
     assert (out == (v + v.T) / 2).all()
 
 
+@BOTH
+@REAL
+@pytest.mark.parametrize("n", [1, 33, 70])
+def test_descended(ops, dtype, n):
+    v, W, offset = np.random.default_rng(n).standard_normal((3, n, n)).astype(dtype)
+    out = np.full((n, n), np.nan, dtype)
+    for own in (None, offset):
+        ops.descended(W, v, 0.3, own, out)
+        wanted = W - 0.15 * (v + v.T) - (0 if own is None else own)
+        np.testing.assert_allclose(out, wanted, atol=1e-5 if dtype == np.float32 else 1e-14)
+
+
 TRIDIAGONAL = {
     "random": lambda m, rng: (rng.standard_normal(m), rng.random(m - 1)),
     "positive": lambda m, rng: (5 + rng.random(m), rng.random(m - 1)),

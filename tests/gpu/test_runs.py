@@ -60,7 +60,8 @@ def test_eigenvalues_are_bounded(n):
     low, failure = lowest_bound(cupy.asarray(V))
     true = np.linalg.eigvalsh(V)[0]
     assert failure == 0
-    assert true - 1e-12 * n * n <= low <= true + 1e-13 * n
+    lost = 1e-12 * n * n if n <= 600 else 1e-6 * abs(true)  # above, a block guesses it
+    assert true - lost <= low <= true + 1e-13 * n
 
 
 def test_a_cut_in_one_call():

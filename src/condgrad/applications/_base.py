@@ -66,6 +66,11 @@ class Rounder:
             self.best = found
         return self.best.W if self._feasible is None else self._feasible(host(W), self.best)
 
+    @property
+    def result(self) -> Rounded | None:
+        """The best solution, its matrix in an array of NumPy."""
+        return None if self.best is None else self.best._replace(W=host(self.best.W))
+
     def gap(self, info: Info, whole: bool) -> float:
         """That of the best solution, at the latest bound of a run."""
         value = np.inf if self.best is None else self.best.value
@@ -117,6 +122,9 @@ class Application:
     finer : float
         The relaxation is solved to the gap asked for and a feasibility of 10⁻³, both divided by
         this, unless what is rounded reaches the gap before.
+    rows : float, optional
+        Tolerance for single rows of the relaxation, where a gap and no such tolerance is asked for;
+        default: that of `condgrad.solve`.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
     """
@@ -139,6 +147,7 @@ class Application:
     sense: Sense = "min"
     whole: bool = False
     finer: float = 1.0
+    rows: float | None = None
     interrupted: bool = False
 
     def astype(self, dtype: Any) -> Application:
@@ -204,6 +213,8 @@ class Application:
             limits["gap"] = asked / self.finer
             if self.finer > 1 and limits.get("feasibility") is None:
                 limits["feasibility"] = 1e-3 / self.finer
+            if self.rows is not None and limits.get("row_feasibility") is None:
+                limits["row_feasibility"] = self.rows
         if self.interrupted:
             limits["max_iter"] = 0
         result = solve(
@@ -230,7 +241,7 @@ class Application:
             result,
             self.formula,
             self.settings,
-            None if rounder is None else rounder.best,
+            None if rounder is None else rounder.result,
             self.sense,
             self.whole,
             self.floor_failure,

@@ -24,7 +24,7 @@ class Rounded(NamedTuple):
     value: float
     """Its value, in the units of the relaxation's objective."""
     W: Array
-    """The same as a feasible point of the relaxation."""
+    """The same as a feasible point of the relaxation; in a run it lies where W does."""
     answer: Any
     """The partition or the labels."""
 

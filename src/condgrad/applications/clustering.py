@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
-from condgrad.backends.arrays import host, namespace
+from condgrad.backends.arrays import diagonal, host
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
@@ -32,7 +32,7 @@ class Clustering(NamedTuple):
     value: float
 
 
-def clustering_matrix(labels: Array) -> Array:
+def clustering_matrix(labels: Array, like: Array | None = None) -> Array:
     r"""The point of the relaxation that stands for a clustering.
 
     .. math:: W = \sum_S \frac{1}{|S|} 1_S 1_S^\top
@@ -43,6 +43,8 @@ def clustering_matrix(labels: Array) -> Array:
     ----------
     labels : array
         Cluster of each point; any values that can be compared.
+    like : array, optional
+        It is made where this array lies; default: an array of NumPy.
 
     References
     ----------
@@ -56,7 +58,10 @@ def clustering_matrix(labels: Array) -> Array:
            [0. , 0.5, 0.5]])
     """
     Z = _members(*_canonical(labels))
-    return np.asarray(Z / Z.sum(axis=0) @ Z.T)
+    if like is not None:
+        Z = np.asarray(Z, like=like)
+    W: Array = Z / Z.sum(axis=0) @ Z.T
+    return W
 
 
 def clustering_value(distances: Any, labels: Array) -> float:
@@ -133,17 +138,29 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
     return best_start(C, [*[denoised(C, W)] * STARTS, *[C] * STARTS], k, rng)
 
 
-def best_start(C: Array, metrics: list[Array], k: int, rng: np.random.Generator) -> Clustering:
+def best_start(
+    C: Array,
+    metrics: list[Array],
+    k: int,
+    rng: np.random.Generator,
+    finished: dict[bytes, Clustering] | None = None,
+) -> Clustering:
     """The best clustering of those from a random start each, by given distances.
 
-    These and C may lie on a GPU.
+    These and C may lie on a GPU. What Lloyd's method came to before is not finished again: it is
+    looked up in `finished`, and added to it.
     """
     best: Clustering | None = None
+    finished = {} if finished is None else finished
     for metric in metrics:
-        labels = _hartigan(C, _lloyd(C, _seeded(metric, k, rng), k), k)
-        value = _value(C, labels, k)
-        if best is None or value < best.value:
-            best = Clustering(labels, value)
+        labels = _lloyd(C, _seeded(metric, k, rng), k)
+        key = _canonical(labels)[0].astype(np.int32).tobytes()
+        if key not in finished:
+            labels = _hartigan(C, labels, k)
+            finished[key] = Clustering(labels, _value(C, labels, k))
+        found = finished[key]
+        if best is None or found.value < best.value:
+            best = found
     assert best is not None
     return Clustering(_canonical(best.labels)[0], best.value)
 
@@ -194,7 +211,7 @@ def _product(C: Array, Z: Array) -> Array:
 def denoised(C: Array, W: Array) -> Array:
     """Squared distances of the points Σ_j W_ij x_j."""
     W = np.maximum(W, 0)
-    W += (W.sum(axis=1) == 0)[:, None] * namespace(W).eye(len(W))
+    diagonal(W)[:] += W.sum(axis=1) == 0
     W /= W.sum(axis=1, keepdims=True)
     B = -0.5 * W @ C @ W.T
     own = np.diag(B)

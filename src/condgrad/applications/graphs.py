@@ -61,7 +61,8 @@ def check_size(name: str, data: Array) -> None:
 
     A factor changes no best cut and no best clustering.
     """
-    largest = float(np.max(np.abs(data), initial=0.0))
+    ends = np.max(data, initial=0.0), -np.min(data, initial=0.0)  # without another array
+    largest = float(max(ends))
     if largest and not 1 / FAR < largest < FAR:
         raise ProblemError(
             f"{name} has entries up to {largest:.3g}, beyond {1 / FAR:g} … {FAR:g}: divide it by "

@@ -17,7 +17,7 @@ from condgrad.applications._base import (
 )
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.clustering import (
-    STARTS,
+    Clustering,
     best_start,
     clustering_matrix,
     denoised,
@@ -31,8 +31,12 @@ from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
-LATER = 3
-"""Starts of later calls, where a GPU rounds."""
+FIRST, LATER, MANY = 5, 3, 4000
+"""Where a GPU rounds, starts of each kind at the first call, and starts of later calls, one for
+more points than that."""
+LARGE = 2000
+"""Points from which a single entry may be further below 0, as entries are small: what is asked for
+is a clustering and a bound, which do not depend on it."""
 PAPER_BETA0: dict[str, float | str] = {
     "": 10.0,
     "h-sag-v2": 7.0,
@@ -127,17 +131,23 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
         settings={"points": n, "clusters": k},
         rounding=rounding,
         floor=floor,
+        rows=0.1 if n > LARGE else None,
     )
 
 
 class _Rounding:
-    """Rounds W where it lies: on a GPU from all starts at first and from three more later."""
+    """Rounds W where it lies: on a GPU from several starts at first and from a few more later.
+
+    There it answers with the best so far.
+    """
 
     anywhere = True
 
     def __init__(self, distances: Array, k: int) -> None:
         self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)
+        self._finished: dict[bytes, Clustering] = {}
         self._there: Array | None = None
+        self._best: Rounded | None = None
 
     def fresh(self) -> _Rounding:
         """One for another run."""
@@ -152,6 +162,9 @@ class _Rounding:
             self._there = np.asarray(self._distances, like=W)
         C = self._there
         near = denoised(C, floats(W))
-        metrics = [*[near] * STARTS, *[C] * STARTS] if first else [near] * LATER
-        found = best_start(C, metrics, self._k, self._rng)
-        return Rounded(found.value, clustering_matrix(found.labels), found)
+        later = LATER if C.shape[0] <= MANY else 1
+        metrics = [*[near] * FIRST, *[C] * FIRST] if first else [near] * later
+        found = best_start(C, metrics, self._k, self._rng, self._finished)
+        if self._best is None or found.value < self._best.value:  # the matrix is large
+            self._best = Rounded(found.value, clustering_matrix(found.labels, W), found)
+        return self._best

@@ -22,7 +22,7 @@ from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.applications.sparsest_cut import sparsest_cut
-from condgrad.backends.arrays import eigenpairs
+from condgrad.backends.arrays import diagonal, eigenpairs
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
 from condgrad.errors import MemoryLimit
@@ -91,8 +91,7 @@ class ByBlocks(Application):
             if seconds is not None:
                 spent = time.perf_counter() - began
                 limits["max_seconds"] = max(0.0, seconds - spent)
-            part = sp.csr_array(self.adjacency)[block.vertices][:, block.vertices]
-            own = sparsest_cut(part, vertex_weights=uneven(block.weights))
+            own = self._own(block)
             how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
             try:
                 end = own.run(slug, beta0, batch, **how)
@@ -110,17 +109,28 @@ class ByBlocks(Application):
             known = self.floor or 0.0
         return self._outcome(slug, best, known, ends, broken, gap, limits.get("seed", 0))
 
+    def _own(self, block: Block) -> Application:
+        """The problem of a block; that of the largest one is there already."""
+        if block is self.blocks[0] and block.vertices.size > 2:
+            known = {f.name: getattr(self, f.name) for f in fields(Application)}
+            return Application(**known | {"settings": {"vertices": block.vertices.size}})
+        part = sp.csr_array(self.adjacency)[block.vertices][:, block.vertices]
+        return sparsest_cut(part, vertex_weights=uneven(block.weights))
+
     def _first(self, block: Block, like: Array | None) -> tuple[Cut, bool]:
         """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
         part, mu = self.adjacency[block.vertices][:, block.vertices], block.weights
         if (best := cut_of_cycle(part, mu)) is not None:
             return best, True
-        root = 1 / np.sqrt(mu)
-        L = np.diag(np.asarray(part.sum(axis=1)).reshape(-1)) - part.toarray()
-        V = root[:, None] * L * root
+        root, degrees = 1 / np.sqrt(mu), np.asarray(part.sum(axis=1)).reshape(-1)
         if like is not None and mu.size > GPU:
-            v = eigenpairs(np.asarray(V, like=like))[1][:, 1]
+            V, scale = (np.asarray(x, like=like) for x in (-part.toarray(), root))
+            V *= scale
+            V *= scale[:, None]
+            diagonal(V)[:] += np.asarray(degrees / mu, like=like)
+            v = eigenpairs(V)[1][:, 1]
             return DeviceRounder(part, mu, like)(np.outer(v, v)), False
+        V = root[:, None] * (np.diag(degrees) - part.toarray()) * root
         v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
         return round_cut(part, np.outer(v, v), 1, mu), False
 

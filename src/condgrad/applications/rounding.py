@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     value: float
 
 
-class _Graph(NamedTuple):
+class Graph(NamedTuple):
     """Each edge once, by its ends and its weight; the sizes of the vertices."""
 
     n: int
@@ -68,11 +68,11 @@ def cut_value(adjacency: Any, side: Array, vertex_weights: Any = None) -> float:
     >>> cut_value(np.ones((4, 4)) - np.eye(4), np.array([True, False, False, False]))
     8.0
     """
-    graph = _graph(adjacency, vertex_weights)
+    graph = graph_of(adjacency, vertex_weights)
     return graph.cut(_two_sides(side, graph.n)).value
 
 
-def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
+def cut_matrix(side: Array, vertex_weights: Any = None, like: Array | None = None) -> Array:
     r"""The point of the relaxation that stands for a cut.
 
     .. math:: W = \frac{n^2}{2|S||\bar S|}\, x x^\top, \qquad x = 1_S - \frac{|S|}{n} 1
@@ -88,6 +88,8 @@ def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
         True for the vertices of S; neither side may be empty.
     vertex_weights : array, optional
         μ > 0 of every vertex; default: 1.
+    like : array, optional
+        It is made where this array lies; default: an array of NumPy.
 
     References
     ----------
@@ -97,7 +99,10 @@ def cut_matrix(side: Array, vertex_weights: Any = None) -> Array:
     mu = sizes_of(vertex_weights, x.size)
     n, size = mu.sum(), float(x @ mu)
     x = np.sqrt(mu) * (x - size / n)
-    return np.asarray(n * n / (2 * size * (n - size)) * np.outer(x, x))
+    if like is not None:
+        x = np.asarray(x, like=like)
+    W: Array = n * n / (2 * size * (n - size)) * np.outer(x, x)
+    return W
 
 
 def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
@@ -114,7 +119,7 @@ def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
     vectors : int, default 5
         How many eigenvectors to sweep.
     """
-    graph = _graph(adjacency)
+    graph = graph_of(adjacency)
     found = _sweep(graph, _leading(_centred(W, graph.n), vectors))
     return graph.cut(_unpack(min(found, key=found.__getitem__)))
 
@@ -159,7 +164,7 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = 
     >>> cut.side.tolist(), cut.value
     ([True, True, True, False, False, False], 2.0)
     """
-    graph = _graph(adjacency, vertex_weights)
+    graph = graph_of(adjacency, vertex_weights)
     root = np.sqrt(graph.sizes)
     W = _centred(W, graph.n) if vertex_weights is None else W / root / root[:, None]
     A = graph.adjacency()
@@ -174,10 +179,11 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = 
     return min(cuts, key=lambda cut: cut.value)
 
 
-def _graph(adjacency: Any, vertex_weights: Any = None) -> _Graph:
+def graph_of(adjacency: Any, vertex_weights: Any = None) -> Graph:
+    """A graph made ready for the values of many cuts."""
     upper = sp.coo_array(sp.triu(laplacian(adjacency), 1))
     (u, v), n = upper.coords, upper.shape[0]
-    return _Graph(n, u, v, -upper.data, sizes_of(vertex_weights, n))
+    return Graph(n, u, v, -upper.data, sizes_of(vertex_weights, n))
 
 
 def sizes_of(vertex_weights: Any, n: int, name: str = "vertex_weights") -> Array:
@@ -235,7 +241,7 @@ def _unpack(key: bytes) -> Array:
     return np.frombuffer(key, dtype=bool)
 
 
-def _sweep(graph: _Graph, scores: Iterable[Array]) -> dict[bytes, float]:
+def _sweep(graph: Graph, scores: Iterable[Array]) -> dict[bytes, float]:
     """The best prefix of the order given by each row of `scores`, with its value.
 
     The vertex at place s of an order joins S with w(s, V) − 2 w(s, earlier vertices) added to the

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
-from condgrad.applications.rounding import KEPT, Cut, cut_value, improved, sizes_of, smaller_side
+from condgrad.applications.rounding import KEPT, SLACK, Cut, graph_of, sizes_of, smaller_side
 from condgrad.backends import kernels
 from condgrad.backends.arrays import beyond, diagonal, eigenpairs, host, namespace
 
@@ -41,7 +41,7 @@ class DeviceRounder:
         A = sp.csr_array(adjacency, dtype=np.float64)
         A.setdiag(0)
         A.eliminate_zeros()
-        self._adjacency, self._weights, self._sparse = adjacency, vertex_weights, A
+        self._graph, self._weights = graph_of(adjacency, vertex_weights), vertex_weights
         self._sizes = sizes_of(vertex_weights, A.shape[0])
         starts, ends = A.indptr.astype(np.int32), A.indices.astype(np.int32)
         self._edges = [np.asarray(x, like=like) for x in (starts, ends, A.data)]
@@ -50,6 +50,7 @@ class DeviceRounder:
         components = sp.csgraph.connected_components(A, directed=False)[1]
         self._components = np.asarray(components.astype(np.float64)[None], like=like)
         self._degrees = self._A.sum(axis=1)
+        self._total = float(A.sum())
         self._improved: dict[bytes, Cut] = {}
         self._next = 0
 
@@ -105,17 +106,44 @@ class DeviceRounder:
     def _step(self, key: bytes) -> Cut:
         """A cut improved, and its value summed over the edges across."""
         if key not in self._improved:
-            side = improved(self._sparse, self._sizes, np.frombuffer(key, bool), self._swap)
-            value = cut_value(self._adjacency, side, self._weights)
-            self._improved[key] = Cut(smaller_side(side), value)
+            side = self._improve(np.frombuffer(key, bool))
+            self._improved[key] = self._graph.cut(side)
         return self._improved[key]
 
+    def _improve(self, side: Array) -> Array:
+        """`improved` on the GPU: a few numbers come to the CPU for every step."""
+        xp, A, mu = namespace(self._A), self._A, self._mu
+        n, least, all_ = side.size, float(self._sizes.min()), float(self._sizes.sum())
+        sign = np.asarray(np.where(side, 1.0, -1.0), like=A)
+        for _ in range(10 * n):  # where sizes differ much, rounding can lead in circles
+            pull = A @ sign
+            cut, more, ours = (self._total - sign @ pull) / 4, mu @ sign, (n + sign.sum()) / 2
+            pull *= sign  # what the cut gains if the vertex changes sides
+            size, signed = (all_ + more) / 2, sign * mu
+            left = xp.maximum(size - signed, least)  # with the vertex on the other side
+            right = xp.maximum(all_ - size + signed, least)
+            values = (cut + pull) / (left * right)
+            lone = xp.where(sign > 0, ours, n - ours) < 1.5
+            values = xp.where(lone, np.inf, values)
+            i = xp.argmin(values)
+            told = host(xp.stack([i.astype(np.float64), values[i], cut, size]))
+            at, value, here, own = (float(x) for x in told)
+            limit = here / (own * (all_ - own)) - SLACK * self._total / all_
+            if value < limit:
+                sign[int(at)] *= -1
+                continue
+            value, i, j = self._swap(sign, pull, here, own, all_ - own)
+            if value >= limit:
+                break
+            sign[i], sign[j] = -1.0, 1.0
+        return host(sign) > 0
+
     def _swap(
-        self, sign: Array, pull: Array, cut: float, size: float, rest: float
+        self, sign: Array, own: Array, cut: float, size: float, rest: float
     ) -> tuple[float, int, int]:
         """The pair, one of each side, whose exchange gives the lowest value."""
         xp, mu, least = namespace(self._A), self._mu, float(self._sizes.min())
-        ours, own = (np.asarray(x, like=self._A) for x in (sign > 0, pull))
+        ours = sign > 0
         shift = mu[:, None] - mu
         values = cut + own[:, None] + own + 2 * self._A
         values /= xp.maximum(size - shift, least) * xp.maximum(rest + shift, least)

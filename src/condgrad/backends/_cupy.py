@@ -13,20 +13,23 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import _cupy_triangles as own
 from condgrad.backends import tiles
+from condgrad.backends._cupy_entries import (  # noqa: F401
+    axpy,
+    descended,
+    interval_ascend,
+    symmetric_part,
+)
 from condgrad.backends._cupy_graphs import earlier  # noqa: F401
 from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
 from condgrad.backends._cupy_triangles import triangle_price, triangle_square  # noqa: F401
 from condgrad.backends._reference import (  # noqa: F401
-    axpy,
     dot_at,
     gram_product,
-    interval_ascend,
     interval_dual,
     interval_slope,
     rank_one_step,
     row_gather,
     signed_sums,
-    symmetric_part,
     take,
     triangle_gather,
     triangle_sweep,

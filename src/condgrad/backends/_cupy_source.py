@@ -3,15 +3,27 @@
 A block of 256 threads owns a tile of 64 × 64 pairs (`condgrad.backends.tiles`) and walks over some
 apexes. Each thread keeps 4 × 4 entries of W and of the sums over apexes in registers; sums over the
 rows and columns of the tile, which belong to an apex, are written to a buffer that `fold` adds up.
-Nothing is added atomically: the same numbers give the same bits. REAL is the type of the tables.
+Nothing is added atomically: the same numbers give the same bits. REAL is the type of the work on
+tables, which are of that type or, where HALF is set, in bfloat16. `_cupy_sums` has the other half.
 """
 
 SOURCE = r"""
 struct alignas(16) Four { REAL v[4]; };
 struct alignas(16) Wide { double v[4]; };
 
-__device__ __forceinline__ Four streamed(const Four* p) {
+#if HALF
+struct alignas(8) Kept { unsigned short v[4]; };
+#else
+typedef Four Kept;
+#endif
+
+__device__ __forceinline__ Four streamed(const Kept* p) {
   Four x;
+#if HALF
+  uint2 two = __ldcs(reinterpret_cast<const uint2*>(p));
+  x.v[0] = __uint_as_float(two.x << 16); x.v[1] = __uint_as_float(two.x & 0xffff0000u);
+  x.v[2] = __uint_as_float(two.y << 16); x.v[3] = __uint_as_float(two.y & 0xffff0000u);
+#else
   if constexpr (sizeof(REAL) == 4) {
     *reinterpret_cast<float4*>(&x) = __ldcs(reinterpret_cast<const float4*>(p));
   } else {
@@ -19,10 +31,18 @@ __device__ __forceinline__ Four streamed(const Four* p) {
     const double2* from = reinterpret_cast<const double2*>(p);
     to[0] = __ldcs(from); to[1] = __ldcs(from + 1);
   }
+#endif
   return x;
 }
 
-__device__ __forceinline__ void stream(Four* p, const Four& x) {
+// Numbers that the table can hold, see `rounded`.
+__device__ __forceinline__ void stream(Kept* p, const Four& x) {
+#if HALF
+  uint2 two;
+  two.x = (__float_as_uint(x.v[0]) >> 16) | (__float_as_uint(x.v[1]) & 0xffff0000u);
+  two.y = (__float_as_uint(x.v[2]) >> 16) | (__float_as_uint(x.v[3]) & 0xffff0000u);
+  __stcs(reinterpret_cast<uint2*>(p), two);
+#else
   if constexpr (sizeof(REAL) == 4) {
     __stcs(reinterpret_cast<float4*>(p), *reinterpret_cast<const float4*>(&x));
   } else {
@@ -30,6 +50,34 @@ __device__ __forceinline__ void stream(Four* p, const Four& x) {
     __stcs(reinterpret_cast<double2*>(p), from[0]);
     __stcs(reinterpret_cast<double2*>(p) + 1, from[1]);
   }
+#endif
+}
+
+// Four numbers as the table holds them. In bfloat16 a number goes to one of its two neighbours, to
+// the nearer one more often, by a hash of its place, its bits and a salt that differs from pass to
+// pass: small steps are not lost then, and the same numbers give the same bits. 0 stays 0, and no
+// sign changes.
+__device__ __forceinline__ void rounded(Four& x, size_t place, unsigned salt) {
+#if HALF
+  #pragma unroll
+  for (int e = 0; e < 4; e += 2) {
+    unsigned a = __float_as_uint(x.v[e]), b = __float_as_uint(x.v[e + 1]);
+    unsigned h = (unsigned)(2 * place + (e >> 1)) * 0x9e3779b1u + salt;
+    h ^= a * 0x85ebca6bu ^ b * 0xc2b2ae35u;
+    h ^= h >> 16; h *= 0x7feb352du; h ^= h >> 15; h *= 0x846ca68bu; h ^= h >> 16;
+    x.v[e] = __uint_as_float((a + (h & 0xffffu)) & 0xffff0000u);
+    x.v[e + 1] = __uint_as_float((b + (h >> 16)) & 0xffff0000u);
+  }
+#endif
+}
+
+// The salt of a row of a tile at an apex: W differs from pass to pass, too.
+__device__ __forceinline__ unsigned salted(unsigned salt, REAL a, REAL b) {
+#if HALF
+  return salt ^ __float_as_uint(a) * 0x27d4eb2fu ^ __float_as_uint(b) * 0x165667b1u;
+#else
+  return salt;
+#endif
 }
 
 // The tile of a block, what of it a thread has, and which of its 16 entries are pairs p < r < n.
@@ -101,8 +149,9 @@ __device__ __forceinline__ double highest(double x, double* room) {
 // y (and where TWO slopes) of drawn apexes; G gets A*(the change of y, or of the slopes).
 template <bool TWO> __device__ __forceinline__ void moved(
     const REAL* __restrict__ W, int n, int across, const int* __restrict__ apexes, int count,
-    int per, Four* __restrict__ y, Four* __restrict__ slopes, REAL inverse, REAL low, REAL high,
-    REAL theta, REAL* __restrict__ sums, Four* __restrict__ pairs, double* __restrict__ squares) {
+    int per, Kept* __restrict__ y, Kept* __restrict__ slopes, REAL inverse, REAL low, REAL high,
+    REAL theta, unsigned salt, REAL* __restrict__ sums, Four* __restrict__ pairs,
+    double* __restrict__ squares) {
   Place at(blockIdx.x, n, across);
   __shared__ REAL col[2][8][64];
   __shared__ double room[8];
@@ -145,22 +194,21 @@ template <bool TWO> __device__ __forceinline__ void moved(
       Four to, gamma;
       #pragma unroll
       for (int e = 0; e < 4; e++) {
-        REAL before = old[q].v[e], x = before + inverse * (lead + wk.v[e] - w[q].v[e]);
+        REAL x = old[q].v[e] + inverse * (lead + wk.v[e] - w[q].v[e]);
         REAL g = x - min(max(x, low), high);
         g = (m >> (4 * q + e)) & 1 ? g : (REAL)0;
-        REAL change;
-        if constexpr (TWO) {
-          change = g - gs[q].v[e];
-          gamma.v[e] = g;
-          to.v[e] = before + theta * (g - before);
-        } else {
-          change = g - before;
-          part += change * change;
-          to.v[e] = g;
-        }
+        gamma.v[e] = g;
+        if constexpr (TWO) to.v[e] = old[q].v[e] + theta * (g - old[q].v[e]);
+      }
+      rounded(gamma, base + 256 * q, salted(salt, wi.v[q], own));
+      if constexpr (TWO) rounded(to, base + 256 * q, salted(~salt, wi.v[q], own));
+      #pragma unroll
+      for (int e = 0; e < 4; e++) {  // of what is kept
+        REAL change = gamma.v[e] - (TWO ? gs[q].v[e] : old[q].v[e]);
+        if constexpr (!TWO) part += change * change;
         s += change; cs[e] += change; acc[q].v[e] += change;
       }
-      stream(y + base + 256 * q, to);
+      stream(y + base + 256 * q, TWO ? to : gamma);
       if constexpr (TWO) stream(slopes + base + 256 * q, gamma);
       rs[q] = s;
     }
@@ -177,181 +225,16 @@ template <bool TWO> __device__ __forceinline__ void moved(
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) ascend(
-    const REAL* W, int n, int across, const int* apexes, int count, int per, Four* y, REAL inverse,
-    REAL low, REAL high, REAL* sums, Four* pairs, double* squares) {
-  moved<false>(W, n, across, apexes, count, per, y, nullptr, inverse, low, high, 0, sums, pairs,
-               squares);
+    const REAL* W, int n, int across, const int* apexes, int count, int per, Kept* y, REAL inverse,
+    REAL low, REAL high, unsigned salt, REAL* sums, Four* pairs, double* squares) {
+  moved<false>(W, n, across, apexes, count, per, y, nullptr, inverse, low, high, 0, salt, sums,
+               pairs, squares);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) dual(
-    const REAL* W, int n, int across, const int* apexes, int count, int per, Four* y, Four* slopes,
-    REAL inverse, REAL low, REAL high, REAL theta, REAL* sums, Four* pairs) {
-  moved<true>(W, n, across, apexes, count, per, y, slopes, inverse, low, high, theta, sums, pairs,
-              nullptr);
-}
-
-// A*v for v = clip(y, low, high) in float64; where `images` are wanted ⟨v, A W⟩.
-extern "C" __global__ void __launch_bounds__(256, 2) pair(
-    const double* __restrict__ W, int images, int n, int across, const int* __restrict__ apexes,
-    int count, int per, const Four* __restrict__ y, double low, double high,
-    double* __restrict__ sums, Wide* __restrict__ pairs, double* __restrict__ found) {
-  Place at(blockIdx.x, n, across);
-  __shared__ double col[2][8][64];
-  __shared__ double room[8];
-  int ld = 64 * across, first = blockIdx.y * per, last = min(count, first + per);
-  Wide acc[4];
-  #pragma unroll
-  for (int q = 0; q < 4; q++) for (int e = 0; e < 4; e++) acc[q].v[e] = 0;
-  double above = 0, below = 0, product = 0;
-  for (int b = first; b < last; b++) {
-    int j = apexes[b];
-    size_t base = ((size_t)blockIdx.x * n + j) * 1024 + at.t;
-    double rs[4], cs[4] = {0, 0, 0, 0};
-    #pragma unroll
-    for (int q = 0; q < 4; q++) {
-      Four some = streamed(y + base + 256 * q);
-      double s = 0;
-      #pragma unroll
-      for (int e = 0; e < 4; e++) {
-        double v = fmin(fmax((double)some.v[e], low), high);
-        above += fmax(v, 0.0); below += fmax(-v, 0.0);
-        s += v; cs[e] += v; acc[q].v[e] += v;
-        if (images && v != 0) {
-          const double *Wj = W + (size_t)j * ld, *Wi = W + (size_t)(at.i0 + q) * ld;
-          product += v * (Wj[at.i0 + q] + Wj[at.k0 + e] - Wi[at.k0 + e] - Wj[j]);
-        }
-      }
-      rs[q] = s;
-    }
-    reduced<double>(at, rs, cs, col[b & 1], sums + ((size_t)blockIdx.x * count + b) * 128);
-  }
-  size_t block = (size_t)blockIdx.y * gridDim.x + blockIdx.x, blocks = gridDim.x * gridDim.y;
-  #pragma unroll
-  for (int q = 0; q < 4; q++) pairs[block * 1024 + 256 * q + at.t] = acc[q];
-  above = total(above, room); below = total(below, room); product = total(product, room);
-  if (at.t == 0) {
-    found[block] = above; found[blocks + block] = below; found[2 * blocks + block] = product;
-  }
-}
-
-// D[j][i] += sums over the rows and columns of all tiles, D[j][j] −= all of them.
-template <class A> __device__ __forceinline__ void folded(
-    double* __restrict__ D, const A* __restrict__ sums, const int* __restrict__ apexes, int count,
-    int n, int across) {
-  __shared__ double room[8];
-  int b = blockIdx.x, j = apexes[b];
-  double all = 0;
-  for (int i = threadIdx.x; i < n; i += 256) {
-    int a = i >> 6, o = i & 63;
-    double rows = 0, columns = 0;
-    for (int x = a; x < across; x++) {
-      size_t tile = (size_t)a * across - a * (a - 1) / 2 + (x - a);
-      rows += sums[(tile * count + b) * 128 + o];
-    }
-    for (int x = 0; x <= a; x++) {
-      size_t tile = (size_t)x * across - x * (x - 1) / 2 + (a - x);
-      columns += sums[(tile * count + b) * 128 + 64 + o];
-    }
-    all += rows;
-    D[(size_t)j * n + i] += rows + columns;
-  }
-  all = total(all, room);
-  if (threadIdx.x == 0) D[(size_t)j * n + j] -= all;
-}
-
-// D[i][k] −= sums over apexes, which blocks have made of some apexes each.
-template <class A> __device__ __forceinline__ void paired(
-    double* __restrict__ D, const A* __restrict__ pairs, int parts, int n, int across) {
-  int a = 0, left = blockIdx.x;
-  while (left >= across - a) { left -= across - a; a++; }
-  int place = blockIdx.y * 256 + threadIdx.x, low = place & 1023;
-  int i = 64 * a + 4 * (low >> 6) + (place >> 10), k = 64 * (a + left) + (low & 63);
-  if (i >= k || k >= n) return;
-  double s = 0;
-  for (int b = 0; b < parts; b++) s += pairs[((size_t)b * gridDim.x + blockIdx.x) * 4096 + place];
-  D[(size_t)i * n + k] -= s;
-}
-
-extern "C" __global__ void fold(
-    double* D, const REAL* sums, const int* apexes, int count, int n, int across) {
-  folded<REAL>(D, sums, apexes, count, n, across);
-}
-extern "C" __global__ void fold_wide(
-    double* D, const double* sums, const int* apexes, int count, int n, int across) {
-  folded<double>(D, sums, apexes, count, n, across);
-}
-extern "C" __global__ void add_pairs(
-    double* D, const REAL* pairs, int parts, int n, int across) {
-  paired<REAL>(D, pairs, parts, n, across);
-}
-extern "C" __global__ void add_pairs_wide(
-    double* D, const double* pairs, int parts, int n, int across) {
-  paired<double>(D, pairs, parts, n, across);
-}
-
-// Sums over rows: of a kind each, see `Sums` in the module that calls it.
-extern "C" __global__ void __launch_bounds__(256, 3) sums(
-    const double* __restrict__ W, int kind, int n, int across, const int* __restrict__ apexes,
-    int count, int per, const Four* __restrict__ y, double low, double high, double beta,
-    double* __restrict__ found) {
-  Place at(blockIdx.x, n, across);
-  __shared__ double room[8];
-  int ld = 64 * across, first = blockIdx.y * per, last = min(count, first + per);
-  Wide w[4];
-  #pragma unroll
-  for (int q = 0; q < 4; q++)
-    w[q] = *reinterpret_cast<const Wide*>(W + (size_t)(at.i0 + q) * ld + at.k0);
-  double one = 0, two = 0, worst = 0;
-  for (int b = first; b < last; b++) {
-    int j = apexes[b], m = at.without(j);
-    const double* Wj = W + (size_t)j * ld;
-    double own = Wj[j];
-    Wide wi = *reinterpret_cast<const Wide*>(Wj + at.i0);
-    Wide wk = *reinterpret_cast<const Wide*>(Wj + at.k0);
-    size_t base = ((size_t)blockIdx.x * n + j) * 1024 + at.t;
-    #pragma unroll
-    for (int q = 0; q < 4; q++) {
-      Four some;
-      if (kind > 0) some = streamed(y + base + 256 * q);
-      double lead = wi.v[q] - own;
-      #pragma unroll
-      for (int e = 0; e < 4; e++) {
-        double z = (m >> (4 * q + e)) & 1 ? lead + wk.v[e] - w[q].v[e] : 0.0;
-        bool row = (m >> (4 * q + e)) & 1;
-        double v = kind > 0 ? (double)some.v[e] : 0.0;
-        double x = kind == 1 ? z + beta * v : z;
-        double r = row ? x - fmin(fmax(x, low), high) : 0.0;
-        if (kind == 2) {
-          one += v != 0 ? z * z : 0.0;
-        } else if (kind == 3) {
-          one += fabs(v * r);
-        } else {
-          one += r * r;
-          two += kind == 0 ? z * z : v * v;
-          worst = fmax(worst, fabs(r));
-        }
-      }
-    }
-  }
-  size_t block = (size_t)blockIdx.y * gridDim.x + blockIdx.x, blocks = gridDim.x * gridDim.y;
-  one = total(one, room); two = total(two, room); worst = highest(worst, room);
-  if (at.t == 0) {
-    found[block] = one; found[blocks + block] = two; found[2 * blocks + block] = worst;
-  }
-}
-
-// Σ y² of a table.
-extern "C" __global__ void __launch_bounds__(256) square(
-    const Four* __restrict__ y, long long fours, double* __restrict__ found) {
-  __shared__ double room[8];
-  double s = 0;
-  long long step = (long long)gridDim.x * 256;
-  for (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < fours; i += step) {
-    Four x = streamed(y + i);
-    #pragma unroll
-    for (int e = 0; e < 4; e++) s += (double)x.v[e] * (double)x.v[e];
-  }
-  s = total(s, room);
-  if (threadIdx.x == 0) found[blockIdx.x] = s;
+    const REAL* W, int n, int across, const int* apexes, int count, int per, Kept* y, Kept* slopes,
+    REAL inverse, REAL low, REAL high, REAL theta, unsigned salt, REAL* sums, Four* pairs) {
+  moved<true>(W, n, across, apexes, count, per, y, slopes, inverse, low, high, theta, salt, sums,
+              pairs, nullptr);
 }
 """

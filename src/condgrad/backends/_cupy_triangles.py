@@ -7,30 +7,37 @@ what `Triangles.stretch` draws.
 from __future__ import annotations
 
 import time
+import zlib
+from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import tiles
-from condgrad.backends._cupy_source import SOURCE
+from condgrad.backends import _cupy_source, _cupy_sums, tiles
+from condgrad.backends._cupy_entries import axpy
 from condgrad.backends.contract import Drivers
 
 THREADS = 256
-WAVES = 8
-"""Blocks for each multiprocessor that a pass is cut into."""
-BUFFER = 1 << 30
-"""Bytes for sums over the rows and columns of tiles."""
+RESIDENT = 2
+"""Blocks that a multiprocessor works on at a time."""
+ASIDE = 4
+"""Apexes that a block could work on in the time that it takes to begin and to end."""
+LONGEST = 512
+"""The most apexes of a block."""
+TYPES = {"float32": ("float", 0), "float64": ("double", 0), tiles.HALF.name: ("float", 1)}
+"""The type of the work on a table, and whether the table is in bfloat16, by its type."""
+WIDE = np.dtype(np.float64)
 
 spent = 0.0
 """Seconds spent compiling."""
 
 
 class Sums(IntEnum):
-    """What the kernel `sums` adds up, r = x − clip(x, lower, upper)."""
+    """What the kernel of that number adds up, r = x − clip(x, lower, upper)."""
 
     MISS = 0
     """Σ r², Σ z² and max |r| with x = z."""
@@ -43,12 +50,13 @@ class Sums(IntEnum):
 
 
 @cache
-def module(real: str) -> Any:
+def module(table: str) -> Any:
     """The kernels for tables of a type."""
     global spent
     began = time.perf_counter()
-    name = {"float32": "float", "float64": "double"}[real]
-    found = cp.RawModule(code=SOURCE, options=("-std=c++17", f"-DREAL={name}"))
+    name, half = TYPES[table]
+    options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}")
+    found = cp.RawModule(code=_cupy_source.SOURCE + _cupy_sums.SOURCE, options=options)
     found.get_function("ascend")
     spent += time.perf_counter() - began
     return found
@@ -61,34 +69,126 @@ def processors() -> int:
 
 
 @cache
-def kernel(real: str, name: str) -> Any:
+def kernel(table: str, name: str) -> Any:
     """One of them."""
-    return module(real).get_function(name)
+    return module(table).get_function(name)
 
 
-def launch(real: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any) -> None:
+def launch(table: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any) -> None:
     """Run a kernel; integers and floats among the arguments have the types of the kernel."""
-    kernel(real.name, name)(grid, (THREADS,), arguments)
+    kernel(table.name, name)(grid, (THREADS,), arguments)
+
+
+def work(table: np.dtype) -> np.dtype:
+    """The type of the work on a table."""
+    return np.dtype(np.float32) if table == tiles.HALF else table
+
+
+@cache
+def split(blocks: int, count: int, slots: int) -> tuple[int, int]:
+    """Parts that so many apexes are cut into, and how many each has, for `blocks` tiles.
+
+    Blocks run `slots` at a time, so that few of them are left for the end.
+    """
+    parts = np.arange(-(-count // LONGEST), count + 1)
+    per = -(-count // parts)
+    rounds = -(-blocks * -(-count // per) // slots)
+    best = int(np.argmin(rounds * (per + ASIDE)))
+    return -(-count // int(per[best])), int(per[best])
+
+
+@cache
+def padded() -> Any:
+    """A kernel that writes a matrix of side n to one of a larger side, with zeros around it."""
+    return cp.ElementwiseKernel(
+        "raw S W, int32 n, int32 side",
+        "T out",
+        "int r = i / side, c = i % side; out = r < n && c < n ? (T)W[(size_t)r * n + c] : (T)0",
+        "padded",
+    )
+
+
+@lru_cache(maxsize=64)
+def there(apexes: bytes) -> Array:
+    """Numbers of apexes on the GPU."""
+    return cp.asarray(np.frombuffer(apexes, np.int32))
+
+
+class Some(NamedTuple):
+    """Apexes that a kernel works on at a time."""
+
+    parts: int
+    """Blocks for every tile."""
+    apexes: Array
+    number: np.int32
+    """How many they are."""
+    per: np.int32
+    """The most apexes of a block."""
 
 
 class Pass:
-    """How a pass over some apexes is dealt out to blocks, a batch of apexes at a time."""
+    """How a pass over some apexes is dealt out to blocks, a batch of apexes at a time.
 
-    def __init__(self, W: Array, apexes: Array, real: np.dtype, wide: bool = False) -> None:
+    Parameters
+    ----------
+    W : array
+        The point.
+    ends : array
+        Start and stop of ranges of rows.
+    table : dtype
+        Type of the tables.
+    real : dtype
+        Type of W and of all sums.
+    """
+
+    def __init__(self, W: Array, ends: Array, table: np.dtype, real: np.dtype) -> None:
         n = W.shape[0]
         self.n, self.across, self.tiles = np.int32(n), np.int32(tiles.across(n)), tiles.count(n)
-        dtype = np.dtype(np.float64) if wide else real
+        self.table, self.real, self.shape = table, real, W.shape
         side = int(self.across) * tiles.SIDE
-        self.W = cp.zeros((side, side), dtype)
-        self.W[:n, :n] = W
-        most = max(1, BUFFER // (self.tiles * 128 * dtype.itemsize))
-        self.batches = [apexes[i : i + most] for i in range(0, apexes.size, most)]
+        self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
+        if side > n:
+            padded()(W, n, side, self.W)
+        self.apexes = apexes_of(n, ends)
+        self.most = max(1, tiles.BUFFER // (self.tiles * 128 * real.itemsize))
 
-    def split(self, count: int) -> tuple[int, int]:
-        """Parts that so many apexes are cut into, and how many each has."""
-        parts = min(count, max(1, -(-WAVES * processors() // self.tiles)))
-        per = -(-count // parts)
-        return -(-count // per), per
+    def __iter__(self) -> Iterator[Some]:
+        for i in range(0, self.apexes.size, self.most):
+            some = self.apexes[i : i + self.most]
+            parts, per = split(self.tiles, some.size, RESIDENT * processors())
+            yield Some(parts, there(some.tobytes()), np.int32(some.size), np.int32(per))
+
+    def run(self, name: str, some: Some, *arguments: Any) -> None:
+        """Run a kernel over the tiles."""
+        launch(self.table, name, (self.tiles, some.parts), *arguments)
+
+    def collect(
+        self, name: str, G: Array, before: tuple[Any, ...], after: tuple[Any, ...], rows: int = 0
+    ) -> Array:
+        """G += A* of what a kernel hands out, and the sums of the `rows` numbers of its blocks.
+
+        Its arguments are W, `before`, what it works on, `after` and where it writes.
+        """
+        D, totals = None, []
+        wide = "_wide" if self.real == WIDE else ""
+        for some in self:
+            sums = cp.empty(self.tiles * int(some.number) * 128, self.real)
+            pairs = cp.empty(some.parts * self.tiles * 4096, self.real)
+            found = cp.empty((rows, some.parts * self.tiles))
+            place = (self.n, self.across, some.apexes, some.number, some.per)
+            out = (sums, pairs, found) if rows else (sums, pairs)
+            self.run(name, some, self.W, *before, *place, *after, *out)
+            D = cp.zeros(self.shape) if D is None else D  # while the kernel runs
+            side = self.n, self.across
+            rows_of = (D, sums, some.apexes, some.number, *side)
+            launch(self.table, f"fold{wide}", (int(some.number),), *rows_of)
+            pairs_of = (D, pairs, np.int32(some.parts), *side)
+            launch(self.table, f"add_pairs{wide}", (self.tiles, 16), *pairs_of)
+            if rows:
+                totals.append(found.sum(axis=1))
+        if D is not None:
+            axpy(G, 1.0, D)
+        return sum((found.get() for found in totals), np.zeros(rows))  # all work is on its way
 
 
 def apexes_of(n: int, ends: Array) -> Array:
@@ -100,26 +200,23 @@ def apexes_of(n: int, ends: Array) -> Array:
     return np.concatenate(ranges)
 
 
+def salt(beta: float, ends: Array) -> np.uint32:
+    """A number for a pass, by which tables in bfloat16 are rounded.
+
+    β mostly differs from that of other passes, and so do the rows that are drawn.
+    """
+    return np.uint32(zlib.crc32(np.asarray(ends).tobytes(), zlib.crc32(np.float64(beta).tobytes())))
+
+
 def ascend(
     W: Array, G: Array, y: Array, ends: Array, lower: float, upper: float, beta: float
 ) -> float:
     """`Drivers.ascend`."""
-    real, total = y.dtype, 0.0
+    real = work(y.dtype)
     bounds = [real.type(x) for x in (1 / beta, lower / beta, upper / beta)]
-    p, D = Pass(W, apexes_of(W.shape[0], ends), real), cp.zeros(W.shape)
-    for some in p.batches:
-        parts, per = p.split(some.size)
-        at, count = cp.asarray(some), np.int32(some.size)
-        sums = cp.empty(p.tiles * some.size * 128, real)
-        pairs = cp.empty(parts * p.tiles * 4096, real)
-        squares = cp.empty(parts * p.tiles)
-        first = (p.W, p.n, p.across, at, count, np.int32(per))
-        launch(real, "ascend", (p.tiles, parts), *first, y, *bounds, sums, pairs, squares)
-        launch(real, "fold", (some.size,), D, sums, at, count, p.n, p.across)
-        launch(real, "add_pairs", (p.tiles, 16), D, pairs, np.int32(parts), p.n, p.across)
-        total += float(squares.sum())
-    G += D.astype(G.dtype, copy=False)
-    return total
+    own = (y, *bounds, salt(beta, ends))
+    totals = Pass(W, ends, y.dtype, real).collect("ascend", G, (), own, 1)
+    return float(totals[0])
 
 
 def dual(
@@ -134,40 +231,20 @@ def dual(
     theta: float,
 ) -> None:
     """`Drivers.dual`."""
-    real = y.dtype
+    real = work(y.dtype)
     scalars = [real.type(x) for x in (1 / beta, lower / beta, upper / beta, theta)]
-    p, D = Pass(W, apexes_of(W.shape[0], ends), real), cp.zeros(W.shape)
-    for some in p.batches:
-        parts, per = p.split(some.size)
-        at, count = cp.asarray(some), np.int32(some.size)
-        sums = cp.empty(p.tiles * some.size * 128, real)
-        pairs = cp.empty(parts * p.tiles * 4096, real)
-        first = (p.W, p.n, p.across, at, count, np.int32(per))
-        launch(real, "dual", (p.tiles, parts), *first, y, slopes, *scalars, sums, pairs)
-        launch(real, "fold", (some.size,), D, sums, at, count, p.n, p.across)
-        launch(real, "add_pairs", (p.tiles, 16), D, pairs, np.int32(parts), p.n, p.across)
-    G += D.astype(G.dtype, copy=False)
+    own = (y, slopes, *scalars, salt(beta, ends))
+    Pass(W, ends, y.dtype, real).collect("dual", G, (), own)
 
 
 def pair(
     W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
 ) -> tuple[float, float, float]:
-    """`Drivers.pair`, summed in float64 whatever the table is."""
-    real, totals = y.dtype, np.zeros(3)
-    p = Pass(W, apexes_of(W.shape[0], np.array([[start, stop]])), real, wide=True)
-    D = cp.zeros(W.shape)
-    for some in p.batches:
-        parts, per = p.split(some.size)
-        at, count = cp.asarray(some), np.int32(some.size)
-        sums, found = cp.empty(p.tiles * some.size * 128), cp.empty((3, parts * p.tiles))
-        pairs = cp.empty(parts * p.tiles * 4096)
-        first = (p.W, np.int32(images), p.n, p.across, at, count, np.int32(per))
-        ends = np.float64(low), np.float64(high)
-        launch(real, "pair", (p.tiles, parts), *first, y, *ends, sums, pairs, found)
-        launch(real, "fold_wide", (some.size,), D, sums, at, count, p.n, p.across)
-        launch(real, "add_pairs_wide", (p.tiles, 16), D, pairs, np.int32(parts), p.n, p.across)
-        totals += found.sum(axis=1).get()
-    G += D.astype(G.dtype, copy=False)
+    """`Drivers.pair`, summed in float64 whatever the table is; bounds are 0 or infinite."""
+    real, one = work(y.dtype), not images and (low >= 0 or high <= 0)
+    own = Pass(W, np.array([[start, stop]]), y.dtype, WIDE)
+    ends, name = (real.type(low), real.type(high)), "pair_one" if one else "pair"
+    totals = own.collect(name, G, (np.int32(images),), (y, *ends), 3)
     return float(totals[0]), float(totals[1]), float(totals[2])
 
 
@@ -181,16 +258,13 @@ def summed(
     beta: float = 0.0,
 ) -> tuple[float, float, float]:
     """The sums of a kind over ranges of rows."""
-    real = np.dtype(np.float32) if y is None else y.dtype
-    p = Pass(W, apexes_of(W.shape[0], ends), real, wide=True)
-    one, two, worst = 0.0, 0.0, 0.0
+    table = cp.empty(0, np.float32) if y is None else y
+    p, (one, two, worst) = Pass(W, ends, table.dtype, WIDE), (0.0, 0.0, 0.0)
     scalars = [np.float64(x) for x in (lower, upper, beta)]
-    for some in p.batches:
-        parts, per = p.split(some.size)
-        found = cp.empty((3, parts * p.tiles))
-        first = (p.W, np.int32(kind), p.n, p.across, cp.asarray(some), np.int32(some.size))
-        table = cp.empty(0, real) if y is None else y
-        launch(real, "sums", (p.tiles, parts), *first, np.int32(per), table, *scalars, found)
+    for some in p:
+        found = cp.empty((3, some.parts * p.tiles))
+        place = (p.n, p.across, some.apexes, some.number, some.per)
+        p.run(f"sums{int(kind)}", some, p.W, *place, table, *scalars, found)
         add, more = found[:2].sum(axis=1).get()
         one, two, worst = one + float(add), two + float(more), max(worst, float(found[2].max()))
     return one, two, worst
@@ -222,7 +296,7 @@ def triangle_price(
 
 def triangle_square(y: Array) -> float:
     """Σ y² of a table."""
-    blocks = WAVES * processors()
+    blocks = 8 * processors()
     found = cp.empty(blocks)
     launch(y.dtype, "square", (blocks,), y, np.int64(y.size // 4), found)
     return float(found.sum())

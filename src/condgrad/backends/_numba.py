@@ -13,6 +13,7 @@ from numba.core import event
 from condgrad._types import Array
 from condgrad.backends._numba_fused import fused  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
+    descended,
     gram_product,
     lanczos,
     symmetric_part,

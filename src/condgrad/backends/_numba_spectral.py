@@ -22,6 +22,14 @@ def symmetric_part(v: Array, out: Array) -> None:
                     out[j, i] = mean
 
 
+def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
+    symmetric_part(v, out)
+    out *= -step
+    out += W
+    if offset is not None:
+        out -= offset
+
+
 @njit(cache=True, nogil=True)
 def gram_product(V: Array, x: Array) -> Array:
     if V.nbytes <= 8 << 20:  # it stays in the last cache as a whole

@@ -225,6 +225,15 @@ def symmetric_part(v: Array, out: Array) -> None:
     out[:] = 0.5 * (v + v.T)
 
 
+def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
+    """W − step (v + vᵀ)/2 − offset, written to `out`."""
+    symmetric_part(v, out)
+    out *= -step
+    out += W
+    if offset is not None:
+        out -= offset
+
+
 def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[float, Array]:
     """Smallest eigenvalue, to a relative accuracy, and unit eigenvector of a tridiagonal matrix.
 

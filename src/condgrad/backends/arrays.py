@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -90,6 +91,17 @@ def beyond(Q: Array, *spans: Array) -> Array:
     else:
         P = namespace(Q).linalg.qr(columns)[0]
     return P[:, Q.shape[1] :]  # off Q even where the spans are rounding
+
+
+def factor_of(X: Array) -> Array | None:
+    """L with X = LLᵀ up to rounding; None where a pivot of a symmetric X is not positive."""
+    cupyx = sys.modules.get("cupyx")
+    try:
+        with nullcontext() if cupyx is None else cupyx.errstate(linalg="raise"):
+            L: Array = namespace(X).linalg.cholesky(X)
+    except np.linalg.LinAlgError:
+        return None
+    return L
 
 
 def eigenpairs(X: Array) -> tuple[Array, Array]:

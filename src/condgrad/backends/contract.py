@@ -34,6 +34,7 @@ CONTRACT = {
     "rank_one_step": "W ← keep·W + c·u vᵀ in place",
     "gram_product": "VᵀV x, V read once",
     "symmetric_part": "(V + Vᵀ)/2, written to another array",
+    "descended": "W − step (V + Vᵀ)/2 − offset, written to another array",
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",

@@ -21,6 +21,10 @@ SIDE = 64
 """Of a tile."""
 CHUNK = 1 << 22
 """Rows whose places are computed at a time."""
+BUFFER = 1 << 30
+"""Bytes for sums over the rows and columns of tiles, at most."""
+HALF = np.dtype(np.uint16)
+"""The type of a table in bfloat16, the upper halves of numbers of float32: NumPy has no other."""
 
 
 def across(n: int) -> int:
@@ -38,6 +42,12 @@ def entries(n: int) -> int:
     return count(n) * n * SIDE * SIDE
 
 
+def buffers(n: int) -> int:
+    """Bytes that a pass takes for its sums, W and G."""
+    pairs = 8 * SIDE * SIDE * (count(n) + 4096)
+    return min(BUFFER, 8 * 128 * n * count(n)) + pairs + 4 * 8 * n * n
+
+
 def places(n: int, ids: Array) -> Array:
     """Where in a table the rows `ids` lie."""
     p, q, r = triangle_address(n, ids)
@@ -50,11 +60,34 @@ def places(n: int, ids: Array) -> Array:
 
 def listed(n: int, table: Array, size: int) -> Array:
     """The numbers of a table in the order of the rows, in an array of NumPy."""
-    values, out = host(table), np.empty(size, table.dtype)
+    values = host(table)
+    out = np.empty(size, np.float32 if table.dtype == HALF else table.dtype)
     for start in range(0, size, CHUNK):
         stop = min(start + CHUNK, size)
-        out[start:stop] = values[places(n, np.arange(start, stop))]
+        out[start:stop] = widened(values[places(n, np.arange(start, stop))])
     return out
+
+
+def widened(values: Array) -> Array:
+    """Numbers of a table in bfloat16 in float32; others as they are."""
+    if values.dtype != HALF:
+        return values
+    wide: Array = (values.astype(np.uint32) << 16).view(np.float32)
+    return wide
+
+
+def narrowed(values: Array) -> Array:
+    """The nearest numbers of bfloat16, as a table holds them."""
+    bits = values.astype(np.float32).view(np.uint32)
+    near: Array = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(HALF)
+    return near
+
+
+def scale(table: Array, factor: float) -> None:
+    """Multiply a table in bfloat16 by a number, in place."""
+    for start in range(0, table.size, CHUNK):
+        at = slice(start, start + CHUNK)
+        table[at] = narrowed(widened(table[at]) * np.float32(factor))
 
 
 def filled(n: int, start: int, y: Array, dtype: Any = None) -> Array:

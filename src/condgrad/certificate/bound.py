@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
@@ -39,6 +39,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, namespace
+from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
@@ -120,7 +121,8 @@ class Certificate:
         """Bound the optimum by the dual points of the moment; keep the best bound."""
         W, terms = W.astype(np.float64, copy=False), self.problem.terms
         parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
-        found, fw_gap = self._bound(parts, "slopes")
+        near = nearby(W) if served(self.problem.domain, W) else None
+        found, fw_gap = self._bound(parts, "slopes", near)
         which, points = "slopes", {"slopes": parts}
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
@@ -133,7 +135,7 @@ class Certificate:
                 for r, p in zip(rows, parts, strict=True)
             ]
             points["multipliers"] = parts
-            other, _ = self._bound(parts, "multipliers")
+            other, _ = self._bound(parts, "multipliers", near)
             which = "multipliers" if other.value > found.value else which
             found = _better(found, other)
         if self._keep and (found.value > self.best.value or not self.duals):
@@ -150,8 +152,13 @@ class Certificate:
             self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)
         return Report(found, fw_gap, slack, points)
 
-    def _bound(self, parts: Sequence[Part], source: str) -> tuple[Bound, float]:
-        """The bound of a dual point, repaired, and ⟨v, W⟩ − min ⟨v, s⟩ before the repairs."""
+    def _bound(
+        self, parts: Sequence[Part], source: str, near: Array | None = None
+    ) -> tuple[Bound, float]:
+        """The bound of a dual point, repaired, and ⟨v, W⟩ − min ⟨v, s⟩ before the repairs.
+
+        `near`, where `served`, are columns near the lowest eigenvectors of v.
+        """
         domain, terms = self.problem.domain, self.problem.terms
         smooth = [p for p, t in zip(parts, terms, strict=True) if t.function.smooth]
         other = [p for p, t in zip(parts, terms, strict=True) if not t.function.smooth]
@@ -164,23 +171,29 @@ class Certificate:
         if not np.isfinite([rounding, total, length(base), length(pull)]).all():
             return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
 
-        def value(v: Array, conjugate: float, name: str, more: float = 0.0) -> tuple[Bound, float]:
-            low = domain.minimum(v)
+        def value(
+            v: Array, conjugate: float, name: str, more: float = 0.0, near: Array | None = None
+        ) -> tuple[Bound, float]:
+            low = domain.minimum(v) if near is None else cast(Any, domain).minimum(v, near=near)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
             found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
         v, conjugate = base + pull, fixed + moving
-        best, low = value(v, conjugate, source)
+        scaled_near, t = near, 1.0
+        if near is not None and other and domain.face is not None:
+            t, near, scaled_near = best_scale(domain.face, base, pull, moving - zero, near)
+        elif other:
+            t = self._search(base, pull, moving - zero, 0.0, 1.0)
+        best, low = value(v, conjugate, source, near=near)
         gap = total - low
         points = [(v, conjugate, source)]
-        t = self._search(base, pull, moving - zero, 0.0, 1.0) if other else 1.0
         self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
             points.append((base + t * pull, scaled, f"{source}, scaled"))
-            best = _better(best, value(*points[1])[0])
+            best = _better(best, value(*points[1], near=scaled_near)[0])
         for shift in self._identities():
             for v, conjugate, name in points:
                 far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)

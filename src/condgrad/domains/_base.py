@@ -77,7 +77,10 @@ class Domain(ABC):
         new = moved(self, like)
         if (face := self.face) is not None:
             diagonal, basis = (np.asarray(x, like=like) for x in (face.diagonal, face.basis))
-            offset = None if face.offset is None else np.asarray(face.offset, like=like)
+            offset = face.offset
+            if offset is not None:
+                same = [name for name, x in vars(self).items() if x is offset]  # one copy will do
+                offset = getattr(new, same[0]) if same else np.asarray(offset, like=like)
             new.face = face._replace(diagonal=diagonal, basis=basis, offset=offset)
         return new
 

@@ -11,7 +11,16 @@ import scipy.linalg
 from condgrad._check import dimension, numbers, positive, sides
 from condgrad._floats import EPS, below, length, power_of_two
 from condgrad._types import Array
-from condgrad.backends.arrays import SMALL, contiguous, diagonal, floats, host, namespace
+from condgrad.backends.arrays import (
+    SMALL,
+    contiguous,
+    diagonal,
+    factor_of,
+    floats,
+    foreign,
+    host,
+    namespace,
+)
 from condgrad.domains._base import Ball, Domain, Face, Minimum
 from condgrad.domains.eigen import (
     Pair,
@@ -92,14 +101,17 @@ class BlockSpectrahedron(Domain):
         """‖W‖_F ≤ Tr W."""
         return self.trace
 
-    def minimum(self, v: Array) -> Minimum:
-        """τ λ_min of the symmetric part of v, of which every entry is rounded once."""
+    def minimum(self, v: Array, near: Array | None = None) -> Minimum:
+        """τ λ_min of the symmetric part of v, of which every entry is rounded once.
+
+        `near`, where W is one block on a GPU, are columns near the lowest eigenvectors.
+        """
         values, failure = host(diagonal(v)[self.face.diagonal]).tolist(), 0.0
         for part in self.face.parts:
             V = 0.5 * floats(v[part, part])
             V = V + V.T
             V = host(V) if V.shape[0] <= SMALL and not self._whole else V
-            value, chance = lowest_bound(V)
+            value, chance = lowest_bound(V, near)
             values.append(value - EPS * length(V))
             failure += chance
         lowest = min(values) if self.equality else min(0.0, *values)
@@ -115,7 +127,7 @@ class BlockSpectrahedron(Domain):
             return False
         outside, singles = W.copy(), self.face.diagonal
         for part in self.face.parts:
-            if np.linalg.eigvalsh(W[part, part])[0] < -slack:
+            if not _semidefinite(W[part, part], slack):
                 return False
             outside[part, part] = 0
         if singles.size and W[singles, singles].min() < -slack:
@@ -220,7 +232,7 @@ class PinnedSpectrahedron(Domain):
         self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
         self.values, self._basis = mu, basis
         self._tilt, self._error = _basis_errors(unit, basis, triangle)
-        self._offset: Array | None = (basis * mu) @ basis.T if mu.any() else None
+        self._offset: Array | None = _product(basis * mu, basis) if mu.any() else None
         self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
@@ -238,7 +250,7 @@ class PinnedSpectrahedron(Domain):
         """‖W‖_F ≤ Tr W."""
         return self.trace
 
-    def minimum(self, v: Array) -> Minimum:
+    def minimum(self, v: Array, near: Array | None = None) -> Minimum:
         r"""⟨V, offset⟩ + (τ − Σμ) λ, λ the smallest eigenvalue of V on the complement of the q_i.
 
         With ‖V‖ = ‖V‖_F and ε = `EPS`: for a unit x with qᵢᵀx = 0 the basis B as computed has
@@ -248,13 +260,15 @@ class PinnedSpectrahedron(Domain):
         those made of them. On B it gets its mean eigenvalue, which is no smaller than λ, times BBᵀ,
         off by rγ_{r+2} of that. Products with `offset` are summed row by row, so that 2n operations
         count; offset itself is off by 2 max μ · `_error` and (r + 2)u Σμ, τ − Σμ by r u τ.
+
+        `near`, on a GPU, are columns near the lowest eigenvectors.
         """
         (n, r), V = self._basis.shape, 0.5 * floats(v)
         V = V + V.T
         size = length(V)
         mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
         D = deflated(V, self._basis, mean)
-        value, failure = lowest_bound(0.5 * D + 0.5 * D.T)
+        value, failure = lowest_bound(0.5 * D + 0.5 * D.T, near)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
@@ -278,13 +292,18 @@ class PinnedSpectrahedron(Domain):
         if self.equality and total < self._rest - slack:
             return False
         pinned = np.abs(inner @ self._basis).max() <= slack
-        return bool(pinned and np.linalg.eigvalsh(inner)[0] >= -slack)
+        return bool(pinned and _semidefinite(inner, slack))
 
     def center(self) -> Array:
         n, r = self._basis.shape
         share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W: Array = share * (namespace(self.like).eye(n) - self._basis @ self._basis.T)
-        return W if self._offset is None else W + self._offset
+        W = _product(self._basis, self._basis)
+        W *= -1.0
+        diagonal(W)[:] += 1.0
+        W *= share
+        if self._offset is not None:
+            W += self._offset
+        return W
 
 
 class NuclearBall(Ball):
@@ -328,6 +347,22 @@ class NuclearBall(Ball):
         top = np.sqrt(max(0.0, -value + rounding))
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
         return Minimum(below(self.radius, -unit * float(top)), kind, failure)
+
+
+def _product(X: Array, Y: Array) -> Array:
+    """X Yᵀ; of single columns, for which BLAS takes long, without it."""
+    product: Array = X * Y[:, 0] if X.shape[1] == 1 else X @ Y.T
+    return product
+
+
+def _semidefinite(W: Array, slack: float) -> bool:
+    """Whether no eigenvalue of a symmetric W lies below −slack."""
+    if foreign(W):  # where a factorisation costs a small part of the eigenvalues
+        X = W.copy()
+        diagonal(X)[:] += slack
+        if factor_of(X) is not None:
+            return True
+    return bool(namespace(W).linalg.eigvalsh(W)[0] >= -slack)
 
 
 def _basis_errors(unit: Array, basis: Array, triangle: Array) -> tuple[float, float]:

@@ -130,6 +130,14 @@ class Estimator(ABC):
         """Points of dom h* that it keeps row by row, by name; their gain is 1."""
         return {}
 
+    def halved(self) -> Estimator:
+        """The same with tables in half precision, where their precision is left to be chosen."""
+        return self
+
+    def refused(self) -> str | None:
+        """A sentence that says why it cannot be on the CPU, or None."""
+        return None
+
     def objection(self, term: Term) -> str | None:
         """A sentence that says why this estimator cannot serve the term, or None."""
         if self.samples and not term.function.separable:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from condgrad._types import ALL, Array, Params
-from condgrad.backends import threads
+from condgrad.backends import threads, tiles
 from condgrad.backends.arrays import foreign
 from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
@@ -22,6 +22,8 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Power, Sequence
 
+HALVED = "bfloat16"
+"""The name of tables in half precision, on a GPU."""
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
 FINE = 10_000_000
@@ -166,9 +168,10 @@ class SagAugmented(Estimator):
         of W.
     rate : callable
         k ↦ θ_k in [0, 1].
-    table_dtype : float64, float32 or "auto"
+    table_dtype : float64, float32, "bfloat16" or "auto"
         Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, but
-        for triangles on a GPU. Bounds are summed from them in float64.
+        for triangles on a GPU. Bounds are summed from them in float64. ``"bfloat16"`` is for a GPU,
+        and of triangles only; other tables are in float32 there.
 
     References
     ----------
@@ -190,7 +193,7 @@ class SagAugmented(Estimator):
     def __post_init__(self) -> None:
         if self.batch != "auto":
             check_batch(cast(Batch, self.batch))
-        if not isinstance(self.table_dtype, str) or self.table_dtype != "auto":
+        if not (isinstance(self.table_dtype, str) and self.table_dtype in ("auto", HALVED)):
             check_table("dense", self.table_dtype)
 
     def init(self, term: Term, problem: Problem) -> TableState:
@@ -207,7 +210,22 @@ class SagAugmented(Estimator):
             tiled = foreign(problem.like) and term.map.kernels is not None
             fine = term.map.size <= FINE and not tiled
             return np.dtype(np.float64 if fine else np.float32)
+        if self._halved:
+            return tiles.HALF if term.passes.halves else np.dtype(np.float32)
         return np.dtype(self.table_dtype)
+
+    @property
+    def _halved(self) -> bool:
+        return isinstance(self.table_dtype, str) and self.table_dtype == HALVED
+
+    def halved(self) -> Estimator:
+        auto = isinstance(self.table_dtype, str) and self.table_dtype == "auto"
+        return replace(self, table_dtype=HALVED) if auto else self
+
+    def refused(self) -> str | None:
+        if not self._halved:
+            return None
+        return "table_dtype is 'bfloat16', which is for a GPU: use device='cuda', or float32"
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
         numbers = 1 if isinstance(term.map, RowStorage) else self.kept
@@ -265,6 +283,12 @@ class SagAugmented(Estimator):
 
     def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, TableState)
+        if s.y.dtype == tiles.HALF:  # rounding again: A*γ is another
+            for table in (s.y, s.slopes):
+                tiles.scale(table, share)
+            s.G.fill(0)
+            term.passes.collect(s.G, s.slopes)
+            return s
         G = share * s.G
         return replace(s, G=G, y=share * s.y, slopes=G if s.slopes is s.G else share * s.slopes)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Array, Params
-from condgrad.backends import threads
+from condgrad.backends import threads, tiles
 from condgrad.estimators._base import State
 from condgrad.estimators.multipliers import SagAugmented
 from condgrad.estimators.sampling import Stretches
@@ -33,7 +33,8 @@ class DualState(State):
     @property
     def estimate(self) -> Array:
         """A*(y + Δy/p)."""
-        return self.G + self.changed / self.G.dtype.type(self.share)
+        more = self.changed if self.share == 1 else self.changed / self.G.dtype.type(self.share)
+        return self.G + more
 
     @property
     def drawer(self) -> Stretches:
@@ -59,8 +60,8 @@ class Ascent(SagAugmented):
     batch : int, float or "auto"
         Rows per iteration: a count, a fraction, or a tenth of them, but at least 64 per entry of W,
         and more where projections of high rank cost more than that (`widen`).
-    table_dtype : float64, float32 or "auto"
-        Precision of the multipliers.
+    table_dtype : float64, float32, "bfloat16" or "auto"
+        Precision of the multipliers, as for `SagAugmented`.
 
     References
     ----------
@@ -77,7 +78,8 @@ class Ascent(SagAugmented):
     def init(self, term: Term, problem: Problem) -> DualState:  # type: ignore[override]
         G, y = term.map.zeros(problem.dtype), term.map.table(self._dtype(term, problem))
         stretches = Stretches(term.map.size, term.map.stretch, self.rows_now(term))
-        changed = G.astype(min(y.dtype, G.dtype, key=lambda dtype: dtype.itemsize))
+        types = np.dtype(np.float32) if y.dtype == tiles.HALF else y.dtype, G.dtype
+        changed = G.astype(min(types, key=lambda dtype: dtype.itemsize))
         return DualState(G, y=y, stretches=stretches, changed=changed)
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
@@ -121,6 +123,11 @@ class Ascent(SagAugmented):
 
     def over(self, s: State, term: Term, problem: Problem, share: float) -> State:
         assert isinstance(s, DualState)
+        if s.y.dtype == tiles.HALF:  # rounding again: A*y is another
+            tiles.scale(s.y, share)
+            s.G.fill(0)
+            term.passes.collect(s.G, s.y)
+            return s
         s.y *= s.y.dtype.type(share)
         s.G *= s.G.dtype.type(share)
         return s

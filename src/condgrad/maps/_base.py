@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
-from condgrad.backends.arrays import HOST, address, contiguous, host, moved
+from condgrad.backends.arrays import HOST, address, contiguous, foreign, host, moved
 
 Kernel = str | Callable[..., None]
 
@@ -134,6 +134,12 @@ class LinearMap(ABC):
         new.chunk = self.size
         return new
 
+    def paired(self, G: Array, weight: float, D: Array) -> float:
+        """⟨weight · A*y, D⟩ by the cotangent of y."""
+        v = np.zeros(D.shape, like=D)
+        self.add_to(G, weight, v)
+        return float(np.vdot(v, D))
+
     def adjoint(self, y: Array) -> Array:
         """A*y as a dense array shaped as W."""
         G = self.zeros(y.dtype)
@@ -196,6 +202,12 @@ class Covering(LinearMap):
     """A map whose cotangent has an entry for every entry of W, in its order."""
 
     covers: ClassVar[bool] = True
+
+    def paired(self, G: Array, weight: float, D: Array) -> float:
+        plain = type(self).add_to is Covering.add_to and G.dtype == D.dtype
+        if foreign(D) and plain and D.flags.c_contiguous:  # an array less
+            return weight * float(np.vdot(G, D.reshape(-1)))
+        return super().paired(G, weight, D)
 
     def set_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate, Report
 from condgrad.methods.steps import AtomStep
 from condgrad.problem import Evaluation, Problem, Term
@@ -210,7 +211,11 @@ def first_factors(problem: Problem, W: Array, first: float) -> list[float]:
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     rng = np.random.default_rng(0)
-    noise = np.asarray(rng.standard_normal(problem.domain.shape), like=W)
+    if foreign(W):  # where numbers come from the CPU, a matrix of rank one
+        left, right = (np.asarray(rng.standard_normal(n), like=W) for n in W.shape)
+        noise = left[:, None] * right
+    else:
+        noise = rng.standard_normal(problem.domain.shape)
     steps = [problem.domain.lmo(d, rng=rng).dense() - W for d in (v, noise)]
     reach = [abs(float(np.vdot(v, W)))] + [abs(float(np.vdot(v, W + s))) for s in steps]
     worth = max(-float(np.vdot(v, steps[0])), 0.05 * max(reach))

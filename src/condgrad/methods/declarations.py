@@ -278,8 +278,9 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
     first : float, default 10
         Passes of `sag_cgal` at the start: fewer where it gains little, more where it gains a lot,
         if that can be judged by feasible points that are proposed; 0 for none.
-    table_dtype : float64, float32 or "auto"
-        Precision of the multipliers.
+    table_dtype : float64, float32, "bfloat16" or "auto"
+        Precision of the multipliers; ``"bfloat16"`` is for a GPU, where ``"auto"`` takes it if
+        float32 does not fit into the memory.
     """
     number = isinstance(first, (int, float, np.number)) and not isinstance(first, bool)
     if not (number and 0 <= first < np.inf):

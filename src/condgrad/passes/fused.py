@@ -115,6 +115,7 @@ class Tiled(Fused):
     """The same on a GPU, where tables lie in tiles and all rows are one call."""
 
     parallel = False
+    halves = True
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:

@@ -53,6 +53,8 @@ class Plain:
 
     parallel = False
     """Whether a range of rows is one call that other threads can share."""
+    halves = False
+    """Whether a table can be in bfloat16."""
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:

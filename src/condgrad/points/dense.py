@@ -39,13 +39,8 @@ class Dense:
         """W − step (v + vᵀ)/2 − offset, good until the next call."""
         if self._descended is None:
             self._descended = namespace(v).empty(v.shape)
-        X = self._descended
-        kernels(v).symmetric_part(v, X)
-        X *= -step
-        X += self.array
-        if offset is not None:
-            X -= offset
-        return Matrix(X)
+        kernels(v).descended(self.array, v, step, offset, self._descended)
+        return Matrix(self._descended)
 
     def shift(self, D: Array) -> None:
         """W ← W + D."""

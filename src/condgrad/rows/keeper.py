@@ -56,10 +56,9 @@ class Keeper:
 
     def change(self, D: Array) -> tuple[float, float]:
         """ω⟨D, A*Δy⟩ and ω²‖Δy‖², Δy the latest change of the multipliers."""
-        s, v = self.state, np.zeros(D.shape, like=D)
+        s, w = self.state, self.term.weight
         assert isinstance(s, DualState)
-        self.term.map.add_to(s.changed, self.term.weight, v)
-        return float(np.vdot(v, D)), self.term.weight**2 * s.squares
+        return self.term.map.paired(s.changed, w, D), w**2 * s.squares
 
     def widen(self, columns: float) -> None:
         """Draw more or fewer rows, as suits projections with so many columns."""

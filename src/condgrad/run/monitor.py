@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.arrays import host
+from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
@@ -275,7 +275,7 @@ class Monitor:
 
     def _point(self, proposed: Any) -> Array:
         """A proposed point, checked, in the precision of the run."""
-        point = np.asarray(proposed)
+        point = proposed if foreign(proposed) else np.asarray(proposed)
         if point.shape != self._W.array.shape:
             raise ProblemError(
                 f"propose returned shape {point.shape}: it must return a point of shape "

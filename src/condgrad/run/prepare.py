@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import devices, memory
+from condgrad.backends import devices, memory, tiles
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
@@ -35,7 +35,10 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
 def leading(
     problem: Problem, method: Method, device: str
 ) -> tuple[Lead | None, list[Estimator], Problem]:
-    """The method that runs before this one, if there is memory for it, who begins, and where."""
+    """The method that runs before this one, if there is memory for it, who begins, and where.
+
+    On a GPU tables that are too large in float32 are in bfloat16, if that is left to be chosen.
+    """
     lead = method.first
     if lead is not None:
         first = [lead.method.estimator(t) for t in problem.terms]
@@ -44,7 +47,16 @@ def leading(
         except MemoryLimit:
             pass
     own = [method.estimator(t) for t in problem.terms]
-    return None, own, placed(problem, own, device)
+    try:
+        return None, own, placed(problem, own, device)
+    except MemoryLimit as error:
+        halves = [e.halved() for e in own]
+        if device == "cpu" or halves == own:
+            raise
+        try:
+            return None, halves, placed(problem, halves, device)
+        except ProblemError:
+            raise error from None
 
 
 def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Problem:
@@ -67,20 +79,29 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
             raise
         there = problem
     if there is problem:
-        memory.require(needs(problem, estimators))
-        return problem
+        return _here(problem, estimators)
+    side = problem.domain.shape[0]
     extra = [
-        memory.Need("images of entries", 8 * 8 * int(np.prod(problem.domain.shape))),
+        memory.Need("images of entries", 11 * 8 * int(np.prod(problem.domain.shape))),
         *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
+        *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
     ]
     try:
         memory.require([*needs(there, estimators), *extra], devices.free_memory(), "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
-        memory.require(needs(problem, estimators))
-        return problem
+        return _here(problem, estimators)
     return there
+
+
+def _here(problem: Problem, estimators: Sequence[Estimator]) -> Problem:
+    """The problem itself, where it is for the CPU."""
+    for e in estimators:
+        if (objection := e.refused()) is not None:
+            raise ProblemError(objection)
+    memory.require(needs(problem, estimators))
+    return problem
 
 
 def moved(problem: Problem, like: Array) -> Problem:

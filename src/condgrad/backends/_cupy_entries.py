@@ -1,0 +1,123 @@
+"""Passes over the entries of W on a GPU, each as one kernel; `_cupy` hands them out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import _reference
+
+THREADS = 256
+BLOCKS = 1056
+"""Whatever the GPU is, so that sums are the same."""
+SIDE = 32
+"""Of the tiles in which a matrix is transposed."""
+
+SOURCE = r"""
+extern "C" __global__ void ascend(
+    const REAL* __restrict__ z, long long size, REAL beta, REAL low, REAL high,
+    REAL* __restrict__ y, REAL* __restrict__ G, double* __restrict__ found) {
+  __shared__ double room[8];
+  double square = 0;
+  long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size; i += step) {
+    REAL before = y[i], x = before + z[i] / beta, after = x - min(max(x, low), high);
+    REAL change = after - before;
+    y[i] = after;
+    G[i] += change;
+    square += (double)change * (double)change;
+  }
+  for (int o = 16; o > 0; o >>= 1) square += __shfl_xor_sync(0xffffffffu, square, o);
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = square;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    square = 0;
+    for (int w = 0; w < 8; w++) square += room[w];
+    found[blockIdx.x] = square;
+  }
+}
+
+// out = W − step (v + vᵀ)/2 − offset, either of W and offset being null for 0.
+extern "C" __global__ void descend(
+    const REAL* __restrict__ v, int n, REAL step, const REAL* __restrict__ W,
+    const REAL* __restrict__ offset, REAL* __restrict__ out) {
+  __shared__ REAL tile[32][33];
+  int column = 32 * blockIdx.x + threadIdx.x, row = 32 * blockIdx.y + threadIdx.y;
+  for (int r = 0; r < 32; r += 8) {
+    int i = 32 * blockIdx.x + threadIdx.y + r, j = 32 * blockIdx.y + threadIdx.x;
+    if (i < n && j < n) tile[threadIdx.y + r][threadIdx.x] = v[(size_t)i * n + j];
+  }
+  __syncthreads();
+  for (int r = 0; r < 32; r += 8) {
+    if (row + r >= n || column >= n) continue;
+    size_t at = (size_t)(row + r) * n + column;
+    REAL x = (REAL)0.5 * (v[at] + tile[threadIdx.x][threadIdx.y + r]);
+    x *= step;
+    if (W) x = W[at] - x;
+    if (offset) x -= offset[at];
+    out[at] = x;
+  }
+}
+"""
+
+
+@cache
+def kernel(real: str, name: str) -> Any:
+    """A kernel for arrays of a type."""
+    kind = {"float32": "float", "float64": "double"}[real]
+    return cp.RawModule(code=SOURCE, options=("-std=c++17", f"-DREAL={kind}")).get_function(name)
+
+
+@cache
+def added() -> Any:
+    """The kernel of `axpy`."""
+    return cp.ElementwiseKernel("T weight, T y", "S out", "out += (S)(weight * y)", "axpy")
+
+
+def axpy(out: Array, weight: float, y: Array) -> None:
+    """Add weight·y to `out`, both flat."""
+    added()(y.dtype.type(weight), y, out)
+
+
+def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
+    """`_reference.interval_ascend`."""
+    if not {z.dtype, y.dtype, G.dtype} <= {z.dtype} or not _flat(z, y, G):
+        return _reference.interval_ascend(z, lower, upper, beta, y, G)
+    found, real = cp.empty(BLOCKS), z.dtype.type
+    scalars = np.int64(z.size), real(beta), real(lower / beta), real(upper / beta)
+    kernel(z.dtype.name, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
+    return float(found.sum())
+
+
+def symmetric_part(v: Array, out: Array) -> None:
+    """(v + vᵀ)/2, written to `out`."""
+    if v.dtype == out.dtype and _flat(v, out):
+        _descend(v, 1.0, None, None, out)
+    else:
+        _reference.symmetric_part(v, out)
+
+
+def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
+    """`_reference.descended`."""
+    given = [x for x in (W, v, offset, out) if x is not None]
+    if {x.dtype for x in given} == {out.dtype} and _flat(*given):
+        _descend(v, step, W, offset, out)
+    else:
+        _reference.descended(W, v, step, offset, out)
+
+
+def _descend(v: Array, step: float, W: Array | None, offset: Array | None, out: Array) -> None:
+    n, none = v.shape[0], np.uintp(0)
+    across = -(-n // SIDE)
+    own = [none if x is None else x for x in (W, offset)]
+    arguments = (v, np.int32(n), v.dtype.type(step), *own, out)
+    kernel(v.dtype.name, "descend")((across, across), (SIDE, 8), arguments)
+
+
+def _flat(*arrays: Array) -> bool:
+    """Whether all entries lie one behind the other."""
+    return all(x.flags.c_contiguous for x in arrays)

@@ -1,0 +1,133 @@
+"""The lower end of a spectrum on a GPU, where a block of vectors costs little more than one."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from condgrad._types import Array
+from condgrad.backends.arrays import beyond, diagonal, host, namespace
+
+BLOCK = 32
+"""Vectors in a block."""
+DEGREE = 12
+"""Of the polynomial between two projections."""
+ROUNDS = 6
+"""The most of these."""
+RESIDUAL, STILL = 1e-5, 1e-7
+"""It ends where the residual of the lowest pair is this part of ‖V‖_F/√n, or the change of its
+value this part of the spread of the spectrum."""
+POWER, COLUMNS = 8, 4
+"""Products, and of how many columns, for the upper end."""
+CLOSE = 0.01
+"""What is farther from the lowest value than this part of the spread is always damped."""
+
+
+class Bottom(NamedTuple):
+    """Approximate eigenpairs at the lower end of a spectrum."""
+
+    values: Array
+    """In rising order, in an array of NumPy; the lowest is never below the smallest eigenvalue but
+    for rounding."""
+    vectors: Array
+    """Orthonormal columns."""
+    residual: float
+    """‖Vx − θx‖ of the lowest pair."""
+    products: int
+    """Vectors that V was multiplied by."""
+
+
+def bottom(V: Array, near: Array | None = None) -> Bottom:
+    """Eigenpairs at the lower end of a symmetric V, by subspace iteration with a filter.
+
+    Between two Rayleigh-Ritz projections a block is multiplied by the Chebyshev polynomial of V
+    that is small between the largest value of the block and the upper end of the spectrum.
+
+    Parameters
+    ----------
+    V : array
+        Symmetric, on a GPU or not.
+    near : array, optional
+        Columns to start from; default: random ones, the same at every call.
+
+    References
+    ----------
+    .. [1] Y. Zhou, Y. Saad, M. L. Tiago, J. R. Chelikowsky, "Self-consistent-field calculations
+       using Chebyshev-filtered subspace iteration", J. Comput. Phys. 219(1), 2006.
+    """
+    n = V.shape[0]
+    none, unit = np.empty((n, 0), like=V), float(np.linalg.norm(V)) / np.sqrt(n)
+    width = min(BLOCK, max(1, n // 4))
+    start = drawn(n, width, V) if near is None else near[:, :width]
+    found = _projected(V, beyond(none, start))
+    products, top = start.shape[1], np.inf
+    for i in range(ROUNDS):
+        if found.residual <= RESIDUAL * unit:
+            break
+        if i == 0:
+            top, products = _upper(V), products + POWER * COLUMNS
+        spread = top - found.values[0]
+        if not 0 < spread < np.inf:
+            break
+        low = max(float(found.values[-1]), float(found.values[0]) + CLOSE * spread)
+        if low >= top:
+            break
+        before = found.values[0]
+        Y = _filtered(V, found.vectors, low, top)
+        found = _projected(V, beyond(none, Y / namespace(Y).linalg.norm(Y, axis=0)))
+        products += (DEGREE + 1) * start.shape[1]
+        if abs(before - found.values[0]) <= STILL * spread:
+            break
+    return found._replace(products=products)
+
+
+def _upper(V: Array) -> float:
+    """About the largest absolute value of an eigenvalue, or somewhat more.
+
+    With g random, ‖V^k g‖ is at least that to the power k times a number of about 1.
+    """
+    X = drawn(V.shape[0], COLUMNS, V)
+    for _ in range(POWER):
+        X = V @ X
+    return 1.05 * (float(np.linalg.norm(X)) / np.sqrt(COLUMNS)) ** (1 / POWER)
+
+
+def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
+    """T(V) P with the Chebyshev polynomial T that is at most 1 between `low` and `high`."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    B = V * (2 / half)
+    diagonal(B)[:] -= 2 * middle / half
+    before, Y = P, 0.5 * (B @ P)
+    for _ in range(DEGREE - 1):
+        after = B @ Y
+        after -= before
+        before, Y = Y, after
+    return Y
+
+
+def _projected(V: Array, P: Array) -> Bottom:
+    """The Ritz pairs of V on orthonormal columns."""
+    Z = V @ P
+    T = host(P.T @ Z)
+    values, small = scipy.linalg.eigh(0.5 * (T + T.T), driver="evd", check_finite=False)
+    U = np.asarray(small, like=V)
+    x = P @ U
+    r = Z @ U[:, 0] - float(values[0]) * x[:, 0]
+    return Bottom(values, x, float(np.linalg.norm(r)), 0)
+
+
+_drawn = threading.local()
+
+
+def drawn(n: int, width: int, like: Array) -> Array:
+    """Random columns, the same at every call."""
+    kept: Array | None = getattr(_drawn, "columns", None)
+    same = kept is not None and kept.shape[0] == n and type(kept) is type(like)
+    if kept is None or not same or kept.shape[1] < width:
+        some = np.random.default_rng(0).standard_normal((n, max(BLOCK, width)))
+        kept = np.asarray(some, like=like)
+        _drawn.columns = kept
+    return kept[:, :width]

@@ -1,0 +1,94 @@
+"""What is handed to the CUDA kernels is what their source asks for, seen without a GPU."""
+
+import re
+import sys
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from condgrad.backends import _cupy_source, _cupy_sums, tiles
+from stand_in import installed, ndarray
+
+KERNEL = r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?([\w#]+)\(([^)]*)\)'
+TYPES = {"int": np.int32, "double": np.float64, "unsigned": np.uint32, "long long": np.int64}
+N = 70
+SIZE = N * (N - 1) * (N - 2) // 2
+WHOLE = np.array([[0, SIZE]])
+
+
+def signatures():
+    """The parameters of every kernel."""
+    source = (_cupy_source.SOURCE + _cupy_sums.SOURCE).replace("\\\n", " ")
+    found = {m[1]: [p.strip() for p in m[2].split(",")] for m in re.finditer(KERNEL, source)}
+    parameters = found.pop("sums##KIND")
+    return found | {
+        f"sums{kind}": parameters for kind in re.findall(r"^SUMS\((\d)\)", source, re.M)
+    }
+
+
+def fits(parameter, argument, real):
+    """Whether an argument is of the type of a parameter."""
+    if "*" in parameter:
+        return isinstance(argument, ndarray)
+    return type(argument) is {**TYPES, "REAL": real}[parameter.rpartition(" ")[0]]
+
+
+@pytest.mark.parametrize("table", [np.float32, np.float64, np.uint16])
+def test_arguments_are_those_of_the_kernels(table, monkeypatch):
+    known, seen = signatures(), set()
+    real = np.float32 if table == np.uint16 else table
+
+    def launch(dtype, name, grid, *arguments):
+        assert dtype == table or name == "sums0"
+        assert all(side > 0 for side in grid)
+        assert len(arguments) == len(known[name]), name
+        own = np.float32 if name == "sums0" else real
+        assert all(fits(*pair, own) for pair in zip(known[name], arguments, strict=True)), name
+        seen.add(name)
+
+    with installed():
+        from condgrad.backends import _cupy
+
+        assert _cupy.fused("triangle_sweep", "triangle_add")
+        module = sys.modules["condgrad.backends._cupy_triangles"]
+        nothing = dict.fromkeys(("padded", "axpy"), lambda *_: lambda *_: None)
+        patches = {**nothing, "launch": launch, "processors": lambda: 132}
+        for name, patch in patches.items():
+            monkeypatch.setattr(module, name, patch)
+        y, slopes = (ndarray(np.zeros(tiles.entries(N), table)) for _ in range(2))
+        W, G = (ndarray(np.zeros((N, N))) for _ in range(2))
+        module.ascend(W, G, y, WHOLE, -np.inf, 0.0, 0.7)
+        module.dual(W, G, y, slopes, WHOLE, -np.inf, 0.0, 0.7, 0.5)
+        module.Pass(W, WHOLE, y.dtype, module.WIDE).collect(
+            "pair_one", G, (np.int32(0),), (y, real(0), real(np.inf)), 3
+        )
+        for kind in module.Sums:
+            module.summed(kind, W, None if kind == 0 else y, WHOLE, -np.inf, 0.0, 0.7)
+        module.triangle_square(y)
+    both = {"fold_wide", "add_pairs_wide"}
+    wide = both if real == np.float64 else both | {"fold", "add_pairs"}
+    assert seen == wide | {"ascend", "dual", "pair_one", "square", *(f"sums{k}" for k in range(4))}
+    assert set(known) == wide | seen | {"fold", "add_pairs", "pair"}
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 136, 528, 3160])
+@pytest.mark.parametrize("count", [1, 7, 128, 1000, 5000])
+def test_every_apex_is_in_one_part(blocks, count):
+    with installed():
+        from condgrad.backends._cupy_triangles import LONGEST, split
+
+        parts, per = split(blocks, count, 264)
+    ends = [(i * per, min(count, i * per + per)) for i in range(parts)]
+    assert all(start < stop for start, stop in ends)
+    assert per <= LONGEST
+    assert reduce(lambda total, end: total + end[1] - end[0], ends, 0) == count
+
+
+def test_a_salt_differs_from_pass_to_pass():
+    with installed():
+        from condgrad.backends._cupy_triangles import salt
+
+        found = {salt(beta, WHOLE + i) for beta in (0.7, 0.7 + 1e-15) for i in range(3)}
+        assert len(found) == 6
+        assert salt(0.7, WHOLE) == salt(0.7, WHOLE)
