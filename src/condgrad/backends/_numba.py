@@ -14,6 +14,7 @@ from condgrad._types import Array
 from condgrad.backends._numba_fused import fused  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     gram_product,
+    hidden,
     lanczos,
     symmetric_part,
     tridiagonal_lowest,

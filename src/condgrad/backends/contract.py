@@ -35,6 +35,7 @@ CONTRACT = {
     "gram_product": "VᵀV x, V read once",
     "symmetric_part": "(V + Vᵀ)/2, written to another array",
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
+    "hidden": "how much of a start of Lanczos an eigenvector not found can hold",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
