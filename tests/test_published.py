@@ -50,8 +50,9 @@ def test_kmeans_250_makes_the_progress_of_the_card(data):
 def test_matrix_completion_ends_where_the_documents_say(data):
     """docs/reproduction.md, figure 1: v1 at β0 = 100 in float32.
 
-    Single runs part at the first rounding that differs and end between 6,200 and 10,900, so the
-    middle one of three counts. A start that was hardly random gave 8,696, 11,600 and 20,194.
+    Other random numbers in the oracle move the end of one seed by thousands, so the middle one of
+    three counts: 6,662 when this was written. A start that was hardly random gave 8,696, 11,600 and
+    20,194.
     """
     if not (data / "movielens-100k").is_dir():
         pytest.skip("there are no ratings in CONDGRAD_DATA")
@@ -60,4 +61,4 @@ def test_matrix_completion_ends_where_the_documents_say(data):
     for seed in range(3):
         run = application.run("h-sag-v1", 100.0, max_iter=10_000, seed=seed, certify=False)
         ends.append(run.result.trace["objective"][-1])
-    assert sorted(ends)[1] <= 11_000
+    assert sorted(ends)[1] <= 8_240  # 7,960 + 280, the figure to be held
