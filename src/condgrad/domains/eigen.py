@@ -299,13 +299,14 @@ def _gram_start(V: Array, rng: np.random.Generator, hint: Array | None) -> Array
 
     The two are independent: what is random must not be made up for by the other.
     """
-    g = rng.standard_normal(V.shape[1]).astype(V.dtype)
+    n = V.shape[1:]
+    g = rng.standard_normal(n).astype(V.dtype)
     g /= np.linalg.norm(g)
     if hint is None:
         return g
     x = hint
     if hint.ndim == 2:
-        x = ops.gram_product(hint, rng.standard_normal(V.shape[1]).astype(V.dtype))
+        x = ops.gram_product(hint, rng.standard_normal(n).astype(V.dtype))
     length = float(np.linalg.norm(x))
     return g + x / V.dtype.type(length) if length > 0 and np.isfinite(length) else g
 
