@@ -60,12 +60,20 @@ def masked_squares(z: Array, slopes: Array) -> float:
 
 
 def lanczos(
-    V: Array, gram: bool, start: Array, Q: Array, fixed: int, eps: float, enough: float
+    V: Array,
+    gram: bool,
+    start: Array,
+    Q: Array,
+    fixed: int,
+    eps: float,
+    enough: float,
+    seen: float = 0.0,
+    beyond: float = 0.0,
 ) -> tuple[Array, float, float, float, int]:
     """`_reference.lanczos` without a look at the numbers before all steps are made.
 
-    So it takes as many steps as Q has room for, whatever `enough` is, but for a breakdown, behind
-    which steps do not count.
+    So it takes as many steps as Q has room for, whatever `enough` and `seen` are, but for a
+    breakdown, behind which steps do not count.
     """
     n, steps, xp = start.size, min(Q.shape[0], start.size) - fixed, namespace(V)
     H, twice = xp.zeros((2, steps)), enough <= 0

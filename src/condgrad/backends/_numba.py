@@ -15,6 +15,7 @@ from condgrad.backends._numba_fused import fused  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,
     gram_product,
+    hidden,
     lanczos,
     symmetric_part,
     tridiagonal_lowest,

@@ -85,8 +85,28 @@ def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[fl
 
 
 @njit(cache=True, nogil=True)
+def hidden(diagonal: Array, off: Array, at: float) -> float:
+    before, now, total, left = 0.0, 1.0, 1.0, 0.0
+    for i in range(diagonal.size):
+        before, now = now, ((at - diagonal[i]) * now - left * before) / off[i]
+        left = off[i]
+        total += now * now
+        if not total < 1e100:
+            return 0.0
+    return 1.0 / total
+
+
+@njit(cache=True, nogil=True)
 def lanczos(
-    V: Array, gram: bool, start: Array, Q: Array, fixed: int, eps: float, enough: float = 0.0
+    V: Array,
+    gram: bool,
+    start: Array,
+    Q: Array,
+    fixed: int,
+    eps: float,
+    enough: float = 0.0,
+    seen: float = 0.0,
+    beyond: float = 0.0,
 ) -> tuple[Array, float, float, float, int]:
     n = start.size
     steps = min(Q.shape[0], n) - fixed
@@ -118,8 +138,12 @@ def lanczos(
         if b <= 10.0 * eps * np.sqrt(n) * scale:
             break
         if enough > 0 and m == look:
-            value, s = tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-4)
-            if b * abs(s[j]) <= enough * abs(value):
+            off[j] = b
+            value, s = tridiagonal_lowest(diagonal[:m], off[:j], 1e-4)
+            lower = value - beyond * abs(value)
+            if b * abs(s[j]) <= enough * abs(value) and (
+                seen <= 0 or hidden(diagonal[:m], off[:m], lower) < seen
+            ):
                 break
             look += 1 if V.size >= 1000 * look**2 else look
         off[j] = b

@@ -243,8 +243,35 @@ def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[fl
     return float(values[0]), vectors[:, 0]
 
 
+def hidden(diagonal: Array, off: Array, at: float) -> float:
+    r"""The most that a start of Lanczos can hold of an eigenvector whose eigenvalue is `at`.
+
+    `diagonal` and `off` are those of m steps, the last of `off` the length of what came next. The
+    polynomials p_0 = 1, off_i p_{i+1} = (x − diagonal_i) p_i − off_{i−1} p_{i−1} are orthonormal
+    under the weights that the unit start puts on the eigenvalues. If c² of it lies along one with
+    eigenvalue x, then c² Σ_{i≤m} p_i(x)² ≤ 1 (the Christoffel function), for the polynomial
+    Σ p_i(x) p_i has the mean square Σ p_i(x)², and c² (Σ p_i(x)²)² is a part of that.
+    """
+    p = [0.0, 1.0]
+    left = 0.0
+    for a, b in zip(diagonal, off, strict=True):
+        p.append(((at - a) * p[-1] - left * p[-2]) / b)
+        left = b
+        if not sum(x * x for x in p) < 1e100:
+            return 0.0
+    return float(1 / sum(x * x for x in p))
+
+
 def lanczos(
-    V: Array, gram: bool, start: Array, Q: Array, fixed: int, eps: float, enough: float = 0.0
+    V: Array,
+    gram: bool,
+    start: Array,
+    Q: Array,
+    fixed: int,
+    eps: float,
+    enough: float = 0.0,
+    seen: float = 0.0,
+    beyond: float = 0.0,
 ) -> tuple[Array, float, float, float, int]:
     """Lowest Ritz pair of the symmetric V, or of −VᵀV where `gram` is set.
 
@@ -253,9 +280,12 @@ def lanczos(
     complement. Full re-orthogonalisation, two passes a step; breakdown is judged relative to the
     size of the matrix seen so far. Where `enough` is positive it looks after 4, 5, 6, … steps (a
     small matrix 8, 16, 32, …) whether the residual is at most that part of the eigenvalue, and
-    stops. Returns the unit vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from
-    the projected matrix where `enough` is positive, which spares a product), an estimate of ‖M‖ and
-    the number of products with M.
+    stops; where `seen` is positive only if an eigenvalue that is lower by the part `beyond` would
+    have less than `seen` of the unit start, squared, along its eigenvector (`hidden`).
+
+    Returns the unit vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the
+    projected matrix where `enough` is positive, which spares a product), an estimate of ‖M‖ and the
+    number of products with M.
     """
     basis = Q[:fixed]
 
@@ -285,7 +315,10 @@ def lanczos(
             break
         if enough > 0 and j + 1 == look:
             value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-4)
-            if b * abs(s[-1]) <= enough * abs(value):
+            lower, beside = value - beyond * abs(value), np.array([*off, b])
+            if b * abs(s[-1]) <= enough * abs(value) and (
+                seen <= 0 or hidden(np.array(diagonal), beside, lower) < seen
+            ):
                 break
             look += 1 if V.size >= 1000 * look**2 else look
     value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-15)

@@ -36,6 +36,7 @@ CONTRACT = {
     "symmetric_part": "(V + Vᵀ)/2, written to another array",
     "descended": "W − step (V + Vᵀ)/2 − offset, written to another array",
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
+    "hidden": "how much of a start of Lanczos an eigenvector not found can hold",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }

@@ -31,9 +31,13 @@ LOOSE = 0.1
 """Residual, relative to the eigenvalue, that a scheduled call accepts."""
 ENOUGH = 0.01
 """Residual, relative to the eigenvalue, at which a scheduled call for an eigenpair stops early."""
-ENOUGH_GRAM = 0.03
-"""The same for a singular pair, relative to σ². On MovieLens-100k 0.01 gives the same curve for
-more products; with 0.1 one seed of two ended 2000 iterations a fifth higher."""
+HURRIED, CLOSE = 0.03, 0.3
+"""The same for a singular pair, relative to σ²: CLOSE/effort², and HURRIED at most."""
+HIDDEN, BEYOND = 0.1, 5.0
+"""A scheduled call for a singular pair goes on while a value larger by the part BEYOND/effort² of
+σ², and HIDDEN at most, may have escaped it …"""
+MISS = 0.1
+"""… with this probability."""
 TIGHT = 1e-9
 """Residual, relative to the eigenvalue, that a call for full accuracy accepts."""
 
@@ -119,16 +123,31 @@ def top_singular_pair(
     hint: Array | None = None,
     rng: np.random.Generator | None = None,
 ) -> tuple[float, Array, Array, int]:
-    """Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
+    r"""Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
 
-    Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`; with `effort` it stops early
-    where the residual is 0.03 σ². The hint is the iterate, or a vector close to v.
+    Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`. It starts from h + g/‖g‖, g
+    random and h a vector close to v given as `hint`, or WᵀWx with another random x where the hint
+    is the iterate W, scaled to length 1. With an `effort` e it takes ⌈e · ln n⌉ steps, or stops as
+    soon as
+
+    - the residual is at most min(0.03, 0.3/e²) θ, θ the value found for σ², and
+    - σ² > (1 + min(0.1, 5/e²)) θ would mean that at most a squared length c² of the unit start lies
+      along v (`_reference.hidden`), where g alone makes it more with probability 0.9, *whatever the
+      hint is*: the residual of a pair that is not the leading one can be small.
+
+    A step to s with ⟨v, s⟩ ≤ min + δ η_k C_k/2, C_k = Σ_t ω_t L_t ‖A_t‖² D² with L_t = 1/β_k for
+    composite terms, does to the proof of a conditional gradient method what C_k (1 + δ) in place of
+    C_k does. With η_k = 2/(k + 1) and β_k = β0/√(k + 1) what is allowed so falls as 1/√k, which is
+    1/e² for the effort e = k^(1/4) of the methods.
     """
     if min(V.shape) > SMALL:
         V, hint = np.ascontiguousarray(V), None if hint is None else np.ascontiguousarray(hint)
         rng = rng or np.random.default_rng(0)
-        start = _start(V.shape[1], V, rng, hint, gram=True)
-        pair = _lanczos(V, True, start, effort)
+        start = _gram_start(V, rng, hint)
+        # g₁/‖g‖ has a density that is highest at 0, and there at most √(n/2π): P(|g₁| ≤ c‖g‖) is at
+        # most c√(2n/π), and no larger if a number that does not depend on g is added to g₁/‖g‖.
+        seen = np.pi / (2 * start.size) * (MISS / float(np.linalg.norm(start))) ** 2
+        pair = _lanczos(V, True, start, effort, seen=seen)
         if pair is not None:
             u = V @ pair.vector
             value = float(np.linalg.norm(u))
@@ -283,13 +302,12 @@ def _start(
     like: Array,
     rng: np.random.Generator,
     hint: Array | None,
-    gram: bool = False,
 ) -> Array:
-    """A random vector, drawn towards a given one or the range of the iterate."""
+    """A random vector, drawn towards the range of the iterate."""
     g = np.asarray(rng.standard_normal(n).astype(like.dtype), like=like)
     if hint is None:
         return g
-    x = hint if hint.ndim == 1 else kernels(g).gram_product(hint, g) if gram else hint @ g
+    x = hint @ g
     length = float(np.linalg.norm(x))
     if not (length > 0 and np.isfinite(length)):
         return g
@@ -297,25 +315,53 @@ def _start(
     return start
 
 
+def _gram_start(V: Array, rng: np.random.Generator, hint: Array | None) -> Array:
+    """A random unit vector plus a given one, or one that the iterate suggests, scaled to length 1.
+
+    The two are independent: what is random must not be made up for by the other.
+    """
+    n = V.shape[1:]
+    g = rng.standard_normal(n).astype(V.dtype)
+    g /= np.linalg.norm(g)
+    if hint is None:
+        return g
+    x = hint
+    if hint.ndim == 2:
+        x = ops.gram_product(hint, rng.standard_normal(n).astype(V.dtype))
+    length = float(np.linalg.norm(x))
+    return g + x / V.dtype.type(length) if length > 0 and np.isfinite(length) else g
+
+
 def _lanczos(
-    V: Array, gram: bool, start: Array, effort: float | None, fixed: Array | None = None
+    V: Array,
+    gram: bool,
+    start: Array,
+    effort: float | None,
+    fixed: Array | None = None,
+    seen: float = 0.0,
 ) -> Pair | None:
-    """Restarted Lanczos; None where full accuracy was asked for and not reached."""
+    """Restarted Lanczos; None where full accuracy was asked for and not reached.
+
+    `seen`: what part of the start, squared, lies along the wanted vector at least.
+    """
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     known = 0 if fixed is None else fixed.shape[1]
     products, Q = 0, room("Q", (known + steps, n), V)
     if fixed is not None and known:
         Q[:known] = fixed.T
-    enough = 0.0 if effort is None else ENOUGH_GRAM if gram else ENOUGH
+    enough, beyond = 0.0, 0.0
+    if effort is not None:
+        enough = min(HURRIED, CLOSE / effort**2) if gram else ENOUGH
+        beyond = min(HIDDEN, BEYOND / effort**2)
     far = FAR if V.dtype == np.float64 else 1e15
     for _ in range(20 if effort is None else CYCLES):
-        found = kernels(V).lanczos(V, gram, start, Q, known, eps, enough)
+        found = kernels(V).lanczos(V, gram, start, Q, known, eps, enough, seen, beyond)
         x, value, residual, scale, spent = found
         if not 1 / far < scale < far and np.isfinite(V).all():
             unit = power_of_two(V)
             if not 0.5 <= unit <= 2:
-                pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed)
+                pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed, seen)
                 return pair and pair._replace(value=pair.value * (unit * unit if gram else unit))
         products += spent
         if effort is None:
@@ -324,5 +370,5 @@ def _lanczos(
             done = residual <= max(LOOSE * abs(value), 50 * eps * scale)
         if done:
             return Pair(float(value), x, products)
-        start = x
+        start, seen = x, 0.0
     return None if effort is None else Pair(float(value), x, products)
