@@ -180,7 +180,7 @@ def test_the_weight_stays_near_the_ratio_of_the_distances():
     y, W = run.state.terms[1].state.y, run.state.W.array
     far = np.linalg.norm(W - run.state.control.first)
     ratio = 2 * np.linalg.norm(y) / far
-    least, most = 0.9 * PRIMAL_WEIGHT.lower * ratio, 1.1 * PRIMAL_WEIGHT.most * ratio
+    least, most = 0.9 * PRIMAL_WEIGHT.least * ratio, 1.1 * PRIMAL_WEIGHT.most * ratio
     assert least <= run.state.step.weight <= most
 
 

@@ -156,13 +156,12 @@ class PrimalWeight:
     Later ω is kept between `least` and `most` times ‖y‖/‖W − W_1‖, the ratio of the distances that
     both sides have to go, and, from twice `start` passes on, is moved by 1.5 where violation and
     slack on one side, and the Frank-Wolfe gap of the direction on the other, differ by more than
-    `far`. After `late` passes these are `lower` and `near` instead of `least` and `far`. The
-    constants were chosen on 30 graphs.
+    `far`, or by `near` after `late` passes. The constants were chosen on 30 graphs.
 
     Parameters
     ----------
-    least, most, far : float, default 1, 9 and 30
-    late, lower, near : float, default 250, 0.4 and 4
+    least, most : float, default 0.4 and 9
+    far, near, late : float, default 30, 4 and 250
         See above.
     start : float, default 10
         Passes over the rows before ω moves.
@@ -171,12 +170,11 @@ class PrimalWeight:
         rows are drawn at every iteration and passes are cheap beside bounds.
     """
 
-    least: float = 1.0
+    least: float = 0.4
     most: float = 9.0
     far: float = 30.0
-    late: float = 250.0
-    lower: float = 0.4
     near: float = 4.0
+    late: float = 250.0
     start: float = 10.0
     every: float = 5.0
     share: float = 0.15
@@ -278,12 +276,11 @@ class Weighing:
         s.bound = max(s.bound, report.bound.value)
         if passes >= rule.start:
             size = max(abs(evaluation.objective), abs(s.bound))
-            late = passes >= rule.late
             if passes >= 2 * rule.start and size > 0 and np.isfinite(size):
                 off = max((f.scaled for f in evaluation.families.values()), default=0.0)
                 need = max(max(report.slack.values()) / size, off)
-                self._weigh(need / max(report.fw_gap / size, 1e-6), late)
-            self._hold(W, own, late)
+                self._weigh(need / max(report.fw_gap / size, 1e-6), passes >= rule.late)
+            self._hold(W, own)
             self._step.widen()
         return Measured(evaluation, report)
 
@@ -292,15 +289,14 @@ class Weighing:
         far = self._rule.near if late else self._rule.far
         self._step.state.weight *= 1.5 if need > far else 1 / 1.5 if need < 1 / far else 1
 
-    def _hold(self, W: Array, own: Sequence[Keeper], late: bool) -> None:
+    def _hold(self, W: Array, own: Sequence[Keeper]) -> None:
         """Keep ω near the ratio of both distances."""
         rule, step = self._rule, self._step.state
         far = float(np.linalg.norm(W - self.state.first))
         long = float(np.sqrt(sum(r.dual_square * _length(r) ** 2 for r in own)))
         ratio = long / max(far, 1e-300)
         if np.isfinite(ratio) and ratio > 0:
-            least = rule.lower if late else rule.least
-            step.weight = min(max(step.weight, least * ratio), rule.most * ratio)
+            step.weight = min(max(step.weight, rule.least * ratio), rule.most * ratio)
 
 
 def _length(rows: Keeper) -> float:
