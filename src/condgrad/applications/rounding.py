@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ from condgrad._types import Array
 from condgrad.applications.graphs import laplacian
 from condgrad.errors import ProblemError
 
+AT_ONCE = 16
+"""Orders that are swept at a time."""
 KEPT = 10
 """How many distinct cuts of the sweep are improved."""
 LEAST, MOST = 1e-50, 1e50
@@ -241,7 +243,7 @@ def _unpack(key: bytes) -> Array:
     return np.frombuffer(key, dtype=bool)
 
 
-def _sweep(graph: Graph, scores: Iterable[Array]) -> dict[bytes, float]:
+def _sweep(graph: Graph, scores: Array) -> dict[bytes, float]:
     """The best prefix of the order given by each row of `scores`, with its value.
 
     The vertex at place s of an order joins S with w(s, V) − 2 w(s, earlier vertices) added to the
@@ -249,17 +251,22 @@ def _sweep(graph: Graph, scores: Iterable[Array]) -> dict[bytes, float]:
     """
     n, u, v, weight, sizes = graph
     degree, total = np.bincount(u, weight, n) + np.bincount(v, weight, n), sizes.sum()
-    place = np.empty(n, dtype=np.int64)
     found: dict[bytes, float] = {}
-    for score in scores:
-        order = np.argsort(score, kind="stable")
-        place[order] = np.arange(n)
-        earlier = np.bincount(np.maximum(place[u], place[v]), weight, n)
-        size, rest = np.cumsum(sizes[order])[:-1], np.cumsum(sizes[order[::-1]])[-2::-1]
+    for start in range(0, len(scores), AT_ONCE):
+        order = np.argsort(scores[start : start + AT_ONCE], axis=1, kind="stable")
+        rows = np.arange(len(order))[:, None]
+        place = np.empty_like(order)
+        np.put_along_axis(place, order, np.arange(n)[None], axis=1)
+        later = n * rows + np.maximum(place[:, u], place[:, v])
+        weights = np.broadcast_to(weight, later.shape).ravel()
+        earlier = np.bincount(later.ravel(), weights, order.size).reshape(order.shape)
+        size = np.cumsum(sizes[order], axis=1)[:, :-1]
+        rest = np.cumsum(sizes[order[:, ::-1]], axis=1)[:, -2::-1]
         scale = total * total / (2 * size * rest)
-        values = scale * np.cumsum(degree[order] - 2 * earlier)[:-1]
-        i = int(np.argmin(values))
-        found.setdefault(smaller_side(place <= i).tobytes(), float(values[i]))
+        values = scale * np.cumsum(degree[order] - 2 * earlier, axis=1)[:, :-1]
+        best = np.argmin(values, axis=1)[:, None]
+        for side, value in zip(place <= best, values[rows, best][:, 0], strict=True):
+            found.setdefault(smaller_side(side).tobytes(), float(value))
     return found
 
 
