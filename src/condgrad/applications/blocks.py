@@ -99,11 +99,8 @@ def sparser(A: Any) -> Any:
     .. [1] J. Cheriyan, M.-Y. Kao, R. Thurimella, "Scan-first search and sparse certificates: an
        improved parallel algorithm for k-vertex connectivity", SIAM J. Comput. 22(1), 1993.
     """
-    rest, n = (
-        sp.csr_array((np.ones(A.indices.size), A.indices, A.indptr), shape=A.shape),
-        A.shape[0],
-    )
-    found = sp.csr_array(A.shape)
+    n, found = A.shape[0], sp.csr_array(A.shape)
+    rest = sp.csr_array((np.ones(A.indices.size), A.indices, A.indptr), shape=A.shape)
     for _ in range(2):
         count, label = sp.csgraph.connected_components(rest, directed=False)
         before = np.full(n, -1)
