@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condgrad import METHODS, ProblemError
+from condgrad import METHODS, ProblemError, spdhg
 from condgrad.applications import (
     PRESETS,
     cut_matrix,
@@ -154,3 +154,9 @@ def test_unknown_method_and_preset():
     with pytest.raises(ProblemError, match="preset"):
         sparsest_cut(GRAPH, "mine")
     assert set(METHODS) >= {"hcgm", "cgal"}
+
+
+def test_a_method_is_given_by_its_name():
+    app = sparsest_cut(np.ones((4, 4)) - np.eye(4))
+    with pytest.raises(ProblemError, match="method is a Method: give its name"):
+        app.run(spdhg(), gap=1e-3)

@@ -117,6 +117,11 @@ def test_command_writes_tables_and_pictures_and_redraws(tmp_path, run):
     picture.unlink()
     runs = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")}
     assert run(*options, "--out", tmp_path, "--redraw", "--quiet")[0] == 0
+    table = (tmp_path / "summary.csv").read_text(encoding="utf-8")
+    code, _, error = run("fig1", "--out", tmp_path, "--redraw")
+    assert code == 2
+    assert "--redraw found no run" in error
+    assert (tmp_path / "summary.csv").read_text(encoding="utf-8") == table
     assert picture.exists()
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.npz")} == runs
 

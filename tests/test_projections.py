@@ -103,3 +103,9 @@ def test_a_correction_is_of_second_order():
         assert np.linalg.norm(K - top @ (top.T @ K)) > 0.1 * size
     assert off[1] < off[0] / 5
     assert off[2] < off[1] / 5
+
+
+def test_nothing_to_correct_where_all_eigenvalues_are_the_same():
+    K, none = np.eye(9)[:, :4], np.zeros((9, 0))
+    earlier = Decomposition(np.eye(9), np.ones(9))
+    np.testing.assert_array_equal(_corrected(K.copy(), K, none, earlier), K)

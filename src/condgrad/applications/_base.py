@@ -163,6 +163,11 @@ class Application:
         self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
     ) -> tuple[Method, float | str | None, Batch | str | None]:
         """The method of that name with this application's settings, and the β0 and batch in use."""
+        if not isinstance(slug, str):
+            raise ProblemError(
+                f"method is a {type(slug).__name__}: give its name, such as 'spdhg', or use "
+                "condgrad.solve(application.problem, method)"
+            )
         slug = slug.replace("_", "-")
         if slug not in METHODS:
             raise ProblemError(f"method is {slug!r}: choose one of {', '.join(METHODS)}")

@@ -31,8 +31,8 @@ LOOSE = 0.1
 """Residual, relative to the eigenvalue, that a scheduled call accepts."""
 ENOUGH = 0.01
 """Residual, relative to the eigenvalue, at which a scheduled call for an eigenpair stops early."""
-HURRIED, CLOSE = 0.03, 0.3
-"""The same for a singular pair, relative to σ²: CLOSE/effort², and HURRIED at most."""
+HURRIED, CALM = 0.03, 0.3
+"""The same for a singular pair, relative to σ²: CALM/effort², and HURRIED at most."""
 HIDDEN, BEYOND = 0.1, 5.0
 """A scheduled call for a singular pair goes on while a value larger by the part BEYOND/effort² of
 σ², and HIDDEN at most, may have escaped it …"""
@@ -352,7 +352,7 @@ def _lanczos(
         Q[:known] = fixed.T
     enough, beyond = 0.0, 0.0
     if effort is not None:
-        enough = min(HURRIED, CLOSE / effort**2) if gram else ENOUGH
+        enough = min(HURRIED, CALM / effort**2) if gram else ENOUGH
         beyond = min(HIDDEN, BEYOND / effort**2)
     far = FAR if V.dtype == np.float64 else 1e15
     for _ in range(20 if effort is None else CYCLES):

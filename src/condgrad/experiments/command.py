@@ -25,6 +25,11 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ProblemError(f"--out is {str(folder)!r}: {error.strerror}") from None
+    if redraw and not any((folder / f"{job.key}.npz").exists() for job in jobs):
+        raise ProblemError(
+            f"--redraw found no run of these in {str(folder)!r}: leave it out to run them, or name "
+            "the folder they are in with --out"
+        )
     failed = 0 if redraw else _run(jobs, folder, workers, quiet)
     summary.write(jobs, folder, command)
     paths = draw(jobs, folder)

@@ -161,7 +161,7 @@ class PrimalWeight:
     Parameters
     ----------
     least, most : float, default 0.4 and 9
-    far, near, late : float, default 30, 4 and 250
+    far, near, late : float, default 30, 2 and 250
         See above.
     start : float, default 10
         Passes over the rows before ω moves.
@@ -173,7 +173,7 @@ class PrimalWeight:
     least: float = 0.4
     most: float = 9.0
     far: float = 30.0
-    near: float = 4.0
+    near: float = 2.0
     late: float = 250.0
     start: float = 10.0
     every: float = 5.0

@@ -113,9 +113,10 @@ class FrameStep(AtomStep):
     """Steps to the projection of a matrix onto a spectrahedron, part by part.
 
     It is found by Rayleigh-Ritz on the span of K and XK, K the vectors of the step before. Up to
-    side `small` a part of X is taken apart whole, and where K has more than n/4 columns at every
-    `again`-th step; in between K is corrected by a Davidson step, its residual divided by the
-    differences of eigenvalues in the basis of the latest decomposition.
+    side `small` a part of X is taken apart whole, and so it is where K has more than n/4 columns,
+    but for up to `again` steps afterwards in which it has at most n/2: there K is corrected by a
+    Davidson step, its residual divided by the differences of eigenvalues in the basis of the latest
+    decomposition.
     """
 
     press = 0.0
@@ -211,7 +212,7 @@ def _corrected(Y: Array, K: Array, Q: Array, earlier: Decomposition) -> Array:
     T = K.T @ Y
     V, values = earlier.vectors[:, columns:], np.asarray(earlier.values, like=K)
     apart = xp.diagonal(T) - values[columns:, None]
-    least = 1e-3 * (values[0] - values[-1])
+    least = 1e-3 * (values[0] - values[-1]) or 1.0  # where all are the same
     return K + V @ ((V.T @ (Y - K @ T)) / xp.maximum(apart, least))
 
 
