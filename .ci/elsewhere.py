@@ -21,6 +21,7 @@ SAME = (
     *("test_saved_runs.py", "test_sdpa.py", "test_sdpa_fuzz.py", "test_arrows.py", "test_docs.py"),
     *("test_bad_input.py", "test_cli.py", "test_memory.py", "test_threads.py", "test_clock.py"),
     *("test_sklearn_completion.py", "test_sklearn_clustering.py", "test_errors.py"),
+    *("test_bare.py", "test_cuda_source.py", "test_device_rows.py"),
 )
 """Tests of readers, texts, records, pictures and limits, and of doors to what others try."""
 
