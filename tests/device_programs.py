@@ -1,14 +1,39 @@
-"""Ten semidefinite programs that are solved on both devices; `size` makes them larger."""
+"""Rows, and ten semidefinite programs with such, for both devices; `size` makes them larger."""
 
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import maps
 from condgrad.sdp import SDP, LowRank
 
 
 def symmetric(rng, n, density=0.2):
     A = sp.random_array((n, n), density=density, rng=rng)
     return A + A.T
+
+
+def row_maps(n, sparse_rows, low_rank_rows, density, *more):
+    """Makers of maps with rows of every kind; `more` are sparse rows before the random ones."""
+
+    def sparse(rng):
+        densities = rng.uniform(0, density, sparse_rows)
+        return maps.SparseStack([*more, *(symmetric(rng, n, d) for d in densities)])
+
+    def low_rank(rng):
+        counts = rng.integers(1, 5, low_rank_rows)
+        r = int(counts.sum())
+        return maps.LowRankStack(rng.standard_normal((n, r)), counts, rng.standard_normal(r))
+
+    def scaled(rng):
+        return maps.Scaled(sparse(rng), rng.standard_normal(sparse_rows + len(more)))
+
+    return {
+        "sparse": sparse,
+        "low rank": low_rank,
+        "stack": lambda rng: maps.Stack([sparse(rng), low_rank(rng), maps.Diagonal(n)]),
+        "scaled": scaled,
+        "one factor": lambda rng: maps.Scaled(low_rank(rng), -2.0),
+    }
 
 
 def graph(n, chance, seed):

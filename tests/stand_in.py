@@ -14,6 +14,7 @@ import numpy as np
 
 from condgrad.backends import _reference, _reference_fused, _reference_segments, tiles
 from condgrad.backends.contract import Drivers
+from condgrad.domains.eigen import SMALL
 
 MAKERS = ("asarray", "array", "zeros", "empty", "ones", "full", "eye", "arange", "copyto")
 SCALARS = (bool, int, float, np.generic, type(None), str, slice, np.dtype, type)
@@ -239,3 +240,12 @@ def installed(memory=float(1 << 33), gpus=1):
             sys.modules.pop(name, None)
             if before[name] is not None:
                 sys.modules[name] = before[name]
+
+
+@contextmanager
+def alike(monkeypatch):
+    """The same with the oracle and the search of the CPU, so that runs can be compared."""
+    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
+    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
+    with installed() as module:
+        yield module

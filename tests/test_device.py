@@ -15,9 +15,9 @@ from condgrad.backends import tiles
 from condgrad.certificate import Certificate
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.domains.bottom import bottom
-from condgrad.domains.eigen import SMALL, lowest_bound
+from condgrad.domains.eigen import lowest_bound
 from condgrad.methods.primal_dual import PrimalDual
-from stand_in import Passes, installed, ndarray
+from stand_in import Passes, alike, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
 
@@ -25,9 +25,7 @@ SEED = pytest.mark.parametrize("seed", range(3))
 @pytest.fixture
 def cupy(monkeypatch):
     """With the oracle and the search of the CPU, so that runs can be compared."""
-    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
-    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
-    with installed() as module:
+    with alike(monkeypatch) as module:
         yield module
 
 

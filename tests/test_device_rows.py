@@ -9,42 +9,21 @@ import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps
 from condgrad._types import ALL
 from condgrad.backends.segments import Products, Segments
-from condgrad.domains.eigen import SMALL
 from condgrad.sdp import SDP
-from device_programs import PROGRAMS, graph, max_cut, symmetric
+from device_programs import PROGRAMS, graph, max_cut, row_maps, symmetric
 from files import put
-from stand_in import installed, ndarray
+from stand_in import alike, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))
 GAP = 1e-4
+MAPS = row_maps(12, 30, 9, 0.5)
 
 
 @pytest.fixture
 def cupy(monkeypatch):
     """With the oracle and the search of the CPU, so that runs can be compared."""
-    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
-    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
-    with installed() as module:
+    with alike(monkeypatch) as module:
         yield module
-
-
-def sparse(rng, n=12, m=30):
-    return maps.SparseStack([symmetric(rng, n, d) for d in rng.uniform(0, 0.5, m)])
-
-
-def low_rank(rng, n=12, m=9):
-    counts = rng.integers(1, 5, m)
-    r = int(counts.sum())
-    return maps.LowRankStack(rng.standard_normal((n, r)), counts, rng.standard_normal(r))
-
-
-MAPS = {
-    "sparse": sparse,
-    "low rank": low_rank,
-    "stack": lambda rng: maps.Stack([sparse(rng), low_rank(rng), maps.Diagonal(12)]),
-    "scaled": lambda rng: maps.Scaled(sparse(rng), rng.standard_normal(30)),
-    "one factor": lambda rng: maps.Scaled(low_rank(rng), -2.0),
-}
 
 
 @SEED

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import domains, maps
+from condgrad import domains
 from condgrad._types import ALL
 from condgrad.backends import _reference_segments
 from condgrad.backends.segments import Products, Segments
 from condgrad.sdp._dual import Point, slack, worth
 from condgrad.sdp._reduce import Reduced
-from device_programs import PROGRAMS, symmetric
+from device_programs import PROGRAMS, row_maps
 from on_gpu import gpu
 
 cupy = gpu()
@@ -67,23 +67,7 @@ def test_segments_of_any_length():
         assert found[0].tobytes() == found[1].tobytes()
 
 
-def sparse(rng, n=60, m=300):
-    full = np.ones((n, n))
-    return maps.SparseStack([full, *(symmetric(rng, n, d) for d in rng.uniform(0, 0.2, m))])
-
-
-def low_rank(rng, n=60, m=200):
-    counts = rng.integers(1, 5, m)
-    r = int(counts.sum())
-    return maps.LowRankStack(rng.standard_normal((n, r)), counts, rng.standard_normal(r))
-
-
-MAPS = {
-    "sparse": sparse,
-    "low rank": low_rank,
-    "stack": lambda rng: maps.Stack([sparse(rng), low_rank(rng), maps.Diagonal(60)]),
-    "scaled": lambda rng: maps.Scaled(sparse(rng), rng.standard_normal(301)),
-}
+MAPS = row_maps(60, 300, 200, 0.2, np.ones((60, 60)))
 
 
 @pytest.mark.parametrize("name", MAPS)
