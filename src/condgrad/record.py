@@ -22,6 +22,7 @@ from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
+from condgrad.points import Gram
 from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
@@ -57,7 +58,7 @@ class Record:
     """`Outcome.to_json` with ``summary`` (pairs of name and text), ``answer`` (sentences),
     ``command`` and ``versions``; empty where only a trace was saved."""
     trace: Trace
-    W: Array | None = None
+    W: Any = None
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
     0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane)."""
@@ -140,10 +141,15 @@ class Record:
         return str(self.facts.get("sense", "min"))
 
     def save(self, path: str | Path) -> None:
-        """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON."""
+        """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON.
+
+        Of a W = VVᵀ that stays a factor ``factor`` is V.
+        """
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
-        if self.W is not None:
+        if isinstance(self.W, Gram):
+            arrays["factor"] = self.W.factor
+        elif self.W is not None:
             arrays["W"] = np.asarray(self.W)
         np.savez_compressed(path, **arrays)
 
@@ -170,7 +176,8 @@ class Record:
             trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
             facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
             kept = {name: arrays[name] for name in ARRAYS if name in arrays}
-            return _checked(cls(facts, trace, arrays.get("W"), kept))
+            W = Gram(arrays["factor"]) if "factor" in arrays else arrays.get("W")
+            return _checked(cls(facts, trace, W, kept))
         except FileNotFoundError:
             raise InputError(path, "there is no such file") from None
         except InputError as error:

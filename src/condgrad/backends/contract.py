@@ -38,6 +38,8 @@ CONTRACT = {
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
     "hidden": "how much of a start of Lanczos an eigenvector not found can hold",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",
+    "mixing_sweep": "a sweep of the mixing method over the rows of V",
+    "flip_sweep": "vertices that change sides where a cut gains enough",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
 """By name."""
