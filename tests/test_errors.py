@@ -189,7 +189,7 @@ def measured(problem, method, seeds, **options):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_mean_error_is_below_the_lemmas(name, method):
     problem, method = PROBLEMS[name], METHODS[method]
-    k, error = measured(problem, method, 20, max_iter=300)
+    k, error = measured(problem, method, 10, max_iter=300)
     bound = estimator_error(problem, method, k)
     assert set(bound) == set(error)
     for t in bound:

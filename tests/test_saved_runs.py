@@ -19,7 +19,7 @@ from files import put
 
 RING = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
 files = settings(
-    max_examples=250,
+    max_examples=120,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
