@@ -187,11 +187,11 @@ def test_callbacks_see_it_and_stop_it(factored):
 
     def stop(info):
         seen.append((info.k, info.objective, info.infeasibility))
-        return info.k >= 20
+        return info.k >= 40
 
     run = max_cut(sparse(50, 200, 1)).run(gap=1e-9, callbacks=[stop], max_iter=500)
-    assert [k for k, *_ in seen] == [10, 20]
-    assert (run.status, run.result.iterations) == (Status.STOPPED, 20)
+    assert [k for k, *_ in seen] == [20, 40]
+    assert (run.status, run.result.iterations) == (Status.STOPPED, 40)
     assert seen[-1][1] == -run.objective
     assert seen[-1][2] < 1e-12
 

@@ -24,6 +24,8 @@ FIRST, MOST = 10, 640
 RANK, STALLED = 64, 0.1
 """Where W stays a factor it has so many columns first, and twice as many once the sweeps since the
 last bound have raised the value by less than this part of what is missing."""
+EARLY = 0.2
+"""After k sweeps a bound need not be closer than EARLY/k."""
 ASIDE = 1e-2
 """Length of what new columns add to a row."""
 
@@ -104,14 +106,21 @@ def mixing(
     V /= np.linalg.norm(V, axis=1)[:, None]
     bounds: list[Minimum] = []
     end, last, before = time.perf_counter() + max_seconds, 0.0, -np.inf
-    done, sweeps, interrupted = 0, min(FIRST, most), False
+    done, seen, sweeps, interrupted = 0, -1, min(2 * FIRST if factored else FIRST, most), False
+
+    def proved() -> Minimum:
+        """A bound as close as V can make use of after so many sweeps."""
+        return _sparse_bound(A, V, max(gap, EARLY / max(done, 1))) if factored else _bound(A, V)
+
     try:
         while True:
             while done < sweeps and time.perf_counter() < end - last:
                 _sweep(A, V)
                 done += 1
             began = time.perf_counter()
-            bounds.append(_sparse_bound(A, V, gap) if factored else _bound(A, V))
+            if done > seen:  # the clock may have left no time for a sweep
+                bounds.append(proved())
+                seen = done
             value, best = _value(A, V), min(bounds, key=lambda b: b.value)
             near = best.value - value <= zero or relative_gap(value, best.value) <= gap
             ended = watch is not None and watch(done, V, value, best)
@@ -128,7 +137,7 @@ def mixing(
         if not from_keyboard(error):
             raise
         interrupted = True
-    bounds = bounds or [_sparse_bound(A, V, gap) if factored else _bound(A, V)]
+    bounds = bounds or [proved()]
     best, failure = min(bounds, key=lambda b: b.value), sum(b.failure for b in bounds)
     W = Gram(V) if factored else V @ V.T
     return Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
