@@ -39,6 +39,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, namespace
+from condgrad.certificate.clipping import Clipping
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
@@ -108,6 +109,7 @@ class Certificate:
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
         zeros = {t.name: _at_zero(t) for t in problem.terms}  # y = 0: Σ ω inf h
         self._shifts: list[Shift] | None = None
+        self._clipping = Clipping.of(problem)
         self._reach = float(problem.domain.reach)
         self._zero = [zeros[t.name] for t in problem.composite]
         sizes = [p.sizes for p in zeros.values()]
@@ -121,15 +123,19 @@ class Certificate:
         """Bound the optimum by the dual points of the moment; keep the best bound."""
         W, terms = W.astype(np.float64, copy=False), self.problem.terms
         parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
+        kept = any("multipliers" in r.points for r in rows)
         near = nearby(W) if served(self.problem.domain, W) else None
-        found, fw_gap = self._bound(parts, "slopes", near)
+        if self._clipping is not None and not kept:
+            found, fw_gap = self._clipped(parts, W, rows, betas)
+        else:
+            found, fw_gap = self._bound(parts, "slopes", near)
         which, points = "slopes", {"slopes": parts}
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
             if not t.function.smooth
         }
-        if any("multipliers" in r.points for r in rows):
+        if kept:
             parts = [
                 r.pairing("multipliers", None, 1.0) if "multipliers" in r.points else p
                 for r, p in zip(rows, parts, strict=True)
@@ -201,6 +207,29 @@ class Certificate:
                 moved = (v + t * shift.v, conjugate + t * shift.conjugate, f"{name}, shifted")
                 best = _better(best, value(*moved, abs(t) * self._margin([shift.sizes]))[0])
         return best, gap
+
+    def _clipped(
+        self, parts: Sequence[Part], W: Array, rows: Sequence[Keeper], betas: Sequence[float]
+    ) -> tuple[Bound, float]:
+        """The same over a nuclear ball, by a better dual point than the one given."""
+        assert self._clipping is not None
+        total = sum(p.product for p in parts)
+        if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
+            return Bound(), np.inf
+        points = [r.point("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
+        parts, changed, low = self._clipping.improved(parts, points)
+        v = _sum(parts, self.problem.domain.shape, self.problem.like)
+        rounding, conjugate = (
+            self._margin([p.sizes for p in parts]),
+            sum(p.conjugate for p in parts),
+        )
+        if not np.isfinite([rounding, conjugate, length(v)]).all():
+            return Bound(), np.inf
+        least = self.problem.domain.minimum(v)
+        last = 2 * EPS * (abs(least.value) + abs(conjugate))
+        value = float(least.value) - float(conjugate) - float(rounding + last)
+        name = f"slopes, {changed}" if changed else "slopes"
+        return Bound(value, least.kind, least.failure, name), total - low
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:
         """What rounding can have done to v and the conjugates."""

@@ -29,6 +29,7 @@ from condgrad.domains.eigen import (
     lowest_eigpair,
     top_singular_pair,
 )
+from condgrad.domains.projections import NuclearProjector, Projector
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
 
@@ -331,6 +332,10 @@ class NuclearBall(Ball):
     def hint(self, W: Array, last: Atom | None) -> Array:
         """The right singular vector of the atom before, which spares a pass over W."""
         return last.v if isinstance(last, RankOne) else W
+
+    def projector(self) -> Projector | None:
+        """But for a class derived from this one: it may mean another set."""
+        return NuclearProjector(self.radius) if type(self) is NuclearBall else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.svd(W, compute_uv=False).sum() <= self.radius * (1 + tol))

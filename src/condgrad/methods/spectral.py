@@ -66,6 +66,10 @@ class Spectral:
     guard: int = 6
     small: int = 100
 
+    def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
+        """Whether the domain is a spectrahedron, and estimators allow steps to projections."""
+        return fits(problem, pairs)
+
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where problem and estimators have what it needs."""
         face = face_for(problem, rows)

@@ -106,7 +106,7 @@ class Plain:
         """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
         z = self.map.rows(W, at)
         shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
-        return self.function.into_dual(self.function.slope(shifted, beta, at), at)
+        return self.function.into_dual(self.function.envelope_slope(shifted, beta, at), at)
 
     def collect(self, G: Array, y: Array) -> None:
         """G += A*y of a table."""

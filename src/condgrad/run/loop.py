@@ -77,7 +77,13 @@ class Run:
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
             self._monitor = Monitor(
-                problem, self.state, self._control, certificate, options.goal, options.watch
+                problem,
+                self.state,
+                self._control,
+                certificate,
+                options.goal,
+                options.watch,
+                self._step.proofs,
             )
 
     def _set_out(self, method: Method, W: Array, certificate: Certificate | None) -> None:
@@ -205,7 +211,7 @@ class Run:
                 assert certificate is not None
                 self._control.over(problem, s.W.array, s.k, certificate)
             parts = (problem, s, self._control, certificate, self._options.goal, watch)
-            self._monitor = Monitor(*parts, self._monitor.clock)
+            self._monitor = Monitor(*parts, self._step.proofs, self._monitor.clock)
         return self
 
     def _share(self, problem: Problem) -> float:
@@ -276,8 +282,9 @@ class Run:
                 return True
             p = step.params(schedule(k))
             own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]
+            at = step.ahead(s.W)
             for rows, mine in zip(s.terms, own, strict=True):
-                rows.update(s.W, mine, s.rng)
+                rows.update(at, mine, s.rng)
             lap("rows")
             direction(s.terms, s.v)
             if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):

@@ -16,6 +16,7 @@ from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
 from condgrad.methods.lead import asked
 from condgrad.methods.primal_dual import Weighing
+from condgrad.methods.projected import Balanced
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
@@ -26,10 +27,6 @@ from condgrad.run.result import Result, Status, Trace
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
 
-PER_DECADE = 10
-"""Certificates per decade of iterations, …"""
-FROM = 5
-"""… from this one on, or a tenth of those done before the run was moved."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
 PARTS = (
@@ -57,10 +54,11 @@ class Monitor:
         self,
         problem: Problem,
         state: RunState,
-        control: Balancing | Weighing | None,
+        control: Balancing | Weighing | Balanced | None,
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
+        pace: tuple[int, int],
         clock: Clock | None = None,
     ) -> None:
         self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
@@ -71,7 +69,8 @@ class Monitor:
         self._until: Callable[[Info], object] | None = None
         certificate = certificate if watch.certify else None
         self._proofs = Proofs(problem, goal, self._rows, certificate, watch.duals)
-        self._since, self._first = state.k, max(FROM, state.k // 10)
+        self._since, self._first = state.k, max(pace[0], state.k // 10)
+        self._pace = pace[1]  # `AtomStep.proofs`
         self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
@@ -95,7 +94,7 @@ class Monitor:
             met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
 
-    def follow(self, control: Balancing | Weighing | None) -> None:
+    def follow(self, control: Balancing | Weighing | Balanced | None) -> None:
         """Watch another method go on."""
         self._control = control
 
@@ -325,7 +324,7 @@ class Monitor:
         due = k >= self._certify_next or self.status is not None or measured is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = self._later(self._first, PER_DECADE)
+        self._certify_next = self._later(self._first, self._pace)
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
