@@ -11,6 +11,7 @@ import pytest
 
 from condgrad import METHODS
 from files import put
+from general import GENERAL
 
 FIELDS = {
     "application",
@@ -59,7 +60,7 @@ def test_demo(run, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s != "sag-fw"])
 def test_every_method_on_every_application(run, tmp_path, ratings, slug):
     points = put(tmp_path, "p.csv", "\n".join(f"{i % 3},{i * 0.01}" for i in range(12)))
     jobs = {

@@ -13,9 +13,10 @@ from condgrad.domains import eigen
 from condgrad.methods.control import BALANCE
 from condgrad.problem import Evaluation, Violation
 from condgrad.run.limits import Goal, Limits
+from general import GENERAL
 from test_methods import N, least_squares, max_cut
 
-EVERY = [s for s in METHODS if s != "sag-fw"]
+EVERY = [s for s in GENERAL if s != "sag-fw"]
 BOTH = pytest.mark.parametrize("make", [least_squares, max_cut])
 
 

@@ -60,7 +60,7 @@ class NuclearProjector:
                 fresh = K is None
                 K = _drawn(n, GUARD, X) if K is None else K
                 left, values, right = _within(X, K, 3 if fresh else 1)
-                products += (7 if fresh else 3) * K.shape[1]
+                products += (6 if fresh else 2) * K.shape[1]
                 whole = False
             d = np.maximum(values, 0.0)
             if d.sum() > self.radius:
@@ -106,12 +106,12 @@ def _singular(X: Array) -> tuple[Array, Array, Array]:
 
 
 def _within(X: Array, K: Array, rounds: int) -> tuple[Array, Array, Array]:
-    """Singular triples of X P Pᵀ, P an orthonormal basis of the span of (XᵀX)^rounds K."""
+    """Singular triples of QQᵀX, Q an orthonormal basis of the span of X(XᵀX)^(rounds − 1) K."""
     for _ in range(rounds):
-        K = _orthonormal(X.T @ _orthonormal(X @ K))
-    Q, R = scipy.linalg.qr(X @ K, mode="economic", check_finite=False)
-    left, values, right = scipy.linalg.svd(R, check_finite=False)
-    return Q @ left, values.astype(np.float64), K @ right.T
+        Q = _orthonormal(X @ K)
+        K, R = scipy.linalg.qr(X.T @ Q, mode="economic", check_finite=False)
+    right, values, left = scipy.linalg.svd(R, check_finite=False)
+    return Q @ left.T, values.astype(np.float64), K @ right
 
 
 def _orthonormal(A: Array) -> Array:

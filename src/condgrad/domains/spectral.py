@@ -338,7 +338,10 @@ class NuclearBall(Ball):
         return NuclearProjector(self.radius) if type(self) is NuclearBall else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
-        return bool(np.linalg.svd(W, compute_uv=False).sum() <= self.radius * (1 + tol))
+        most = self.radius * (1 + tol)
+        if np.sqrt(min(W.shape)) * length(W) <= most:  # no less than ‖W‖_*
+            return True
+        return bool(np.linalg.svd(W, compute_uv=False).sum() <= most)
 
     def minimum(self, v: Array) -> Minimum:
         """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""

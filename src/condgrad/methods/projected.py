@@ -50,6 +50,7 @@ class ProjectedStep(AtomStep):
         super().__init__(problem.domain)
         zeros = np.zeros(problem.domain.shape, problem.dtype)
         self.state = ProjectedState(projector, zeros, Dense(zeros))
+        self._room = np.empty_like(zeros)
 
     def over(self, domain: Domain) -> None:
         super().over(domain)
@@ -128,14 +129,17 @@ class RelaxedStep(ProjectedStep):
     def move(
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
     ) -> int:
-        s, real = self.state, v.dtype.type
-        S, products = s.projector.nearest(s.before - real(1 / (s.weight * self.norm)) * v)
-        D = S - s.before
+        s, D, real = self.state, self._room, v.dtype.type
+        np.multiply(v, real(-1 / (s.weight * self.norm)), out=D)
+        D += s.before
+        S, products = s.projector.nearest(D)
         lap("oracle")
+        np.subtract(S, s.before, out=D)
         s.moved = float(np.vdot(D, D))
         np.add(S, D, out=s.ahead.array)
-        s.before += real(self._rule.relax) * D
-        W.shift(np.subtract(S, W.array, out=D))
+        D *= real(self._rule.relax)
+        s.before += D
+        W.place(S)
         return products
 
     def ratio(self, W: Array) -> float:
@@ -287,16 +291,19 @@ class AcceleratedStep(ProjectedStep):
     ) -> int:
         s, real = self.state, v.dtype.type
         Z = s.ahead.array
-        S, products = s.projector.nearest(Z - real(s.weight) * v)
-        D = S - W.array
+        D = self._room
+        np.multiply(v, real(-s.weight), out=D)
+        D += Z
+        S, products = s.projector.nearest(D)
         lap("oracle")
+        np.subtract(S, W.array, out=D)
         if float(np.vdot(Z - S, D)) > 0:
             s.momentum = 1.0
         later = (1 + np.sqrt(1 + 4 * s.momentum**2)) / 2
         np.multiply(D, real((s.momentum - 1) / later), out=Z)
         Z += S
         s.momentum = float(later)
-        W.shift(D)
+        W.place(S)
         return products
 
 
