@@ -175,6 +175,16 @@ def test_a_product_of_balls():
     assert result.objective == pytest.approx(first + second, rel=2e-4)
 
 
+def test_constraints_without_a_solution_are_refuted():
+    """Entries of 1 and more have a nuclear norm of √48 and more."""
+    terms = completion("plain")[0].terms
+    for bound in (0.6, 1.05):
+        box = Term(maps.AllEntries((8, 6)), functions.AtLeast(bound), name="box")
+        result = cg.solve(Problem(domains.NuclearBall((8, 6), 6.5), [*terms, box]), gap=1e-3)
+        wanted = Status.INFEASIBLE if bound > 1 else Status.CONVERGED
+        assert result.status is wanted
+
+
 def test_elsewhere_it_is_another_method():
     simplex = Problem(domains.Simplex(4), [Term(maps.AllEntries((4,)), functions.AtMost(0.5))])
     for method in (cg.pdhg(), cg.apg()):
