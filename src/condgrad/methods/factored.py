@@ -25,22 +25,26 @@ class Rule:
     Parameters
     ----------
     guard : int, default 10
-        Columns kept beyond the rank, or a fifth of the rank where that is more; and as many are
+        Columns kept beyond the rank, or a part of the rank where that is more; and as many are
         drawn where all singular values survive.
+    part : int, default 10
+        That part of the rank, 1/`part`.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
-    fall : float, default 0.9
-        L from one iteration to the next, unless more was measured.
-    safety : float, default 1.1
+    fall, slow : float, default 0.9 and 0.1
+        L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
+    safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
         Steps tried at most in an iteration.
     """
 
     guard: int = 10
+    part: int = 10
     small: int = 100
     fall: float = 0.9
-    safety: float = 1.1
+    slow: float = 0.1
+    safety: float = 1.2
     tries: int = 20
 
 
@@ -131,7 +135,8 @@ class FactoredStep:
         lap("direction")
         for _ in range(rule.tries):
             L = max(min(s.L, self._most), least) or 1.0
-            products += 2 * s.frame.shape[1]
+            columns = s.frame.shape[1]
+            products += 2 * columns
             new, inner = self._projected(W, m, V, L)
             lap("oracle")
             found = observed.entries(new)
@@ -144,8 +149,9 @@ class FactoredStep:
             if not clear or bend <= L * size or self._most <= L:
                 break
             s.L = rule.safety * bend / size
+            s.frame = s.frame[:, :columns]
         if clear:
-            s.L = max(rule.fall * L, bend / size)
+            s.L = L * max(rule.fall, min(1.0, bend / (size * L)) ** rule.slow)
         beside = new.dot(W)
         turned = s.along(m, new.square, inner, beside) > 0 or objective > s.objective
         s.momentum = 1.0 if turned else later
@@ -186,7 +192,7 @@ class FactoredStep:
     def _framed(self, right: Array, rank: int) -> Array:
         """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
         n, most = right.shape[0], min(self._observed.pattern.shape)
-        wanted = rank + max(self._rule.guard, rank // 5)
+        wanted = rank + max(self._rule.guard, rank // self._rule.part)
         wanted = most if most <= self._rule.small else min(wanted, most)
         have = min(wanted, right.shape[1])
         if wanted > right.shape[1]:
