@@ -15,6 +15,8 @@ from condgrad.maps.pattern import SparseMatrix
 from condgrad.points.factored import Factored
 from condgrad.rows.observed import Observed
 
+CLOSE = 1e-2
+"""How far from orthonormal columns may be that a second Cholesky factor makes so."""
 Lap = Callable[[str], object]
 
 
@@ -171,15 +173,13 @@ class FactoredStep:
         Y *= kind(-1 / L)
         _add(Y, W, K, 1 + m)
         _add(Y, before, K, -m)
-        Q = _orthonormal(Y)
+        Q, _ = orthonormal(Y)
         B = V.transposed(Q)
         B *= kind(-1 / L)
         _add(B, W.T, Q, 1 + m)
         _add(B, before.T, Q, -m)
-        P, R = scipy.linalg.qr(B, mode="economic", check_finite=False, overwrite_a=True)
+        P, R = orthonormal(B)
         a, values, bt = scipy.linalg.svd(R.T, full_matrices=False, check_finite=False)
-        if not np.isfinite(values).all():
-            raise np.linalg.LinAlgError("the direction is not finite")
         d = values.astype(np.float64)
         if d.sum() > self.radius:
             d = project_simplex(d, self.radius)
@@ -218,6 +218,31 @@ def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
         out += W.U @ small.astype(out.dtype, copy=False)
 
 
-def _orthonormal(Y: Array) -> Array:
-    Q: Array = scipy.linalg.qr(Y, mode="economic", check_finite=False, overwrite_a=True)[0]
-    return np.ascontiguousarray(Q)
+def orthonormal(Y: Array) -> tuple[Array, Array]:
+    """Orthonormal columns Q and R with Y = QR.
+
+    By Cholesky factors of YᵀY, its columns scaled to length 1, and once more of QᵀQ: products of
+    matrices, six times as fast as reflections. These answer where the columns are too close to one
+    another for that.
+    """
+    R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
+    for again in (False, True):
+        gram = Q.T @ Q
+        sizes = np.sqrt(np.diagonal(gram))
+        if not (np.isfinite(gram).all() and np.all(sizes > 0)):
+            break
+        gram /= np.outer(sizes, sizes)
+        if again and float(np.abs(gram - np.eye(sizes.size)).max()) > CLOSE:
+            break
+        try:
+            C = scipy.linalg.cholesky(gram, check_finite=False) * sizes
+        except np.linalg.LinAlgError:
+            break
+        inverse = scipy.linalg.solve_triangular(C, np.eye(sizes.size), check_finite=False)
+        Q, R = Q @ inverse.astype(Y.dtype, copy=False), (C @ R).astype(Y.dtype, copy=False)
+        if again:
+            return Q, R
+    if not np.isfinite(Y).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    Q, R = scipy.linalg.qr(Y, mode="economic", check_finite=False)
+    return np.ascontiguousarray(Q), R
