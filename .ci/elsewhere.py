@@ -21,9 +21,13 @@ SAME = (
     *("test_saved_runs.py", "test_sdpa.py", "test_sdpa_fuzz.py", "test_arrows.py", "test_docs.py"),
     *("test_bad_input.py", "test_cli.py", "test_memory.py", "test_threads.py", "test_clock.py"),
     *("test_sklearn_completion.py", "test_sklearn_clustering.py", "test_errors.py"),
-    *("test_bare.py", "test_cuda_source.py", "test_device_rows.py"),
+    *("test_bare.py", "test_cuda_source.py", "test_device_rows.py", "test_device.py"),
+    *("test_run.py", "test_keepers.py", "test_own_domain.py", "test_checks.py", "test_theory.py"),
+    *("test_checks_domains.py", "test_interrupt.py", "test_answers.py", "test_cli_sdp.py"),
+    *("test_cvxpy_batched.py", "test_cvxpy_stats.py"),
 )
-"""Tests of readers, texts, records, pictures and limits, and of doors to what others try."""
+"""Tests of readers, texts, records, pictures and limits, of runs that are compared with themselves,
+of bounds of the theory, which are far, and of doors to what others try."""
 
 
 def switches() -> dict[str, str]:

@@ -35,7 +35,7 @@ ROUNDING = 1e-9
 """What a bound may lie above an optimum known by construction, relative to 1 + |F*|."""
 INTERIOR = 1e-6
 """The same for an optimum found by the interior-point method."""
-SEEDS = 11
+SEEDS = 8
 """Problems of each domain and sort; 24 times as many in all."""
 EXACT = {
     "nuclear": {"exact-singular-value"},

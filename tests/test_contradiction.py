@@ -186,7 +186,7 @@ def test_infeasible_points_below_the_bound_are_none(kind, suspicious):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_not_without_interior_either(kind, suspicious):
-    for seed in range(20):
+    for seed in range(10):
         result = solve(feasible(kind, seed), max_iter=60)
         assert result.status is Status.MAX_ITER, seed
 

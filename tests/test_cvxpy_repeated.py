@@ -54,7 +54,7 @@ def test_a_theta_number_with_non_negative_entries():
     check_multipliers(problem, X)
 
 
-@pytest.mark.parametrize("first", range(0, 30, CHUNK))
+@pytest.mark.parametrize("first", range(0, 20, CHUNK))
 def test_matrices_with_bounds_on_all_entries(first):
     for seed in range(first, first + CHUNK):
         rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def doubled(rng, rows):
     return A, np.append(b, unit * (b[again] + wider))[order]
 
 
-@pytest.mark.parametrize("first", range(0, 30, CHUNK))
+@pytest.mark.parametrize("first", range(0, 20, CHUNK))
 def test_rows_said_again_in_any_units(first):
     for seed in range(first, first + CHUNK):
         rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_rows_said_again_in_any_units(first):
         check_multipliers(problem, X)
 
 
-@pytest.mark.parametrize("first", range(0, 30, CHUNK))
+@pytest.mark.parametrize("first", range(0, 20, CHUNK))
 def test_linear_programs_with_rows_said_again(first):
     for seed in range(first, first + CHUNK):
         rng = np.random.default_rng(seed)

@@ -132,7 +132,7 @@ def check_ray(problem, ray):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_infeasible_is_said_to_be(kind):
-    for seed in range(40):
+    for seed in range(20):
         problem = infeasible(kind, seed)
         for options in ({"gap": 1e-2, "max_iter": 1000}, {"max_iter": 1000}):
             result = solve(problem, **options)
@@ -149,7 +149,7 @@ def test_what_is_infeasible_is_said_to_be(kind):
 def test_what_is_feasible_is_not_said_to_be_infeasible(kind, monkeypatch):
     """Asked at every certificate, whether or not the violation falls."""
     monkeypatch.setattr(Refuter, "due", lambda self, k, far: bool(self._at) and k > 0)
-    for seed in range(40):
+    for seed in range(20):
         options = {"gap": 1e-2, "feasibility": 1e-6} if seed % 2 else {}
         dtype = np.float32 if seed % 5 == 0 else np.float64
         result = solve(feasible(kind, seed, dtype), max_iter=30 + 2 * seed, **options)

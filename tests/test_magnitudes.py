@@ -39,7 +39,7 @@ def optimum(cost: float, size: float) -> Fraction:
 def test_the_answer_is_right_in_any_unit(dtype):
     solved, refused, far = 0, 0, 80 if dtype == np.float64 else 7
     plain = solve(capped(dtype=dtype), gap=0.05, max_iter=5000)
-    for seed in range(110):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         powers = np.round(rng.uniform(-far, far, 4) / np.log10(2)).astype(int)
         cost, rows, weight, size = (float(2.0**p) for p in powers)  # rounds nothing
@@ -57,8 +57,8 @@ def test_the_answer_is_right_in_any_unit(dtype):
         assert abs(Fraction(result.objective) / exact - 1) <= Fraction(1, 10)
         assert 1 / LENGTH <= result.iterations / plain.iterations <= LENGTH
         solved += 1
-    assert solved >= 70
-    assert refused >= 5
+    assert solved >= 38
+    assert refused >= 2
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-8, 2e-9, 1e-40, 1e40])

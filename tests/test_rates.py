@@ -38,7 +38,7 @@ from general import GENERAL
 
 pytestmark = pytest.mark.slow
 
-BETA0, LENGTH, SEEDS = 0.1, 10_000, 3
+BETA0, LENGTH, SEEDS = 0.1, 10_000, 2
 KS = np.unique(np.round(np.geomspace(1, LENGTH, 41)).astype(int))
 LATE = KS >= LENGTH // 100
 NINE = sorted(set(GENERAL) - {"sag-fw", "sag-cgal", "spdhg"})

@@ -73,7 +73,7 @@ def test_arrays_of_any_kind(tmp_path, arrays):
     drawn_or_refused(tmp_path / "a.npz")
 
 
-@settings(files, max_examples=30)
+@settings(files, max_examples=15)
 @given(st.data())
 def test_a_saved_run_with_another_part(tmp_path, data):
     arrays = dict(data.draw(st.sampled_from(saved())))

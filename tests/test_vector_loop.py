@@ -78,9 +78,9 @@ def check_same(a, b, tol=1e-9):
 @pytest.mark.parametrize("batch", [1, 10, 0.05, 0.7])
 def test_equals_the_generic_loop(calls, loss, domain, dense, batch):
     case, method = problem(loss, domain, dense), cg.sag_fw(batch=batch)
-    check_same(solve(case, method, max_iter=2000), generic(case, method, max_iter=2000))
-    assert sum(calls) == 2000
-    assert len(calls) < 120
+    check_same(solve(case, method, max_iter=600), generic(case, method, max_iter=600))
+    assert sum(calls) == 600
+    assert len(calls) < 100
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])

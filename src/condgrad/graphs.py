@@ -62,7 +62,8 @@ class GraphCut(Answer):
     """The run on the relaxation, which minimises (the negative of a maximum, or n²/2 times the
     value of a sparsest cut); None where none was needed."""
     bound_failure: float = 0.0
-    """Probability that the bound does not hold; 0 up to 3000 vertices."""
+    """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
+    computed beyond."""
 
     infeasibility = 0.0
     """A cut is a cut."""
@@ -191,8 +192,8 @@ def max_cut(
     ----------
     graph : networkx.Graph, SciPy sparse matrix or array
         Undirected, with weights of any sign and at least 2 vertices; a matrix holds the weights and
-        is symmetric. Parallel edges are summed, loops ignored. W is dense: up to a few thousand
-        vertices.
+        is symmetric. Parallel edges are summed, loops ignored. Up to 5000 vertices W is dense;
+        beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
     max_seconds, seed, weight, n_jobs, device

@@ -22,7 +22,7 @@ from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.points import Factored
+from condgrad.points import Factored, Gram
 from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
@@ -60,7 +60,7 @@ class Record:
     """`Outcome.to_json` with ``summary`` (pairs of name and text), ``answer`` (sentences),
     ``command`` and ``versions``; empty where only a trace was saved."""
     trace: Trace
-    W: Array | None = None
+    W: Any = None
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
     0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane)."""
@@ -145,12 +145,14 @@ class Record:
     def save(self, path: str | Path) -> None:
         """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON.
 
-        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``.
+        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``; of a `Gram` VVᵀ ``factor`` is V.
         """
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
         if isinstance(self.W, Factored):
             arrays |= {f"W.{name}": getattr(self.W, name) for name in FACTORS}
+        elif isinstance(self.W, Gram):
+            arrays["factor"] = self.W.factor
         elif self.W is not None:
             arrays["W"] = np.asarray(self.W)
         np.savez_compressed(path, **arrays)
@@ -178,7 +180,7 @@ class Record:
             trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
             facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
             kept = {name: arrays[name] for name in ARRAYS if name in arrays}
-            W: Any = arrays.get("W")
+            W: Any = Gram(arrays["factor"]) if "factor" in arrays else arrays.get("W")
             if all(f"W.{name}" in arrays for name in FACTORS):
                 W = Factored(*(arrays[f"W.{name}"] for name in FACTORS))
             return _checked(cls(facts, trace, W, kept))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
-from condgrad.methods.registry import METHODS, check
+from condgrad.methods.registry import METHODS
 from condgrad.problem import worst
 from condgrad.run.callbacks import Progress
 from condgrad.run.result import Status
@@ -30,10 +30,9 @@ def run_live(
 ) -> Outcome:
     """Run an application with a live progress line on standard error."""
     method = method or application.default(beta0)
-    built, _, used = application.method(method, beta0, batch)
-    check(application.problem, built)
+    name, used = application.ready(method, beta0, batch)
     if batch is not None and used is None and not quiet:
-        Console(stderr=True).print(f"{built.name} has no batch size to choose: --batch is ignored")
+        Console(stderr=True).print(f"{name} has no batch size to choose: --batch is ignored")
     with live(quiet, limits) as callbacks:
         return application.run(method, beta0, batch, callbacks=callbacks, **limits)
 

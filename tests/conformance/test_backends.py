@@ -22,7 +22,7 @@ WARNINGS = ("-W", "error", "-W", "ignore::ImportWarning")
 OWN = {
     m: [
         m.__name__ + end
-        for end in ("", "_factored", "_fused", "_spectral", "_triangles", "_vector")
+        for end in ("", "_cuts", "_factored", "_fused", "_spectral", "_triangles", "_vector")
     ]
     for m in (reference, numba_kernels)
 }
@@ -284,3 +284,23 @@ def test_an_unknown_backend_is_refused(monkeypatch):
     monkeypatch.setenv("CONDGRAD_BACKEND", "fortran")
     with pytest.raises(ImportError, match="CONDGRAD_BACKEND is 'fortran'"):
         backend()
+
+
+@SEED
+@pytest.mark.parametrize("narrow", [np.int32, np.int64])
+def test_sweeps_over_a_graph(seed, narrow):
+    rng = np.random.default_rng(seed)
+    A = np.triu(rng.normal(size=(20, 20)) * (rng.random((20, 20)) < 0.3), 1)
+    A[:, 7] = A[7] = 0
+    A = sp.csr_array(A + A.T)
+    graph = A.indptr.astype(narrow), A.indices.astype(narrow), A.data
+    V = rng.standard_normal((20, 4))
+    *_, swept = check_twins("mixing_sweep", np.float64, *graph, V)
+    np.testing.assert_array_equal(swept[7], V[7])
+    np.testing.assert_allclose(np.delete(np.linalg.norm(swept, axis=1), 7), 1)
+    assert np.vdot(swept, A @ swept) < 0
+    sign = rng.choice([-1.0, 1.0], 20)
+    gain, least = sign * (A @ sign), -0.3 * rng.exponential(size=20)
+    flipped, *_, after, gains, _ = check_twins("flip_sweep", np.float64, *graph, sign, gain, least)
+    assert flipped == np.count_nonzero(after != sign)
+    np.testing.assert_allclose(gains, after * (A @ after), atol=1e-12)

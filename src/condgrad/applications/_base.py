@@ -16,6 +16,7 @@ from condgrad.backends.arrays import HOST, foreign, host
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
+from condgrad.methods.registry import check
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal
@@ -188,6 +189,14 @@ class Application:
         if self.effort is not None:
             method = method.with_effort(self.effort)
         return method, options.get("beta0"), options.get("batch")
+
+    def ready(
+        self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
+    ) -> tuple[str, Batch | str | None]:
+        """Refuse a method that cannot solve this; its name and the batch in use otherwise."""
+        built, _, used = self.method(slug, beta0, batch)
+        check(self.problem, built)
+        return built.name, used
 
     def run(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
 from condgrad._types import Array
+from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
@@ -25,6 +26,8 @@ from condgrad.problem import Problem, Term
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
+DENSE = 4 * 8
+"""Bytes for an entry of W: the start and its bound."""
 
 
 def max_cut(
@@ -46,6 +49,10 @@ def max_cut(
     comes before them, and with ``feasibility=1e-9`` none does. The gap of the cut is another
     number, and the relaxation keeps it from 0.
 
+    With more than 5000 vertices, or where W does not fit into the free memory, W = VVᵀ stays a
+    factor: a run is then the mixing method alone, with a bound that may fail with a probability of
+    1e-10 each time (`LargeMaxCut`), and cuts are improved by simulated annealing.
+
     Parameters
     ----------
     adjacency : array or SciPy sparse matrix
@@ -53,6 +60,8 @@ def max_cut(
     warm : float, optional
         Start from the point of the mixing method at this relative gap, with the bound it proves as
         `floor`; on graphs it is much faster than any method here. Default: start from the identity.
+        Where W stays a factor this and `warm_seconds` have no meaning: the gap and the limits are
+        those of the run.
     warm_seconds : float, optional
         Limit on the time of the warm start, which comes before any limit of the run. Ctrl-C ends
         it too, and then a run of the application has no iterations and the status ``INTERRUPTED``.
@@ -69,7 +78,6 @@ def max_cut(
     n, hyperplanes = A.shape[0], dimension("hyperplanes", hyperplanes)
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer")
-    memory.require([memory.Need("the start and its bound", 4 * 8 * n * n)])
     problem = Problem(
         Spectrahedron(n, trace=n, equality=True),
         [
@@ -78,7 +86,27 @@ def max_cut(
         ],
     )
     floor = -math.fsum(A.data[A.data > 0]) / 2 * (1 + EPS)  # every edge of positive weight
-    start, settings = np.eye(n), {"vertices": n, "edges": A.nnz // 2}
+    settings: dict[str, Any] = {"vertices": n, "edges": A.nnz // 2}
+    whole = bool(np.all(A.data == np.rint(A.data)) and float(abs(A).sum()) < LARGEST)
+    common: dict[str, Any] = {
+        "name": "max-cut",
+        "preset": "auto",
+        "problem": problem,
+        "beta0": {"": "auto"},
+        "batch": 1.0,
+        "formula": "diagonal",
+        "sense": "max",
+        "whole": whole,
+    }
+    if n > large_max_cut.FACTORED or memory.OTHER + DENSE * n * n > memory.free_memory():
+        more: dict[str, Any] = {
+            "floor": floor,
+            "settings": settings,
+            "hyperplanes": hyperplanes,
+            "seed": int(seed),
+        }
+        return large_max_cut.LargeMaxCut(**common, **more, start=np.empty((0, 0)), adjacency=A)
+    start = np.eye(n)
     kind, failure, interrupted = "exact", 0.0, False
     if warm is not None:
         mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
@@ -86,23 +114,15 @@ def max_cut(
         if -mixed.bound > floor:
             floor, kind, failure = -mixed.bound, mixed.kind, mixed.failure
         settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
-    whole = bool(np.all(A.data == np.rint(A.data)) and float(abs(A).sum()) < LARGEST)
     return Application(
-        name="max-cut",
-        preset="auto",
-        problem=problem,
+        **common,
         start=start,
-        beta0={"": "auto"},
-        batch=1.0,
-        formula="diagonal",
         settings=settings,
         rounding=partial(_rounded, A, hyperplanes, seed),
         floor=floor,
         floor_kind=kind,
         floor_failure=failure,
         feasible=partial(_feasible, problem),
-        sense="max",
-        whole=whole,
         interrupted=interrupted,
     )
 

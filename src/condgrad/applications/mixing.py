@@ -1,8 +1,9 @@
-"""A warm start for max-cut: the mixing method, and the bound that its point proves."""
+"""The mixing method for max-cut, and the bound that its point proves."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,18 +12,27 @@ import scipy.sparse as sp
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
+from condgrad.backends import memory, ops
 from condgrad.certificate import relative_gap
 from condgrad.domains import Minimum, Spectrahedron
+from condgrad.domains.eigen import lowest_bound
 from condgrad.errors import from_keyboard
+from condgrad.points import Gram
 
 FIRST, MOST = 10, 640
 """The bound is computed after so many sweeps first, then after twice as many each time."""
+RANK, STALLED = 64, 0.1
+"""Where W stays a factor it has so many columns first, and twice as many once the sweeps since the
+last bound have raised the value by less than this part of what is missing."""
+ASIDE = 1e-2
+"""Length of what new columns add to a row."""
 
 
 class Mixed(NamedTuple):
     """A feasible point of the max-cut relaxation and an upper bound on its optimum."""
 
-    W: Array
+    W: Any
+    """VVᵀ, an array or, where it is to stay a factor, a `Gram`."""
     value: float
     bound: float
     sweeps: int
@@ -34,7 +44,20 @@ class Mixed(NamedTuple):
     """Whether the keyboard ended it."""
 
 
-def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mixed:
+Watch = Callable[[int, Array, float, Minimum], bool]
+"""Sees sweeps, V, value and the best bound; True ends the sweeps."""
+
+
+def mixing(
+    A: Any,
+    gap: float,
+    seed: int = 0,
+    max_seconds: float = np.inf,
+    *,
+    factored: bool = False,
+    most: float = MOST,
+    watch: Watch | None = None,
+) -> Mixed:
     r"""Coordinate ascent on the rows of V, W = VVᵀ, until value and bound are within `gap`.
 
     ¼⟨L, W⟩ with unit rows v_i is largest in one of them at v_i = −g_i/‖g_i‖, g_i = Σ_j a_ij v_j;
@@ -51,11 +74,20 @@ def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mi
     A : SciPy sparse matrix
         A checked adjacency matrix.
     gap : float
-        (bound − value)/bound to end at; it ends after 640 sweeps at the latest.
+        (bound − value)/bound to end at.
     seed : int
         Of the first V.
     max_seconds : float
         No sweep begins later than this.
+    factored : bool
+        Whether VVᵀ is never made: V then has few columns at first, which costs tightness and no
+        truth, the bound is that of `_sparse_bound`, and W is a `Gram`. Time is kept for a last
+        bound.
+    most : float
+        It ends after so many sweeps at the latest.
+    watch : callable, optional
+        Called whenever there is a bound, with sweeps, V, value and the best bound so far; where it
+        answers True this is the end.
 
     Notes
     -----
@@ -67,29 +99,39 @@ def mixing(A: Any, gap: float, seed: int = 0, max_seconds: float = np.inf) -> Mi
        for semidefinite programming with diagonal constraints", arXiv 1706.00476, 2017.
     """
     n, zero = A.shape[0], SLACK * float(abs(A).sum())
-    V = np.random.default_rng(seed).standard_normal((n, int(np.sqrt(2 * n)) + 2))
+    rng, full = np.random.default_rng(seed), int(np.sqrt(2 * n)) + 2
+    V = rng.standard_normal((n, min(full, RANK) if factored else full))
     V /= np.linalg.norm(V, axis=1)[:, None]
     bounds: list[Minimum] = []
-    end = time.perf_counter() + max_seconds
-    done, sweeps, interrupted = 0, FIRST, False
+    end, last, before = time.perf_counter() + max_seconds, 0.0, -np.inf
+    done, sweeps, interrupted = 0, min(FIRST, most), False
     try:
         while True:
-            while done < sweeps and time.perf_counter() < end:
+            while done < sweeps and time.perf_counter() < end - last:
                 _sweep(A, V)
                 done += 1
-            bounds.append(_bound(A, V))
-            value, bound = _value(A, V), min(b.value for b in bounds)
-            near = bound - value <= zero or relative_gap(value, bound) <= gap
-            if near or done < sweeps or done == MOST:
+            began = time.perf_counter()
+            bounds.append(_sparse_bound(A, V, gap) if factored else _bound(A, V))
+            value, best = _value(A, V), min(bounds, key=lambda b: b.value)
+            near = best.value - value <= zero or relative_gap(value, best.value) <= gap
+            ended = watch is not None and watch(done, V, value, best)
+            if near or ended or done < sweeps or done >= most:
                 break
-            sweeps = 2 * done
+            if factored:
+                last = time.perf_counter() - began
+                columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
+                room = memory.free_memory() > 3 * 8 * n * columns
+                if value - before < stalled and columns > V.shape[1] and room:
+                    V = _wider(V, columns, rng)
+            sweeps, before = min(2 * done, most), value
     except (KeyboardInterrupt, SystemError) as error:
         if not from_keyboard(error):
             raise
         interrupted = True
-    bounds = bounds or [_bound(A, V)]
+    bounds = bounds or [_sparse_bound(A, V, gap) if factored else _bound(A, V)]
     best, failure = min(bounds, key=lambda b: b.value), sum(b.failure for b in bounds)
-    return Mixed(V @ V.T, _value(A, V), best.value, done, failure, best.kind, interrupted)
+    W = Gram(V) if factored else V @ V.T
+    return Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
 
 
 def _value(A: Any, V: Array) -> float:
@@ -99,11 +141,15 @@ def _value(A: Any, V: Array) -> float:
 
 def _sweep(A: Any, V: Array) -> None:
     """Set every row of V to its best place in turn."""
-    for i, (start, stop) in enumerate(zip(A.indptr[:-1], A.indptr[1:], strict=True)):
-        g = A.data[start:stop] @ V[A.indices[start:stop]]
-        norm = np.sqrt(g @ g)
-        if norm > 0:
-            V[i] = g / -norm
+    ops.mixing_sweep(A.indptr, A.indices, A.data, V)
+
+
+def _wider(V: Array, columns: int, rng: np.random.Generator) -> Array:
+    """V with more columns, in which its rows have a little, so that sweeps can make use of them."""
+    more = rng.standard_normal((V.shape[0], columns - V.shape[1]))
+    V = np.hstack([V, ASIDE / np.sqrt(more.shape[1]) * more])
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    return V
 
 
 def _bound(A: Any, V: Array) -> Minimum:
@@ -121,3 +167,31 @@ def _bound(A: Any, V: Array) -> Minimum:
     size = (n + longest + 8) * float(abs(A).sum() + y.sum()) / 4 + n * float(np.linalg.norm(v))
     rounding = EPS * (size + 2 * abs(low.value) + 2 * abs(constant))
     return low._replace(value=constant - low.value + rounding)
+
+
+def _sparse_bound(A: Any, V: Array, gap: float) -> Minimum:
+    r"""An upper bound that V proves, by products with A alone, rounding included.
+
+    With any s > 0 and μ ≤ λ_min(S(A + Diag(y))S), S = Diag(s), A + Diag(y) ⪰ μS⁻², and so
+
+    .. math:: \max_W \tfrac14 ⟨L, W⟩ ≤ \tfrac14 \sum_i (d_i + y_i - μ / s_i^2).
+
+    s_i² = 1/y_i makes S(A + Diag(y))S of the same size everywhere, though some vertices have many
+    neighbours and most have few, so that few products tell its eigenvalue; where y_i is small
+    against the mean, a hundredth of that takes its place. y and s are what they are as computed. A
+    number of S(A + Diag(y))S is rounded twice, the same way on both sides of the diagonal.
+    """
+    n = A.shape[0]
+    y = np.linalg.norm(A @ V, axis=1)
+    s = 1 / np.sqrt(np.maximum(y, float(y.mean()) / 100 or 1.0))
+    M = sp.coo_array(A + sp.diags_array(y))
+    M.data *= s[M.coords[0]] * s[M.coords[1]]
+    M = sp.csr_array(M)
+    low, failure = lowest_bound(M, steps=int(min(max(12 / np.sqrt(gap or EPS), 100), 2000)))
+    low -= 4 * EPS * float(abs(M).sum(axis=1).max())
+    scaled, degrees = 1 / s**2, np.asarray(A.sum(axis=1)).reshape(-1)
+    bound = float(np.sum((degrees + y - low * scaled) / 4))
+    longest = int(np.diff(A.indptr).max(initial=0))
+    size = float(abs(A).sum() + y.sum() + abs(low) * scaled.sum()) / 4
+    bound += EPS * (n + longest + 12) * size
+    return Minimum(bound, "probabilistic" if failure else "exact-eigenvalue", failure)

@@ -11,6 +11,7 @@ from numba import njit
 from numba.core import event
 
 from condgrad._types import Array
+from condgrad.backends._numba_cuts import flip_sweep, mixing_sweep  # noqa: F401
 from condgrad.backends._numba_factored import (  # noqa: F401
     pair_dots,
     sparse_dots,

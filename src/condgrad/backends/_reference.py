@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends._reference_cuts import flip_sweep, mixing_sweep  # noqa: F401
 from condgrad.backends._reference_factored import (  # noqa: F401
     pair_dots,
     sparse_dots,

@@ -41,6 +41,8 @@ CONTRACT = {
     "sparse_times": "rows of V K, V sparse",
     "sparse_dots": "entries of A Bᵀ on the pattern of a sparse matrix",
     "pair_dots": "entries of A Bᵀ at given places",
+    "mixing_sweep": "a sweep of the mixing method over the rows of V",
+    "flip_sweep": "vertices that change sides where a cut gains enough",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
 """By name."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
 from condgrad._floats import EPS, above, below, power_of_two
@@ -15,6 +16,7 @@ from condgrad._types import Array
 from condgrad.backends import kernels, ops
 from condgrad.backends.arrays import diagonal, eigenpairs, factor_of, foreign, namespace
 from condgrad.domains.bottom import bottom
+from condgrad.domains.chebyshev import sparse_bound
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
@@ -161,7 +163,7 @@ def top_singular_pair(
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
 
-def lowest_bound(V: Array, near: Array | None = None) -> tuple[float, float]:
+def lowest_bound(V: Any, near: Array | None = None, steps: int = 400) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
     Up to side 3000 there is no chance: LAPACK's smallest eigenvalue is only the guess σ, lowered a
@@ -172,14 +174,20 @@ def lowest_bound(V: Array, near: Array | None = None) -> tuple[float, float]:
 
     and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
     On a GPU there is no chance, whatever the side is (`_checked`); there `near` may hold columns
-    that are near the eigenvectors, which saves time.
+    that are near the eigenvectors, which saves time. Of a sparse V above side 3000 only `steps`
+    products are taken (`sparse_bound`, with the same chance, and there rounding is proved).
 
     References
     ----------
     .. [1] J. Kuczyński, H. Woźniakowski, "Estimating the largest eigenvalue by the power and
        Lanczos algorithms with a random start", SIAM J. Matrix Anal. Appl. 13(4), 1992.
     """
-    n, unit = V.shape[0], power_of_two(V)
+    n = V.shape[0]
+    if sp.issparse(V):
+        if n > LARGE and V.nnz:
+            return sparse_bound(V, FAILURE, steps), FAILURE
+        V = V.toarray()
+    unit = power_of_two(V)
     if not V.any():
         return 0.0, 0.0
     if foreign(V):

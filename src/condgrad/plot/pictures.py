@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
 from condgrad.plot.curves import convergence, profile
@@ -14,6 +16,9 @@ from condgrad.plot.partitions import clusters, cut, heat_map
 
 if TYPE_CHECKING:
     from condgrad.record import Record
+
+DRAWN = 5000
+"""A graph with more vertices is no picture."""
 
 
 class Picture(NamedTuple):
@@ -46,7 +51,7 @@ def pictures(record: Record, x: str | tuple[str, ...] = ("epochs", "seconds")) -
             Picture("profile", words, 1.2 + 0.32 * len(seconds), partial(profile, seconds))
         )
     side, labels = arrays.get("side"), arrays.get("labels")
-    if side is not None and record.adjacency is not None:
+    if side is not None and side.size <= DRAWN and record.adjacency is not None:
         draw = partial(cut, record.adjacency, side, names=arrays.get("names"))
         words = f"The graph of {side.size} vertices with {int(side.sum())} of them on one side."
         found.append(Picture("cut", words, 6.4, draw))
@@ -54,7 +59,11 @@ def pictures(record: Record, x: str | tuple[str, ...] = ("epochs", "seconds")) -
         words = f"The {labels.size} points in their principal plane, coloured by cluster."
         found.append(Picture("clusters", words, 5.2, partial(clusters, arrays["points"], labels)))
     groups = side if labels is None else labels
-    if groups is not None and record.W is not None and record.W.shape == 2 * groups.shape:
+    if (
+        groups is not None
+        and isinstance(record.W, np.ndarray)
+        and record.W.shape == 2 * groups.shape
+    ):
         by = "side" if labels is None else "cluster"
         words = f"The matrix W, rows and columns sorted by {by}, with lines between the blocks."
         found.append(Picture("heat-map", words, 5.4, partial(heat_map, record.W, groups)))

@@ -1,0 +1,252 @@
+"""Maximum cut of graphs whose relaxation has too many entries to be written down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.applications._base import Application
+from condgrad.applications._outcome import Outcome, Rounded, gap_of
+from condgrad.applications.annealing import AT_ONCE, LENGTHS, Search
+from condgrad.applications.mixing import RANK, mixing
+from condgrad.backends import memory
+from condgrad.backends.devices import check_device
+from condgrad.certificate import relative_gap
+from condgrad.domains import Minimum
+from condgrad.domains.chebyshev import COLUMNS
+from condgrad.errors import ProblemError, from_keyboard
+from condgrad.points import Gram
+from condgrad.problem import Evaluation, Violation
+from condgrad.run.callbacks import Info, check_watchers
+from condgrad.run.limits import Clock, Goal, Limits
+from condgrad.run.result import Result, Status, Trace
+
+FACTORED = 5000
+"""With more vertices W stays a factor."""
+SHARE = 0.7
+"""The part of a limit on time that sweeps and bounds may take; the rest is for the cut."""
+KNOWN = ("gap", "feasibility", "row_feasibility", "max_iter", "max_epochs", "max_seconds", "seed")
+OTHERS = ("callbacks", "n_jobs", "device")
+"""Options of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeMaxCut(Application):
+    """Maximum cut by the mixing method alone: W = VVᵀ is a `Gram`, and A is only multiplied.
+
+    `problem` describes the relaxation; `condgrad.solve` of it would need W as an array.
+    """
+
+    adjacency: Any
+    hyperplanes: int = 100
+    seed: int = 0
+
+    def default(self, beta0: float | str | None) -> str:
+        """The one method there is."""
+        return "mixing"
+
+    def ready(
+        self, slug: str, beta0: float | str | None = None, batch: Any = None
+    ) -> tuple[str, Any]:
+        """Refuse a method: there is none to choose."""
+        if slug != "mixing" or beta0 is not None or batch is not None:
+            n = self.adjacency.shape[0]
+            raise ProblemError(
+                f"the graph has {n} vertices, too many for a dense W, and is cut by the mixing "
+                "method: leave method, beta0 and batch out"
+            )
+        return "mixing method", None
+
+    def run(
+        self,
+        slug: str | None = None,
+        beta0: float | str | None = None,
+        batch: Any = None,
+        **limits: Any,
+    ) -> Outcome:
+        """Sweeps until the relaxation is solved to the gap, then cuts; a sweep is an epoch.
+
+        Of `max_seconds` seven tenths are for the sweeps and their bounds. Ctrl-C ends the sweeps,
+        and then the cut is that of hyperplanes; a second time it ends that search as well.
+        """
+        self.ready(slug or "mixing", beta0, batch)
+        if unknown := set(limits) - {*KNOWN, *OTHERS}:
+            raise ProblemError(
+                f"{', '.join(sorted(unknown))}: where W is too large to be dense a run has the "
+                f"options {', '.join((*KNOWN, *OTHERS))} only"
+            )
+        check_device(device := limits.get("device", "cpu"))
+        if device == "cuda":
+            raise ProblemError(
+                "device is 'cuda': a graph whose W is too large to be dense is cut on the CPU, "
+                "leave device out"
+            )
+        callbacks = limits.get("callbacks", ())
+        check_watchers(None, {}, callbacks)
+        gap = limits.get("gap")
+        Goal(gap)
+        names = ("max_iter", "max_epochs", "max_seconds", "max_lmo")
+        iterations, epochs, seconds, lmo = (limits.get(name) for name in names)
+        most = Limits(iterations, epochs, seconds, lmo)
+        seed = limits.get("seed", self.seed)
+        return _Run(self, gap, most, seed, callbacks).outcome()
+
+
+class _Run:
+    """One run: what was seen of it so far."""
+
+    def __init__(
+        self,
+        application: LargeMaxCut,
+        gap: float | None,
+        limits: Limits,
+        seed: int,
+        callbacks: Sequence[Any],
+    ) -> None:
+        self.application, self.gap, self.limits, self.seed = application, gap, limits, seed
+        self.callbacks, self.clock, self.trace = callbacks, Clock(), Trace()
+        self.stopped: Status | None = None
+        self.search: Search | None = None
+
+    def outcome(self) -> Outcome:
+        """Sweep, round and say what came of it."""
+        app, limits, began = self.application, self.limits, time.perf_counter()
+        A = app.adjacency
+        need = 8 * A.shape[0] * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * A.nnz
+        memory.require([memory.Need("V, the graph and products of it", need)])
+        self.search = Search(A, self.seed)
+        self.clock.lap("proposal")
+        floor, kind, failure = float(app.floor or 0.0), "exact", 0.0
+        sweeps, interrupted, point, value = 0, False, None, -np.inf
+        if not self._near(floor):
+            mixed = mixing(
+                A,
+                self.gap or 0.0,
+                self.seed,
+                SHARE * limits.seconds,
+                factored=True,
+                most=min(limits.iterations, np.floor(limits.epochs)),
+                watch=self._watch,
+            )
+            self.clock.lap("loop")
+            sweeps, interrupted, point = mixed.sweeps, mixed.interrupted, mixed.W
+            value, failure = mixed.value, mixed.failure
+            if -mixed.bound > floor:
+                floor, kind = -mixed.bound, mixed.kind
+            else:
+                failure = 0.0
+        rounded, late = self._round(point, floor, interrupted, began + limits.seconds)
+        self.clock.lap("proposal")
+        interrupted = interrupted or late
+        if -rounded.value > value:
+            point, value = rounded.W, -rounded.value
+        off = relative_gap(-value, floor)
+        solved = self.gap is not None and min(off, self._gap(rounded, floor)) <= self.gap
+        status = Status.CONVERGED if solved else self.stopped or self._limit(sweeps)
+        status = Status.INTERRUPTED if interrupted else status
+        self._append(sweeps, value, floor, off, point)
+        return self._answer(point, status, value, floor, off, failure, kind, sweeps, rounded,
+                            interrupted)  # fmt: skip
+
+    def _near(self, floor: float) -> bool:
+        """Whether the first cut is as good as was asked for."""
+        assert self.search is not None
+        cut = self.search.best
+        first = Rounded(-cut.value, np.empty((0, 0)), cut)
+        return self._gap(first, floor) <= (self.gap or 0.0)
+
+    def _gap(self, rounded: Rounded, floor: float) -> float:
+        return gap_of(rounded.value, floor, self.application.whole)
+
+    def _limit(self, sweeps: int) -> Status:
+        """The limit that ended the sweeps, where nothing else did."""
+        found = self.limits.reached(sweeps, sweeps, 0.0, 0)
+        return found or Status.MAX_SECONDS
+
+    def _watch(self, sweeps: int, V: Array, value: float, bound: Minimum) -> bool:
+        """Write a row of the trace and ask the callbacks."""
+        self.clock.lap("loop")
+        floor = max(-bound.value, float(self.application.floor or -np.inf))
+        point: Any = Gram(V)
+        self._append(sweeps, value, floor, relative_gap(-value, floor), point)
+        nothing = Params(sweeps, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        app = self.application
+        info = Info(sweeps, nothing, point, self.clock.seconds, float(sweeps), 0, self.trace,
+                    app.problem)  # fmt: skip
+        info.__dict__["evaluation"] = Evaluation(-value, _families(point), _missed(point))
+        for callback in self.callbacks:
+            answer = callback(info)
+            if answer is not None and answer is not False:
+                self.stopped = answer if isinstance(answer, Status) else Status.STOPPED
+        self.clock.lap("metrics", counts=False)
+        return self.stopped is not None or self._near(floor)
+
+    def _append(self, sweeps: int, value: float, floor: float, off: float, point: Any) -> None:
+        row = {"k": sweeps, "seconds": self.clock.seconds, "epochs": sweeps, "lmo_calls": 0}
+        row |= {"matvecs": 0, "rows": sweeps * self.application.adjacency.shape[0]}
+        row |= {"objective": -value, "infeasibility": _missed(point), "lower_bound": floor}
+        self.trace.append({**row, "gap": off})
+
+    def _round(
+        self, point: Gram | None, floor: float, interrupted: bool, end: float
+    ) -> tuple[Rounded, bool]:
+        """The best cut, and whether the keyboard ended the search for it."""
+        search, late = self.search, False
+        assert search is not None
+        try:
+            if point is not None:
+                search.hyperplanes(point.factor, self.application.hyperplanes)
+                for length in () if interrupted else LENGTHS:
+                    if self._near(floor) or not search.anneal(length, end):
+                        break
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            late = True
+        cut = search.best
+        sign = np.where(cut.side, 1.0, -1.0)
+        W: Any = Gram(sign[:, None])
+        return Rounded(-cut.value, W, cut), late
+
+    def _answer(
+        self,
+        point: Any,
+        status: Status,
+        value: float,
+        floor: float,
+        off: float,
+        failure: float,
+        kind: str,
+        sweeps: int,
+        rounded: Rounded,
+        interrupted: bool,
+    ) -> Outcome:
+        app = self.application
+        result = Result(
+            point, status, -value, _missed(point), _families(point), sweeps, sweeps, float(sweeps),
+            self.clock.seconds, 0, 0, {"diagonal": sweeps * app.adjacency.shape[0]}, self.trace,
+            "mixing method", self.seed, lower_bound=floor, gap=off, bound_kind=kind,
+            bound_failure=failure, profile=dict(self.clock.parts),
+        )  # fmt: skip
+        settings: Mapping[str, Any] = {**app.settings, "columns": point.factor.shape[1]}
+        return Outcome(
+            app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
+            app.sense, app.whole, 0.0, kind, interrupted, self.gap,
+        )  # fmt: skip
+
+
+def _families(point: Gram) -> dict[str, Violation]:
+    """How far the diagonal is from 1, which is rounding."""
+    miss = np.einsum("ij,ij->i", point.factor, point.factor) - 1
+    far, top = float(np.linalg.norm(miss)), float(np.abs(miss).max())
+    size = float(np.sqrt(miss.size))
+    return {"diagonal": Violation(far, top, far / (1 + size), far / (2 * size), top)}
+
+
+def _missed(point: Gram) -> float:
+    return _families(point)["diagonal"].l2

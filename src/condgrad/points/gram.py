@@ -1,0 +1,49 @@
+"""Positive semidefinite points that are kept as a factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from condgrad._types import Array
+
+
+class Gram:
+    """V Vᵀ, of which only V is kept; as an array it is made where one is asked for.
+
+    Parameters
+    ----------
+    factor : array
+        V, n × k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> point = Gram(np.array([[1.0], [-1.0]]))
+    >>> point.shape, np.asarray(point).tolist()
+    ((2, 2), [[1.0, -1.0], [-1.0, 1.0]])
+    """
+
+    def __init__(self, factor: Array) -> None:
+        self.factor = factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of V Vᵀ."""
+        return self.factor.shape[0], self.factor.shape[0]
+
+    @property
+    def dtype(self) -> Any:
+        """That of V."""
+        return self.factor.dtype
+
+    def dense(self) -> Array:
+        """V Vᵀ as an array, n × n."""
+        product: Array = self.factor @ self.factor.T
+        return product
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.dense() if dtype is None else self.dense().astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        n, k = self.factor.shape
+        return f"<Gram point of {n} × {n}, of {k} columns>"
