@@ -58,7 +58,8 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
             monkeypatch.setattr(module, name, patch)
         y, slopes = (ndarray(np.zeros(tiles.entries(N), table)) for _ in range(2))
         W, G = (ndarray(np.zeros((N, N))) for _ in range(2))
-        module.ascend(W, G, y, WHOLE, -np.inf, 0.0, 0.7)
+        for kind in (np.float64, np.float32):
+            module.ascend(W, ndarray(np.zeros((N, N), kind)), y, WHOLE, -np.inf, 0.0, 0.7)
         module.dual(W, G, y, slopes, WHOLE, -np.inf, 0.0, 0.7, 0.5)
         module.Pass(W, WHOLE, y.dtype, module.WIDE).collect(
             "pair_one", G, (np.int32(0),), (y, real(0), real(np.inf)), 3
@@ -67,9 +68,10 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
             module.summed(kind, W, None if kind == 0 else y, WHOLE, -np.inf, 0.0, 0.7)
         module.triangle_square(y)
     both = {"fold_wide", "add_pairs_wide"}
-    wide = both if real == np.float64 else both | {"fold", "add_pairs"}
+    others = {f"{name}{end}" for name in ("fold", "add_pairs") for end in ("", "_single")}
+    wide = both if real == np.float64 else both | others
     assert seen == wide | {"ascend", "dual", "pair_one", "square", *(f"sums{k}" for k in range(4))}
-    assert set(known) == wide | seen | {"fold", "add_pairs", "pair"}
+    assert set(known) == both | others | seen | {"pair"}
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 136, 528, 3160])

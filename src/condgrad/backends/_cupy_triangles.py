@@ -169,35 +169,46 @@ class Pass:
 
         Its arguments are W, `before`, what it works on, `after` and where it writes.
         """
-        D, totals = None, []
-        wide = "_wide" if self.real == WIDE else ""
+        totals, straight = np.zeros(rows), G.flags.c_contiguous and self._folds(G.dtype)
+        D = G if straight else cp.zeros(self.shape)
+        kind = "_wide" if self.real == WIDE else "_single" if D.dtype != WIDE else ""
+        found = []
         for some in self:
             sums = cp.empty(self.tiles * int(some.number) * 128, self.real)
             pairs = cp.empty(some.parts * self.tiles * 4096, self.real)
-            found = cp.empty((rows, some.parts * self.tiles))
+            found.append(cp.empty((rows, some.parts * self.tiles)))
             place = (self.n, self.across, some.apexes, some.number, some.per)
-            out = (sums, pairs, found) if rows else (sums, pairs)
+            out = (sums, pairs, found[-1]) if rows else (sums, pairs)
             self.run(name, some, self.W, *before, *place, *after, *out)
-            D = cp.zeros(self.shape) if D is None else D  # while the kernel runs
             side = self.n, self.across
             rows_of = (D, sums, some.apexes, some.number, *side)
-            launch(self.table, f"fold{wide}", (int(some.number),), *rows_of)
+            launch(self.table, f"fold{kind}", (int(some.number),), *rows_of)
             pairs_of = (D, pairs, np.int32(some.parts), *side)
-            launch(self.table, f"add_pairs{wide}", (self.tiles, 16), *pairs_of)
-            if rows:
-                totals.append(found.sum(axis=1))
-        if D is not None:
+            launch(self.table, f"add_pairs{kind}", (self.tiles, 16), *pairs_of)
+        if not straight:
             axpy(G, 1.0, D)
-        return sum((found.get() for found in totals), np.zeros(rows))  # all work is on its way
+        for one in found if rows else ():  # all work is on its way
+            totals += one.get().sum(axis=1)
+        return totals
+
+    def _folds(self, dtype: np.dtype) -> bool:
+        """Whether sums can be added to an array of a type as they are."""
+        return dtype == WIDE or (dtype == np.float32 and self.real != WIDE)
+
+
+@lru_cache(maxsize=64)
+def listed(n: int, ends: bytes) -> Array:
+    """The apexes whose rows ranges hold, each a start and a stop."""
+    pairs, ranges = (n - 1) * (n - 2) // 2, np.frombuffer(ends, np.int64).reshape(-1, 2)
+    if (ranges % pairs).any():
+        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
+    apexes = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ranges]
+    return np.concatenate(apexes)
 
 
 def apexes_of(n: int, ends: Array) -> Array:
     """The apexes whose rows ranges hold."""
-    pairs = (n - 1) * (n - 2) // 2
-    if (np.asarray(ends) % pairs).any():
-        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
-    ranges = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ends]
-    return np.concatenate(ranges)
+    return listed(n, np.asarray(ends, np.int64).tobytes())
 
 
 def salt(beta: float, ends: Array) -> np.uint32:
