@@ -99,7 +99,7 @@ def test_half_precision_is_chosen_where_nothing_else_fits(cupy):
     problem, n = applications.sparsest_cut(graph(20)).problem, 20
     run = cg.start(problem, device="cuda")
     other = (
-        64 * 2**20 + (16 + 4 + 11) * 8 * n * n + tiles.buffers(n) + 64 * problem.terms[1].map.size
+        64 * 2**20 + (13 + 4 + 5) * 8 * n * n + tiles.buffers(n) + 64 * problem.terms[1].map.size
     )
     table = tiles.entries(n)
     for memory, wanted in ((other + 5 * table, "float32"), (other + 3 * table, "uint16")):

@@ -21,6 +21,12 @@ HOST = np.empty(0)
 SMALL = 150
 """Up to this side LAPACK takes a matrix apart faster than a GPU does, copies included."""
 
+MANY = 1 << 27
+"""Rows of a chunk on a GPU, where the cotangent is y itself."""
+SLAB = 1 << 28
+"""Bytes of the rows of a matrix that are worked on at a time, where another matrix of its size
+would be too much."""
+
 Part = TypeVar("Part")
 
 
@@ -76,6 +82,13 @@ def diagonal(X: Array) -> Array:
         entries: Array = np.einsum("ii->i", X)
         return entries
     return X.reshape(-1)[:: X.shape[0] + 1]  # contiguous wherever it is asked for
+
+
+def slabs(X: Array) -> list[slice]:
+    """All rows of a matrix, some at a time."""
+    n, width = X.shape
+    rows = max(1, SLAB // (8 * width))
+    return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
 def address(array: Any) -> int:

@@ -47,7 +47,8 @@ def look(problem: Problem, propose: Propose | None, W: Array) -> Look | None:
         v += t.gradient(W, 1.0)
     effort = GUESS if foreign(v) else None
     S = problem.domain.lmo(v, effort=effort, rng=np.random.default_rng(0)).dense()
-    point = asked(propose, S.astype(problem.dtype))
+    del v  # arrays of its size may be few
+    point = asked(propose, S.astype(problem.dtype, copy=not foreign(S)))
     return None if point is None else Look(S, problem.objective(S), problem.objective(point))
 
 

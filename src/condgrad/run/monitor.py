@@ -281,7 +281,8 @@ class Monitor:
                 f"propose returned shape {point.shape}: it must return a point of shape "
                 f"{self._W.array.shape}, or None"
             )
-        return np.asarray(point.astype(self._W.array.dtype), like=self._W.array)
+        same = point.astype(self._W.array.dtype, copy=not foreign(point))
+        return np.asarray(same, like=self._W.array)
 
     def _offer(
         self,
