@@ -91,6 +91,8 @@ def test_a_salt_differs_from_pass_to_pass():
     with installed():
         from condgrad.backends._cupy_triangles import salt
 
-        found = {salt(beta, WHOLE + i) for beta in (0.7, 0.7 + 1e-15) for i in range(3)}
+        half, betas = tiles.HALF, (0.7, 0.7 + 1e-15)
+        found = {salt(beta, WHOLE + i, half) for beta in betas for i in range(3)}
         assert len(found) == 6
-        assert salt(0.7, WHOLE) == salt(0.7, WHOLE)
+        assert salt(0.7, WHOLE, half) == salt(0.7, WHOLE, half)
+        assert salt(0.7, WHOLE, np.dtype(np.float32)) == 0

@@ -32,9 +32,8 @@ from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
-FIRST, LATER, MANY = 5, 3, 4000
-"""Where a GPU rounds, starts of each kind at the first call, and starts of later calls, one for
-more points than that."""
+FIRST = 5
+"""Starts of each kind where a GPU rounds for the first time; later one from the denoised points."""
 NEARBY = 2000
 """Points up to which distances between denoised ones come to the CPU."""
 LARGE = 2000
@@ -166,8 +165,7 @@ class _Rounding:
             self._there = self._distances.matrix(W)
         C, near = self._there, self._near(W)
         given = C if isinstance(near, Denoised) else self._distances.matrix(HOST)
-        later = LATER if C.shape[0] <= MANY else 1
-        metrics = [*[near] * FIRST, *[given] * FIRST] if first else [near] * later
+        metrics = [*[near] * FIRST, *[given] * FIRST] if first else [near]
         found = best_start(C, metrics, self._k, self._rng, self._finished)
         if self._best is None or found.value < self._best.value:  # the matrix is large
             self._best = Rounded(found.value, clustering_matrix(found.labels, W), found)

@@ -73,6 +73,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) pair_one(
   collected<true>(W, images, n, across, apexes, count, per, y, low, high, sums, pairs, found);
 }
 
+template <class A> struct alignas(16) Quad { A v[4]; };
+
 // D[j][i] += sums over the rows and columns of all tiles, D[j][j] −= all of them.
 template <class A, class B> __device__ __forceinline__ void folded(
     B* __restrict__ D, const A* __restrict__ sums, const int* __restrict__ apexes, int count,
@@ -80,22 +82,26 @@ template <class A, class B> __device__ __forceinline__ void folded(
   __shared__ double room[8];
   int b = blockIdx.x, j = apexes[b];
   double all = 0;
-  for (int i = threadIdx.x; i < n; i += 256) {
+  for (int i = 4 * threadIdx.x; i < n; i += 1024) {
     int a = i >> 6, o = i & 63;
-    double rows = 0, columns = 0;
-    #pragma unroll 16
+    double rows[4] = {0, 0, 0, 0}, columns[4] = {0, 0, 0, 0};
+    #pragma unroll 4
     for (int x = a; x < across; x++) {
       size_t tile = (size_t)a * across - a * (a - 1) / 2 + (x - a);
-      rows += sums[(tile * count + b) * 128 + o];
+      Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + o);
+      for (int e = 0; e < 4; e++) rows[e] += s.v[e];
     }
-    #pragma unroll 16
+    #pragma unroll 4
     for (int x = 0; x <= a; x++) {
       size_t tile = (size_t)x * across - x * (x - 1) / 2 + (a - x);
-      columns += sums[(tile * count + b) * 128 + 64 + o];
+      Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + 64 + o);
+      for (int e = 0; e < 4; e++) columns[e] += s.v[e];
     }
-    all += rows;
-    size_t at = (size_t)j * n + i;
-    D[at] = (B)(D[at] + (rows + columns));
+    for (int e = 0; e < 4 && i + e < n; e++) {
+      size_t at = (size_t)j * n + i + e;
+      all += rows[e];
+      D[at] = (B)(D[at] + (rows[e] + columns[e]));
+    }
   }
   all = total(all, room);
   if (threadIdx.x == 0) {

@@ -108,12 +108,6 @@ def padded() -> Any:
     )
 
 
-@lru_cache(maxsize=64)
-def there(apexes: bytes) -> Array:
-    """Numbers of apexes on the GPU."""
-    return cp.asarray(np.frombuffer(apexes, np.int32))
-
-
 class Some(NamedTuple):
     """Apexes that a kernel works on at a time."""
 
@@ -143,20 +137,16 @@ class Pass:
 
     def __init__(self, W: Array, ends: Array, table: np.dtype, real: np.dtype) -> None:
         n = W.shape[0]
-        self.n, self.across, self.tiles = np.int32(n), np.int32(tiles.across(n)), tiles.count(n)
-        self.table, self.real, self.shape = table, real, W.shape
-        side = int(self.across) * tiles.SIDE
+        side = tiles.across(n) * tiles.SIDE
         self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
         if side > n:
-            padded()(W, n, side, self.W)
-        self.apexes = apexes_of(n, ends)
-        self.most = max(1, tiles.BUFFER // (self.tiles * 128 * real.itemsize))
+            padded()(W, n, side, self.W)  # the rest is done while it runs
+        self.n, self.across, self.tiles = np.int32(n), np.int32(side // tiles.SIDE), tiles.count(n)
+        self.table, self.real, self.shape = table, real, W.shape
+        self._batches = batches(n, np.asarray(ends, np.int64).tobytes(), real.itemsize)
 
     def __iter__(self) -> Iterator[Some]:
-        for i in range(0, self.apexes.size, self.most):
-            some = self.apexes[i : i + self.most]
-            parts, per = split(self.tiles, some.size, RESIDENT * processors())
-            yield Some(parts, there(some.tobytes()), np.int32(some.size), np.int32(per))
+        return iter(self._batches)
 
     def run(self, name: str, some: Some, *arguments: Any) -> None:
         """Run a kernel over the tiles."""
@@ -197,25 +187,33 @@ class Pass:
 
 
 @lru_cache(maxsize=64)
-def listed(n: int, ends: bytes) -> Array:
-    """The apexes whose rows ranges hold, each a start and a stop."""
-    pairs, ranges = (n - 1) * (n - 2) // 2, np.frombuffer(ends, np.int64).reshape(-1, 2)
-    if (ranges % pairs).any():
-        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
-    apexes = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ranges]
-    return np.concatenate(apexes)
+def batches(n: int, ends: bytes, size: int) -> list[Some]:
+    """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow."""
+    count, apexes = tiles.count(n), apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2))
+    most, found = max(1, tiles.BUFFER // (count * 128 * size)), []
+    for i in range(0, apexes.size, most):
+        some = apexes[i : i + most]
+        parts, per = split(count, some.size, RESIDENT * processors())
+        found.append(Some(parts, cp.asarray(some), np.int32(some.size), np.int32(per)))
+    return found
 
 
 def apexes_of(n: int, ends: Array) -> Array:
     """The apexes whose rows ranges hold."""
-    return listed(n, np.asarray(ends, np.int64).tobytes())
+    pairs = (n - 1) * (n - 2) // 2
+    if (np.asarray(ends) % pairs).any():
+        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
+    ranges = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ends]
+    return np.concatenate(ranges)
 
 
-def salt(beta: float, ends: Array) -> np.uint32:
+def salt(beta: float, ends: Array, table: np.dtype) -> np.uint32:
     """A number for a pass, by which tables in bfloat16 are rounded.
 
     β mostly differs from that of other passes, and so do the rows that are drawn.
     """
+    if table != tiles.HALF:
+        return np.uint32(0)
     return np.uint32(zlib.crc32(np.asarray(ends).tobytes(), zlib.crc32(np.float64(beta).tobytes())))
 
 
@@ -225,7 +223,7 @@ def ascend(
     """`Drivers.ascend`."""
     real = work(y.dtype)
     bounds = [real.type(x) for x in (1 / beta, lower / beta, upper / beta)]
-    own = (y, *bounds, salt(beta, ends))
+    own = (y, *bounds, salt(beta, ends, y.dtype))
     totals = Pass(W, ends, y.dtype, real).collect("ascend", G, (), own, 1)
     return float(totals[0])
 
@@ -244,7 +242,7 @@ def dual(
     """`Drivers.dual`."""
     real = work(y.dtype)
     scalars = [real.type(x) for x in (1 / beta, lower / beta, upper / beta, theta)]
-    own = (y, slopes, *scalars, salt(beta, ends))
+    own = (y, slopes, *scalars, salt(beta, ends, y.dtype))
     Pass(W, ends, y.dtype, real).collect("dual", G, (), own)
 
 

@@ -59,10 +59,25 @@ def moved(part: Part, like: Array) -> Part:
     new = copy.copy(part)
     for name, value in vars(part).items():
         if isinstance(value, np.ndarray):
-            setattr(new, name, np.asarray(value, like=like))
+            setattr(new, name, placed(value, like))
     for name, value in (("like", like), ("origin", part)):
         setattr(new, name, value)
     return new
+
+
+def placed(array: Array, like: Array) -> Array:
+    """An array of NumPy where `like` lies.
+
+    A large one goes there in pieces: CuPy sends what it is given through a buffer of that size.
+    """
+    step = SLAB // array.itemsize
+    if not foreign(like) or array.size <= step or not array.flags.c_contiguous:
+        return np.asarray(array, like=like)
+    there: Array = np.empty(array.shape, array.dtype, like=like)
+    flat, given = there.reshape(-1), array.reshape(-1)
+    for i in range(0, array.size, step):
+        flat[i : i + step] = np.asarray(given[i : i + step], like=like)
+    return there
 
 
 def floats(x: Any) -> Array:

@@ -184,9 +184,9 @@ class Certificate:
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
-        scaled_near, t = near, 1.0
+        scaled_near, t, low = near, 1.0, None
         if near is not None and other and domain.face is not None:
-            t, near, scaled_near = best_scale(domain.face, base, pull, moving - zero, near)
+            t, near, scaled_near, low = best_scale(domain.face, base, pull, moving - zero, near)
         elif other:
             t = self._search(base, pull, moving - zero, 0.0, 1.0)
         points: list[tuple[Array, float, str]] = []
@@ -196,8 +196,12 @@ class Certificate:
                 points.append((v, conjugate, name))
             return value(v, conjugate, name, near=near)
 
-        best, low = tried(base + pull, fixed + moving, source, near)
-        gap = total - low
+        best = Bound()
+        if low is None or t == 1.0 or shifts:
+            best, proved = tried(base + pull, fixed + moving, source, near)
+            gap = total - proved
+        else:  # the scaled point promises more, and control needs no proof
+            gap = max(total - low, 0.0)
         self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex

@@ -32,6 +32,8 @@ class Scale(NamedTuple):
     t: float
     whole: Array
     scaled: Array
+    lowest: float
+    """About min ⟨v + d, s⟩, or somewhat more."""
 
 
 def served(domain: Domain, like: Array) -> bool:
@@ -78,7 +80,7 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
         seen.append((lowest(found.values[0], t), t, found.vectors))
         P = beyond(np.empty((P.shape[0], 0), like=P), P[:, :KEPT], found.vectors[:, :KEPT])
     _, t, vectors = max(seen, key=lambda found: found[0])
-    return Scale(t, whole.vectors, vectors)
+    return Scale(t, whole.vectors, vectors, seen[0][0] + c)
 
 
 def _mean(v: Array, basis: Array) -> float:

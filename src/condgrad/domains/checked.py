@@ -12,6 +12,8 @@ from condgrad.backends import kernels
 from condgrad.backends.arrays import contiguous, diagonal, factor_of, namespace, slabs
 from condgrad.domains.bottom import bottom
 
+LARGE = 10_000
+"""Above this side all eigenvalues are computed only where nothing else proves anything."""
 CLOSE = 1e-7
 """A first try for how far a bound is below such a value, in units of ‖V‖_F/√n."""
 
@@ -81,14 +83,16 @@ def _guesses(
 ) -> Iterator[tuple[float, float, float, int]]:
     """Guesses of the smallest eigenvalue, how far below to look, by what factor more, how often.
 
-    All eigenvalues come last where there are many: a block can miss the lowest one.
+    All eigenvalues come last where there are many: a block can miss the lowest one. Where they
+    would take too long, a bound that is less tight comes before them.
     """
     n, least = V.shape[0], EPS * (4 + 2 * size)
     if n > whole:
         for start in (None,) if near is None else (near, None):
             found = bottom(V, start)
             first = min(found.residual, CLOSE * size / np.sqrt(n))
-            yield float(found.values[0]), max(least, first), 8.0, 5
+            patient = start is None and n > LARGE
+            yield float(found.values[0]), max(least, first), 8.0, 12 if patient else 5
     yield float(namespace(V).linalg.eigvalsh(V)[0]), least, 4.0, 40
 
 

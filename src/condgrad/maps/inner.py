@@ -12,7 +12,7 @@ from condgrad._check import canonical, dimension, numbers, real_numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
-from condgrad.backends.arrays import diagonal, foreign, namespace
+from condgrad.backends.arrays import diagonal, foreign, namespace, placed
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
 
@@ -69,7 +69,7 @@ class Inner(LinearMap):
             return self._data.reshape(self.shape)
         known = _elsewhere.get(self)
         copy = None if known is None else known()
-        data = np.asarray(self._data, like=like) if copy is None else copy._data
+        data = placed(self._data, like) if copy is None else copy._data
         return data.reshape(self.shape)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:

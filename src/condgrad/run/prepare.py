@@ -13,6 +13,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
+from condgrad.backends.arrays import placed as sent
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
@@ -195,13 +196,13 @@ def first_point(problem: Problem, start: Array | None) -> Array:
         )
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
-    array = np.asarray(array, like=problem.like)
+    array = sent(array, problem.like)
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
             "leave it out to start from the domain's centre"
         )
-    return array.astype(problem.dtype)
+    return array.astype(problem.dtype, copy=not foreign(array))
 
 
 def fitted(W: Array, domain: Domain) -> Array:
