@@ -10,7 +10,7 @@ from condgrad import applications, domains
 from condgrad.applications.clustering import Denoised, denoised
 from condgrad.backends import devices
 from condgrad.domains.bottom import bottom
-from condgrad.domains.eigen import lowest_bound
+from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
 from stand_in import alike, installed, ndarray
 
@@ -111,6 +111,24 @@ def test_the_lower_end_of_a_spectrum_without_another_matrix(cupy, seed):
     V = V + V.T
     found = bottom(ndarray(V))
     assert found.values[0] == pytest.approx(np.linalg.eigvalsh(V)[0], rel=1e-4)
+
+
+@SEED
+@pytest.mark.parametrize("pins", [0, 2])
+def test_the_oracle_by_a_block(cupy, seed, pins, monkeypatch):
+    monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", 200)
+    rng = np.random.default_rng(seed)
+    V = rng.standard_normal((90, 90))
+    V = V + V.T
+    Q = np.linalg.qr(rng.standard_normal((90, 2)))[0][:, :pins]
+    off = np.eye(90) - Q @ Q.T
+    wanted = np.linalg.eigvalsh(off @ V @ off)[0]
+    found = lowest_eigpair(ndarray(V), effort=4.0, fixed=ndarray(Q))
+    x = found.vector.get()
+    assert found.value == pytest.approx(wanted, rel=1e-4)
+    assert np.abs(Q.T @ x).max(initial=0.0) <= 1e-12
+    assert x @ V @ x == pytest.approx(wanted, rel=1e-4)
+    assert np.linalg.norm(x) == pytest.approx(1.0)
 
 
 @SEED

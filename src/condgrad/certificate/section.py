@@ -102,10 +102,11 @@ def _inner(v: Array, d: Array, t: float, means: list[float], basis: Array) -> Ar
 
 def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array) -> list[Array]:
     """PᵀXP for both X, without the pinned vectors as by `_inner`, in arrays of NumPy."""
-    along = basis.T @ P
-    inner = P - basis @ along if basis.shape[1] else P
+    inner, pinned = P, 0.0
+    if basis.shape[1]:
+        along = basis.T @ P
+        inner, pinned = P - basis @ along, host(along.T @ along)
     T = host(np.stack([inner.T @ (X @ inner) for X in pair]))
-    pinned = host(along.T @ along) if basis.shape[1] else np.zeros(T.shape[1:])
     return [0.5 * (X + X.T) + mean * pinned for X, mean in zip(T, means, strict=True)]
 
 

@@ -13,6 +13,7 @@ from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 from condgrad.backends import kernels, ops
 from condgrad.backends.arrays import eigenpairs, foreign
+from condgrad.domains.bottom import bottom
 from condgrad.domains.checked import checked, deflate
 
 SMALL = 40
@@ -69,7 +70,8 @@ def lowest_eigpair(
     W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
     earlier answers. It stops early where the residual is a hundredth of the eigenvalue, and while
     it exceeds a tenth it is restarted, up to four times. Without `effort` it goes on until the
-    residual is negligible, and LAPACK answers if it never is.
+    residual is negligible, and LAPACK answers if it never is. On a GPU a block of vectors answers
+    where one of Lanczos would take as long (`condgrad.domains.bottom`).
 
     `fixed` holds orthonormal columns q_i: then the pair is that of V on their complement.
     """
@@ -80,6 +82,8 @@ def lowest_eigpair(
     if fixed is not None:
         basis = fixed.astype(V.dtype, copy=False)
     small = SMALL if not foreign(V) else LARGE_GPU if effort is None else SMALL_GPU
+    if foreign(V) and effort is not None and WHOLE_GPU < n <= small:
+        return _by_block(V, basis)
     if n > small:
         rng = rng or np.random.default_rng(0)
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
@@ -94,6 +98,19 @@ def lowest_eigpair(
     if basis.shape[1]:
         vector = vector - basis @ (basis.T @ vector)
     return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
+
+
+def _by_block(V: Array, basis: Array) -> Pair:
+    """The lowest pair off an orthonormal basis, about, of a V on a GPU that is written to."""
+    n, r = basis.shape
+    if r:  # the pinned get the mean eigenvalue
+        along = float(np.vdot(basis, V @ basis))
+        deflate(V, basis, (float(np.trace(V)) - along) / (n - r))
+    found = bottom(V)
+    vector = found.vectors[:, 0]
+    if r:
+        vector = vector - basis @ (basis.T @ vector)
+    return Pair(float(found.values[0]), vector / np.linalg.norm(vector), found.products)
 
 
 def deflated(V: Array, basis: Array, top: float | None = None) -> Array:

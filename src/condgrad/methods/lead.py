@@ -11,14 +11,12 @@ import numpy as np
 from condgrad._floats import TINY
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
-from condgrad.methods.control import BalanceState
+from condgrad.methods.control import GUESS, BalanceState
 from condgrad.problem import Problem
 
 if TYPE_CHECKING:
     from condgrad.methods.registry import Method
 
-GUESS = 20.0
-"""Effort of the oracle on a GPU, where full accuracy takes long."""
 Propose = Callable[[Array], Array | None]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
+from condgrad._floats import TINY
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import beyond, eigenpairs, foreign, host, namespace
 from condgrad.domains import Domain, Face
@@ -27,7 +27,7 @@ FEW = 80
 """Columns up to which a small eigenproblem is solved on the CPU, those of XK as many again."""
 SHORT = 1e-9
 """Squared length, of columns of about length 1, that is taken for rounding."""
-BLOCKS = 6000
+BLOCKS = 600
 """Side from which the first step on a GPU begins with a block and not with all eigenvectors."""
 
 
@@ -196,8 +196,8 @@ class FrameStep(AtomStep):
         Q = self._face.basis[part]
         n, products, there = Q.shape[0], 0, foreign(Q) and not whole
         if there and K is None and n > BLOCKS:
-            start = bottom(-X.whole(part))
-            K = start.vectors - Q @ (Q.T @ start.vectors)
+            K = bottom(-X.whole(part)).vectors
+            K = K - Q @ (Q.T @ K) if Q.shape[1] else K
             return _ritz(X, part, K, Q)._replace(beginning=True)
         if there and K is not None and earlier is None and n > self._small and K.shape[1] <= FEW:
             return _ritz(X, part, K, Q)
@@ -236,17 +236,23 @@ def _ritz(X: Products, part: slice, K: Array, Q: Array) -> Spectrum:
     """Rayleigh-Ritz on the span of K and XK, K off Q, with one copy to the CPU and one back.
 
     With B = (K, R, XK, XR), R the columns of XK off those of K and Q, BᵀB has all that is needed.
-    Combinations of K and R that are shorter than `SHORT` by rounding are left out.
+    R is scaled to columns of length 1 there, and combinations of K and R whose squared length is
+    below `SHORT` are left out.
     """
     Y = X.times(part, K)
-    R = _residual(Y.copy(), K, Q)
+    R = Y - K @ (K.T @ Y)
+    if Q.shape[1]:
+        R -= Q @ (Q.T @ R)
     B = np.concatenate([K, R, Y, X.times(part, R)], axis=1)
     M, count = host(B.T @ B), 2 * K.shape[1]
-    squares, V = scipy.linalg.eigh(M[:count, :count], driver="evd", check_finite=False)
+    if not np.isfinite(M).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(M)[:count], TINY))
+    squares, V = np.linalg.eigh(scale[:, None] * M[:count, :count] * scale)
     used = squares > SHORT * squares[-1]
-    P = V[:, used] / np.sqrt(squares[used])
+    P = scale[:, None] * V[:, used] / np.sqrt(squares[used])
     T = P.T @ M[:count, count:] @ P
-    values, U = scipy.linalg.eigh(0.5 * (T + T.T), driver="evd", check_finite=False)
+    values, U = np.linalg.eigh(0.5 * (T + T.T))
     mixed = np.zeros((2 * count, values.size))
     mixed[:count] = P @ U[:, ::-1]
     return Spectrum(values[::-1], B @ np.asarray(mixed, like=B), 2 * K.shape[1])
