@@ -102,7 +102,7 @@ def _inner(v: Array, d: Array, t: float, means: list[float], basis: Array) -> Ar
 
 def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array) -> list[Array]:
     """PᵀXP for both X, without the pinned vectors as by `_inner`, in arrays of NumPy."""
-    inner, pinned = P, 0.0
+    inner, pinned = P, np.zeros((P.shape[1], P.shape[1]))
     if basis.shape[1]:
         along = basis.T @ P
         inner, pinned = P - basis @ along, host(along.T @ along)
