@@ -9,11 +9,16 @@ import condgrad as cg
 from condgrad import applications, domains
 from condgrad.applications.clustering import Denoised, denoised
 from condgrad.backends import devices
+from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
+from condgrad.points.low_rank import Matrix
+from condgrad.sdp._run import Search
+from device_programs import graph, max_cut
 from stand_in import alike, installed, ndarray
 
+HOW = {"gap": 1e-3, "feasibility": 1e-3, "device": "auto"}
 SEED = pytest.mark.parametrize("seed", range(3))
 
 
@@ -52,6 +57,24 @@ def test_kmeans_in_slabs(cupy, seed, monkeypatch):
     assert there.result.lower_bound <= here.result.objective * (1 + 1e-5)
     assert there.result.lower_bound >= here.result.lower_bound * (1 - 3e-3)
     assert there.rounded.value == pytest.approx(here.rounded.value, rel=1e-2)
+
+
+@pytest.mark.parametrize("most", [5, 60])
+def test_the_first_step_by_a_block(cupy, most, monkeypatch):
+    """Where the projection has more vectors than the block, all of them are found."""
+    rng = np.random.default_rng(most)
+    values = np.concatenate([1 + rng.random(most), -1 - rng.random(120 - most)])
+    U = np.linalg.qr(rng.standard_normal((120, 120)))[0]
+    X = (U * values) @ U.T
+    problem = applications.max_cut(np.ones((120, 120)) - np.eye(120)).problem
+    run = cg.start(problem, device="cuda")
+    step = run._step
+    step._face = step._face._replace(trace=1e9, equality=False)
+    S, _ = step._projection(Matrix(ndarray(0.5 * (X + X.T))))
+    found = ndarray(np.empty((120, 120)))
+    S.write(found)
+    wanted = (U * np.maximum(values, 0)) @ U.T
+    np.testing.assert_allclose(found.get(), wanted, atol=1e-6)
 
 
 @SEED
@@ -174,3 +197,15 @@ def test_too_little_memory_of_a_gpu_is_said_with_the_remedy():
     with installed(memory=1e6), pytest.raises(cg.ProblemError, match=r"needs .* of a GPU") as error:
         applications.kmeans(clusters(50), 3).run(max_iter=3, device="cuda")
     assert "device='cpu'" in str(error.value)
+
+
+@pytest.mark.parametrize("memory", [1e6, 1e9])
+def test_a_program_that_stays_on_the_cpu_asks_no_gpu(monkeypatch, memory):
+    """Whether its eigenvalues are bounded on a GPU follows where its run is."""
+    monkeypatch.setattr("condgrad.backends.devices.WIDE", 5)
+    with installed(memory=memory):
+        search = Search(max_cut(graph(12, 0.4, 0)), None, None, None, HOW)
+        assert foreign(search.reduced.like)
+        solution = search.run()
+        assert (solution.device == "cpu") == (memory < 1e8)
+        assert foreign(search.reduced.like) == (memory > 1e8)

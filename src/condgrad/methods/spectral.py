@@ -127,8 +127,8 @@ class Spectrum(NamedTuple):
     vectors: Array
     products: int
     """Vectors that the part was multiplied by."""
-    beginning: bool = False
-    """Whether the vectors were found from nothing: there may be more."""
+    beginning: int = 0
+    """The columns of a block that was found from nothing; where more are used there may be more."""
 
 
 class FrameStep(AtomStep):
@@ -165,7 +165,7 @@ class FrameStep(AtomStep):
         face = self._face
         found = [self._spectrum(i, X) for i in range(len(face.parts))]
         d = self._shares(found, X)
-        if any(f.beginning for f in found) and np.count_nonzero(d) == d.size:  # there may be more
+        if any(f.beginning for f in found) and self._short(found, d):
             found = [self._spectrum(i, X, whole=True) for i in range(len(face.parts))]
             d = self._shares(found, X)
         factors, start = [], 0
@@ -186,6 +186,13 @@ class FrameStep(AtomStep):
             d = project_simplex(joined, face.trace)
         return d
 
+    @staticmethod
+    def _short(found: Sequence[Spectrum], d: Array) -> bool:
+        """Whether a projection may want more vectors than a block has found."""
+        ends = np.cumsum([f.values.size for f in found])
+        used = [int(np.count_nonzero(own)) for own in np.split(d, ends)]
+        return any(0 < f.beginning < count for f, count in zip(found, used, strict=False))
+
     def _spectrum(self, i: int, X: Products, whole: bool = False) -> Spectrum:
         """Leading eigenpairs of a part in falling order, off the pinned vectors, and products.
 
@@ -198,7 +205,7 @@ class FrameStep(AtomStep):
         if there and K is None and n > BLOCKS:
             K = bottom(-X.whole(part)).vectors
             K = K - Q @ (Q.T @ K) if Q.shape[1] else K
-            return _ritz(X, part, K, Q)._replace(beginning=True)
+            return _ritz(X, part, K, Q)._replace(beginning=K.shape[1])
         if there and K is not None and earlier is None and n > self._small and K.shape[1] <= FEW:
             return _ritz(X, part, K, Q)
         if n <= self._small or K is None or whole:
