@@ -297,7 +297,7 @@ def large_run(monkeypatch: pytest.MonkeyPatch) -> tuple[Result, float, int]:
     """A run whose bounds come from Lanczos, its optimum, and how many there were."""
     calls, honest = [], eigen.lowest_bound
 
-    def counted(V: np.ndarray, near: None) -> tuple[float, float]:
+    def counted(V: np.ndarray, near: None, spent: bool) -> tuple[float, float]:
         calls.append(V.shape)
         return honest(V)
 

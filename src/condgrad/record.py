@@ -145,7 +145,7 @@ class Record:
     def save(self, path: str | Path) -> None:
         """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON.
 
-        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``; of a `Gram` VVᵀ ``factor`` is V.
+        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``; a `Gram` VVᵀ is ``factor``.
         """
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}

@@ -177,30 +177,44 @@ class Certificate:
         if not np.isfinite([rounding, total, length(base), length(pull)]).all():
             return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
 
+        shifts = self._identities()
+        spent = near is not None and not shifts  # nobody reads v after its minimum
+
         def value(
             v: Array, conjugate: float, name: str, more: float = 0.0, near: Array | None = None
         ) -> tuple[Bound, float]:
-            low = domain.minimum(v) if near is None else cast(Any, domain).minimum(v, near=near)
+            known = {} if near is None else {"near": near, "spent": spent}
+            low = cast(Any, domain).minimum(v, **known)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
             found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
-        v, conjugate = base + pull, fixed + moving
-        scaled_near, t = near, 1.0
+        scaled_near, t, low = near, 1.0, None
         if near is not None and other and domain.face is not None:
-            t, near, scaled_near = best_scale(domain.face, base, pull, moving - zero, near)
+            t, near, scaled_near, low = best_scale(domain.face, base, pull, moving - zero, near)
         elif other:
             t = self._search(base, pull, moving - zero, 0.0, 1.0)
-        best, low = value(v, conjugate, source, near=near)
-        gap = total - low
-        points = [(v, conjugate, source)]
+        points: list[tuple[Array, float, str]] = []
+
+        def tried(v: Array, conjugate: float, name: str, near: Array | None) -> tuple[Bound, float]:
+            if shifts:
+                points.append((v, conjugate, name))
+            return value(v, conjugate, name, near=near)
+
+        best = Bound()
+        if low is None or t == 1.0 or shifts:
+            best, proved = tried(base + pull, fixed + moving, source, near)
+            gap = total - proved
+        else:  # the scaled point promises more, and control needs no proof
+            gap = max(total - low, 0.0)
         self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
-            points.append((base + t * pull, scaled, f"{source}, scaled"))
-            best = _better(best, value(*points[1], near=scaled_near)[0])
-        for shift in self._identities():
+            best = _better(
+                best, tried(base + t * pull, scaled, f"{source}, scaled", scaled_near)[0]
+            )
+        for shift in shifts:
             for v, conjugate, name in points:
                 far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
                 t = self._search(v, shift.v, shift.conjugate, -far, far)
@@ -328,6 +342,8 @@ def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
 
 
 def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
+    if foreign(like) and len(parts) == 1:  # an array less
+        return parts[0].v
     total = np.zeros(shape, like=like)
     for p in parts:
         total += p.v

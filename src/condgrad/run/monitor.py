@@ -286,7 +286,8 @@ class Monitor:
                 f"propose returned shape {point.shape}: it must return a point of shape "
                 f"{self._W.array.shape}, or None"
             )
-        return np.asarray(point.astype(self._W.array.dtype), like=self._W.array)
+        same = point.astype(self._W.array.dtype, copy=not foreign(point))
+        return np.asarray(same, like=self._W.array)
 
     def _offer(
         self,
@@ -344,6 +345,8 @@ class Monitor:
             return
         if self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
             self.status = Status.INFEASIBLE
+        if foreign(W):
+            report.points.clear()  # nobody asks again, and they are as large as W
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
 
     def _doubt(self, point: Array, evaluation: Evaluation) -> None:
