@@ -12,6 +12,7 @@ from numba.core import event
 
 from condgrad._types import Array
 from condgrad.backends._numba_fused import fused  # noqa: F401
+from condgrad.backends._numba_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,
     gram_product,

@@ -9,6 +9,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends._reference_fused import fused  # noqa: F401
+from condgrad.backends._reference_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401
 from condgrad.backends.addresses import triangle_address
 
