@@ -14,13 +14,15 @@ from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
-from condgrad.domains import Domain
+from condgrad.domains import Domain, NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
+from condgrad.maps.pattern import read_entries
 from condgrad.passes import Miss, Plain, chunks, passes_of
+from condgrad.points.factored import Factored
 
 CHUNK = LinearMap.chunk
 """Rows handled at a time in a full pass."""
@@ -326,11 +328,24 @@ class Problem:
         A millionth of the largest that a linear term can be on the domain, the length of its
         gradient times the largest ‖W‖, and of what the other terms of f are at its centre.
         """
-        center, reach, total = self.domain.center(), float(self.domain.reach), 0.0
+        center, reach, total = self.center, float(self.domain.reach), 0.0
         for t in self.smooth:
-            linear = isinstance(t.function, Linear)
-            total += length(t.gradient(center, 1.0)) * reach if linear else abs(t.value(center))
+            if not isinstance(t.function, Linear):
+                total += abs(t.value(center))
+            elif isinstance(center, Factored):  # the entries that a term reads are different ones
+                slopes = t.weight * t.function.c * t.map.lengths()
+                total += length(np.broadcast_to(slopes, t.map.size)) * reach
+            else:
+                total += length(t.gradient(center, 1.0)) * reach
         return 1e-6 * total
+
+    @property
+    def center(self) -> Any:
+        """A point of the domain, as factors where no term reads more than entries of W."""
+        sparse = all(read_entries(t.map) is not None for t in self.terms)
+        if sparse and type(self.domain) is NuclearBall:
+            return Factored.zeros(self.domain.shape)
+        return self.domain.center()
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""
@@ -364,7 +379,7 @@ class Problem:
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
-        array = W if foreign(W) else np.asarray(W, like=self.like)
+        array = W if foreign(W) or isinstance(W, Factored) else np.asarray(W, like=self.like)
         if array.shape != self.domain.shape:
             raise ProblemError(
                 f"W has shape {array.shape}, but points of the domain have {self.domain.shape}"

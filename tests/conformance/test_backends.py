@@ -20,7 +20,10 @@ SEED = pytest.mark.parametrize("seed", range(5))
 WARNINGS = ("-W", "error", "-W", "ignore::ImportWarning")
 """NumPy warns so of switches in the environment that its build does not know."""
 OWN = {
-    m: [m.__name__ + end for end in ("", "_fused", "_ratings", "_spectral", "_triangles", "_vector")]
+    m: [
+        m.__name__ + end
+        for end in ("", "_factored", "_fused", "_ratings", "_spectral", "_triangles", "_vector")
+    ]
     for m in (reference, numba_kernels)
 }
 

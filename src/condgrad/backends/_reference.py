@@ -8,6 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.backends._reference_factored import (  # noqa: F401
+    pair_dots,
+    sparse_dots,
+    sparse_times,
+)
 from condgrad.backends._reference_fused import fused  # noqa: F401
 from condgrad.backends._reference_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401

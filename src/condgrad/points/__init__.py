@@ -2,5 +2,6 @@
 
 from condgrad.points.atoms import Atom, Blocks, Coordinate, Full, Moved, RankOne, Zero
 from condgrad.points.dense import Dense
+from condgrad.points.factored import Factored
 
-__all__ = ["Atom", "Blocks", "Coordinate", "Dense", "Full", "Moved", "RankOne", "Zero"]
+__all__ = ["Atom", "Blocks", "Coordinate", "Dense", "Factored", "Full", "Moved", "RankOne", "Zero"]

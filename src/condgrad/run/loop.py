@@ -224,7 +224,7 @@ class Run:
         return Certificate(problem, watch.floor, watch.duals) if wanted else None
 
     def __repr__(self) -> str:
-        return f"<Run: {self.method.name} after {self.state.k} iterations; {self._monitor.status}>"
+        return f"<Run: {self.name} after {self.state.k} iterations; {self._monitor.status}>"
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""
@@ -232,17 +232,25 @@ class Run:
             self._monitor.status = Status.PAUSED
             yield self._monitor.info()
 
-    def result(self) -> Result:
-        """The best point, an honest status and the trace; the run can be advanced afterwards."""
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.method.name
+
+    def result(self, factors: bool = False) -> Result:
+        """The best point, an honest status and the trace; the run can be advanced afterwards.
+
+        With `factors` a W that is kept as factors is a `Factored`, however small it is.
+        """
         with self._threads():
-            name, seed = self.method.name, self._options.seed
+            name, seed = self.name, self._options.seed
             try:
-                return self._monitor.result(name, seed)
+                return self._monitor.result(name, seed, factors=factors)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise
                 self._monitor.status = Status.INTERRUPTED
-                return self._monitor.result(name, seed, judge=False)
+                return self._monitor.result(name, seed, judge=False, factors=factors)
 
     def _follows(self) -> bool:
         """Whether it is time for the method that follows the first one."""

@@ -16,6 +16,7 @@ from condgrad.errors import ProblemError
 from condgrad.methods.control import Balancing, Measured
 from condgrad.methods.lead import asked
 from condgrad.methods.primal_dual import Weighing
+from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Evaluation, Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
@@ -62,6 +63,7 @@ class Monitor:
         goal: Goal,
         watch: Watch,
         clock: Clock | None = None,
+        proofs: type[Proofs] = Proofs,
     ) -> None:
         self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
         self._control, self._goal = control, goal
@@ -70,7 +72,7 @@ class Monitor:
         self._limits = Limits(None, None, None, None)
         self._until: Callable[[Info], object] | None = None
         certificate = certificate if watch.certify else None
-        self._proofs = Proofs(problem, goal, self._rows, certificate, watch.duals)
+        self._proofs = proofs(problem, goal, self._rows, certificate, watch.duals)
         self._since, self._first = state.k, max(FROM, state.k // 10)
         self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
@@ -162,9 +164,12 @@ class Monitor:
         self.clock.lap("metrics", counts=False)
         return self.status is not None
 
-    def result(self, method: str, seed: Any, judge: bool = True) -> Result:
-        """The result, with the last iterate judged and recorded unless `judge` is False."""
-        whole = judge and self._W.whole and np.isfinite(self._W.array).all()
+    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
+        """The result, with the last iterate judged and recorded unless `judge` is False.
+
+        With `factors` a point that is kept as such stays so, however small it is.
+        """
+        whole = judge and self._W.whole and finite(self._W.array)
         if whole and self._recorded != self._state.k:
             self._judge()
         elif whole and self._certified != self._state.k and self.status is not Status.CONVERGED:
@@ -176,7 +181,7 @@ class Monitor:
         assert self.status is not None
         best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
         return Result(
-            W=host(self._best.W.copy()),
+            W=self._best.W.copy() if factors else shown(host(self._best.W.copy())),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -270,7 +275,7 @@ class Monitor:
 
     def _measured(self, W: Array) -> dict[str, float]:
         """The user's metrics at a point."""
-        point = host(W) if self._metrics else W
+        point = shown(host(W)) if self._metrics else W
         return {name: number(name, metric(point)) for name, metric in self._metrics.items()}
 
     def _point(self, proposed: Any) -> Array:
@@ -298,7 +303,10 @@ class Monitor:
             best = self._best
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
-            self._best.W[...] = W
+            if isinstance(W, Factored):
+                self._best.W = W  # never changed
+            else:
+                self._best.W[...] = W
             self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
