@@ -32,7 +32,7 @@ from condgrad.backends import ops, threads
 
 WIDER = 2.0
 """The first priors are wider by this than the factors of the convex fit, which are shrunk."""
-FLAT = 1e-6
+FLAT = 1e-5
 """A direction is left out whose part of a rating has this share of σ², or less."""
 LEAST, TINY = 1e-6, 1e-12
 """No σ² and no variance of a factor or bias is taken to be smaller, in units of the ratings' own

@@ -8,8 +8,9 @@ choices all ratings are fitted once more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +20,15 @@ from condgrad.applications.ratings import Observed, held_out, norm_weights, ridg
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
 from condgrad.methods.registry import Method
-from condgrad.points.factored import Factored
 from condgrad.run.result import Result
 
-FIRST, GROWTH, LAST = 0.1, 1.5, 20.0
+FIRST, GROWTH, LAST = 0.15, 1.6, 20.0
 """The path of relative radii."""
 BETTER, PATIENCE = 1e-4, 2
-"""By what share a radius must lower the RMSE on the ratings held out, or so many more are tried."""
+"""By what share a radius or a sweep must lower the RMSE on the ratings held out to count; radii that
+are tried without that."""
+WORSE = 2e-3
+"""A rise of the RMSE by this share ends the path at once."""
 ROUGH = 15
 """Iterations for a radius of the path, each from the fit of the radius before."""
 SWEEPS, WAIT = 40, 3
@@ -55,31 +58,43 @@ class Settings:
     """Arguments of `ResidualFit`."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What the ratings held out said."""
+class Tried(NamedTuple):
+    """A radius of the path."""
 
-    radius: float | None = None
-    """The radius; None where none was sought."""
-    sweeps: int = 0
-    """Sweeps over the factors; 0: none."""
-    held_out: int = 0
-    """How many ratings were held out."""
-    path: tuple[tuple[float, float], ...] = ()
-    """Radius and RMSE."""
-    sweep_errors: tuple[float, ...] = ()
-    """RMSE after each sweep."""
-    biases: float = np.nan
-    """RMSE of the mean and biases alone."""
-    start: Factored | None = None
-    """The fit of the chosen radius, without the ratings held out."""
+    radius: float
+    errors: tuple[float, ...]
+    """RMSE on the ratings held out: of the convex fit, and after each sweep over its factors."""
+    W: Any
+    """The convex fit, without the ratings held out."""
+
+    @property
+    def sweeps(self) -> int:
+        """The sweeps that are worth making; 0: none."""
+        return _earliest(self.errors)
 
     @property
     def rmse(self) -> float:
-        """The RMSE of what was chosen."""
-        if self.sweeps:
-            return self.sweep_errors[self.sweeps - 1]
-        return min((error for _, error in self.path), default=np.nan)
+        """RMSE after these."""
+        return self.errors[self.sweeps]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What the ratings held out said; nothing where there were too few."""
+
+    auto: bool = False
+    """Whether the radius was to be chosen."""
+    held_out: int = 0
+    """How many ratings were held out."""
+    biases: float = np.nan
+    """RMSE of the mean and biases alone."""
+    path: tuple[Tried, ...] = ()
+    best: int = 0
+
+    @property
+    def chosen(self) -> Tried | None:
+        """The best of the path."""
+        return self.path[self.best] if self.path else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,20 +180,20 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         choice = Choice()
         if settings.radius == "auto" or settings.corrective:
             choice = choose(observed, settings, seed)
-        base = ResidualFit(observed, **settings.convex)
-        radius = USUAL if settings.radius == "auto" else float(settings.radius)
-        if choice.radius is not None:
-            radius = choice.radius
+        base, tried = ResidualFit(observed, **settings.convex), choice.chosen
+        radius = settings.radius
+        if isinstance(radius, str):
+            radius = USUAL if tried is None else tried.radius
         if settings.relative or settings.radius == "auto":
             radius *= base.unit
-        how: Any = {"method": settings.method, "start": choice.start, "seed": seed}
+        how: Any = {"method": settings.method, "start": tried and tried.W, "seed": seed}
         how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
         result = base.solve(radius, **how)
         P, Q, penalty = base.factors(result)
         users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
-        if choice.sweeps:
+        if tried is not None and tried.sweeps:
             fit = _factor_fit(base, P, Q, settings.rank)
-            for _ in range(choice.sweeps):
+            for _ in range(tried.sweeps):
                 fit.sweep()
             users, items, new_rows = fit.users, fit.items, fit.new_rows
     return Recommender(
@@ -212,38 +227,45 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     auto = settings.radius == "auto"
     unit = base.unit if auto or settings.relative else 1.0
     radius = FIRST if auto else float(settings.radius)
-    path: list[tuple[float, float]] = []
-    best, start, found = np.inf, None, None
+    tried: list[Tried] = []
+    start, best = None, 0
     while True:
-        how: Any = {"start": start, "max_iter": ROUGH, "tol": None}
-        result = base.solve(radius * unit, **how, n_jobs=settings.n_jobs)
-        start = result.W
+        how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
+        start = (result := base.solve(radius * unit, **how)).W
         P, Q, _ = base.factors(result)
         rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
-        path.append((radius, rmse(rated, test.values)))
-        if found is None or path[-1][1] < best * (1 - BETTER):
-            best, found, since = path[-1][1], (radius, result.W, P, Q), 0
-        else:
-            since += 1
+        errors = [rmse(rated, test.values)]
+        if settings.corrective:
+            errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
+        tried.append(Tried(radius, tuple(errors), start))
+        if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
+            best = len(tried) - 1
         radius *= GROWTH
-        if not auto or since >= PATIENCE or radius > LAST:
+        rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
+        if not auto or len(tried) - best > PATIENCE or rise > WORSE or radius > LAST:
             break
-    radius, W, P, Q = found
+    return Choice(auto, size, biases, tuple(tried), best)
+
+
+def _corrected(fit: FactorFit, base: ResidualFit, test: Observed) -> list[float]:
+    """RMSE on the ratings held out after each sweep, until it does not fall."""
     errors: list[float] = []
-    if settings.corrective:
-        fit = _factor_fit(base, P, Q, settings.rank)
-        while len(errors) < SWEEPS and len(errors) - int(np.argmin([best, *errors])) < WAIT:
-            fit.sweep()
-            errors.append(rmse(base.clip(fit.rate(test.rows, test.cols)), test.values))
-    return Choice(
-        radius=radius if auto else None,
-        sweeps=int(np.argmin([best, *errors])),
-        held_out=size,
-        path=tuple(path),
-        sweep_errors=tuple(errors),
-        biases=biases,
-        start=W,
-    )
+    while len(errors) < SWEEPS and (not errors or len(errors) - _earliest(errors) <= WAIT):
+        fit.sweep()
+        errors.append(rmse(base.clip(fit.rate(test.rows, test.cols)), test.values))
+    return errors
+
+
+def _earliest(errors: Sequence[float]) -> int:
+    """The place from which on none lowers the error by much.
+
+    Examples
+    --------
+    >>> _earliest([1.0, 0.9, 0.8, 0.79999, 0.81])
+    2
+    """
+    least = min(errors)
+    return next(k for k, error in enumerate(errors) if error <= least * (1 + BETTER))
 
 
 def _factor_fit(base: ResidualFit, P: Array, Q: Array, rank: int) -> FactorFit:
