@@ -18,7 +18,7 @@ import condgrad as cg
 from condgrad import ProblemError
 from condgrad.io import read_ratings
 from condgrad.sklearn import MatrixCompletion
-from condgrad.sklearn._ratings import Observed, fit_biases
+from condgrad.applications.ratings import Observed, fit_biases
 
 PLAIN = {"center": False, "biases": False, "weighting": 0, "bounds": None}
 """The nuclear ball and nothing else."""

@@ -9,7 +9,7 @@ choices all ratings are fitted once more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from condgrad.applications.ratings import Observed, held_out, norm_weights, ridg
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
 from condgrad.methods.registry import Method
-from condgrad.run.result import Result
+from condgrad.run.result import Result, Status
 
 FIRST, GROWTH, LAST = 0.15, 1.6, 20.0
 """The path of relative radii."""
@@ -64,7 +64,7 @@ class Tried(NamedTuple):
     radius: float
     errors: tuple[float, ...]
     """RMSE on the ratings held out: of the convex fit, and after each sweep over its factors."""
-    W: Any
+    W: Any = None
     """The convex fit, without the ratings held out."""
 
     @property
@@ -96,6 +96,15 @@ class Choice:
         """The best of the path."""
         return self.path[self.best] if self.path else None
 
+    def table(self) -> Array:
+        """A row for every radius: it, the RMSE of the convex fit and of the best sweep, sweeps."""
+        rows = [(t.radius, t.errors[0], t.rmse, t.sweeps) for t in self.path]
+        return np.array(rows).reshape(-1, 4)
+
+    def bare(self) -> Choice:
+        """The same without the fits."""
+        return replace(self, path=tuple(t._replace(W=None) for t in self.path))
+
 
 @dataclass(frozen=True, eq=False)
 class Recommender:
@@ -112,6 +121,8 @@ class Recommender:
     result: Result
     """The run of the convex part."""
     choice: Choice
+    sweeps: int
+    """How often the factors were fitted again."""
     ridge: float
     """Half of the multiplier of the ball; for new rows where the factors are those of the run."""
     user_mean: float
@@ -191,9 +202,10 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         result = base.solve(radius, **how)
         P, Q, penalty = base.factors(result)
         users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
-        if tried is not None and tried.sweeps:
+        sweeps = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
+        if sweeps:
             fit = _factor_fit(base, P, Q, settings.rank)
-            for _ in range(tried.sweeps):
+            for _ in range(sweeps):
                 fit.sweep()
             users, items, new_rows = fit.users, fit.items, fit.new_rows
     return Recommender(
@@ -205,7 +217,8 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         bounds=base.bounds,
         radius=radius,
         result=result,
-        choice=choice,
+        choice=choice.bare(),
+        sweeps=sweeps,
         ridge=penalty,
         user_mean=base.user_mean,
         damping=base.damping if base.biases else None,
@@ -231,7 +244,10 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     start, best = None, 0
     while True:
         how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
-        start = (result := base.solve(radius * unit, **how)).W
+        result = base.solve(radius * unit, **how)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        start = result.W
         P, Q, _ = base.factors(result)
         rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
         errors = [rmse(rated, test.values)]
