@@ -25,8 +25,8 @@ from condgrad.run.result import Result, Status
 FIRST, GROWTH, LAST = 0.15, 1.6, 20.0
 """The path of relative radii."""
 BETTER, PATIENCE = 1e-4, 2
-"""By what share a radius or a sweep must lower the RMSE on the ratings held out to count; radii that
-are tried without that."""
+"""By what share a radius or a sweep must lower the RMSE on the ratings held out to count; how many
+radii are tried that do not."""
 WORSE = 2e-3
 """A rise of the RMSE by this share ends the path at once."""
 ROUGH = 15

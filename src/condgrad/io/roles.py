@@ -27,12 +27,12 @@ def role_of(name: Any) -> str | None:
 
     Examples
     --------
-    >>> [role_of(name) for name in ("userId", "MOVIE_ID", "Book-Rating", "timestamp", 3)]
+    >>> [role_of(name) for name in ("userId", "MOVIE_ID", "Book-Rating", "timestamp", "item 3")]
     ['user', 'item', 'rating', None, None]
     """
     if not isinstance(name, str):
         return None
-    bare = re.sub("[^a-z]", "", name.lower())
+    bare = re.sub("[^a-z0-9]", "", name.lower())
     shapes = {bare, bare.removesuffix("s"), bare.removesuffix("id"), bare.removesuffix("ids")}
     for role, words in ROLES.items():
         if shapes & set(words):
@@ -40,17 +40,17 @@ def role_of(name: Any) -> str | None:
     return "rating" if bare.endswith(("rating", "ratings")) else None
 
 
-def roles_of(names: Sequence[Any]) -> dict[str, int] | None:
-    """The place of each role that the names tell; None where two columns tell the same.
+def roles_of(names: Sequence[Any]) -> dict[str, list[int]]:
+    """The places of each role that the names tell.
 
     Examples
     --------
     >>> roles_of(["rating", "user_id", "item_id", "timestamp"])
-    {'rating': 0, 'user': 1, 'item': 2}
+    {'rating': [0], 'user': [1], 'item': [2]}
     """
-    found: dict[str, int] = {}
+    found: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         role = role_of(name)
-        if role is not None and found.setdefault(role, place) != place:
-            return None
+        if role is not None:
+            found.setdefault(role, []).append(place)
     return found

@@ -21,7 +21,7 @@ def as_ids(column: Any) -> NDArray[Any]:
     """A column of ids as an array: of whole numbers or floats, else of Python's objects."""
     if isinstance(column, np.ndarray) or hasattr(column, "to_numpy"):
         array = column if isinstance(column, np.ndarray) else column.to_numpy()
-        if array.dtype.kind == "f" or array.dtype.kind in "iu" and _fits(array):
+        if array.dtype.kind == "f" or (array.dtype.kind in "iu" and _fits(array)):
             return array if array.dtype.kind == "f" else array.astype(np.int64, copy=False)
         column = array.tolist()
     if isinstance(column, str) or not hasattr(column, "__len__"):

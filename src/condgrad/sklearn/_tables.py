@@ -64,6 +64,11 @@ class Table:
             return self._X.get_columns()[k].to_numpy()
         return self._X[:, k]
 
+    def told(self) -> dict[str, int]:
+        """The place of each role that exactly one name tells."""
+        found = {} if self.names is None else roles_of(self.names)
+        return {role: places[0] for role, places in found.items() if len(places) == 1}
+
     def pivoted(self) -> bool:
         """Whether rows and columns of a frame have names of their own, as those of a pivot."""
         index = getattr(self._X, "index", None)
@@ -111,16 +116,13 @@ def layout_of(X: Any, y: Any, layout: str) -> tuple[str, Places | None]:
 
 def _guessed(table: Table) -> tuple[str, Places | None]:
     """The layout of X without y, where there is only one it can have."""
-    told = {} if table.names is None else roles_of(table.names)
-    width = table.width
+    told, width = table.told(), table.width
     if table.pivoted() or width < 2:
         return "matrix", None
-    if told is None or (told and width > 3 and len(told) < 3):
-        if told is None or {"user", "item"} <= told.keys():
-            raise _unclear(table, "names that do not tell user, item and rating apart")
-        told = {}
-    if len(told) == 3 or (told and width == 3):
+    if len(told) == 3 or (width == 3 and told.keys() & {"user", "rating"}):
         return "triples", triple_places(table)
+    if table.names is not None and {"user", "item"} <= roles_of(table.names).keys():
+        raise _unclear(table, "names that do not tell user, item and rating apart")
     kinds = [_kind(table.column(k)) for k in range(width)]
     if "text" in kinds:
         if width == 3 and kinds[2] != "text":
@@ -159,7 +161,7 @@ def pair_places(table: Table) -> Places:
     """User and item of a table of two columns, by their names or else in that order."""
     if table.width != 2:
         raise ProblemError(f"X has shape {table.shape}: pairs need two columns, user and item")
-    told = (roles_of(table.names) if table.names is not None else None) or {}
+    told = table.told()
     swapped = told.get("user") == 1 or told.get("item") == 0
     return Places(1, 0) if swapped else Places(0, 1)
 
@@ -170,7 +172,7 @@ def triple_places(table: Table) -> Places:
         raise ProblemError(
             f"X has shape {table.shape}: triples need three columns, user, item and rating"
         )
-    told = (roles_of(table.names) if table.names is not None else None) or {}
+    told = table.told()
     if table.width > 3 and table.names is not None and 0 < len(told) < 3:
         raise ProblemError(
             f"X has columns {table.names}: name the columns user, item and rating, or give these "
