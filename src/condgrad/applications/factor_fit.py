@@ -145,7 +145,8 @@ class FactorFit:
 
     def _half(self, table: Any, mine: Side, other: Side) -> tuple[Side, float]:
         """One side, given the other; its precisions fitted after that."""
-        X, M, error = _solve_rows(table, other, mine.precision, self._noise)
+        X, M = mine.X, mine.M  # written over
+        error = _solve_rows(table, other, mine.precision, self._noise, X, M)
         return Side(X, M, self._precision(np.einsum("iaa->a", M) / X.shape[0])), error
 
     def rate(self, i: Array, j: Array) -> Array:
@@ -167,22 +168,22 @@ class NewRows(NamedTuple):
         """Factors and biases of rows; those of the last sweep for the rows of the fit."""
         i, j, values, shape = observed
         table = sp.csr_array(((values - self.mean) / self.unit, (i, j)), shape=shape)
-        X, M, _ = _solve_rows(table, self.items, self.precision, self.noise)
+        width = self.precision.size
+        X, M = np.empty((shape[0], width)), np.empty((shape[0], width, width))
+        _solve_rows(table, self.items, self.precision, self.noise, X, M)
         return Side(X, M, self.precision).parts(self.unit)
 
 
 def _solve_rows(
-    table: Any, other: Side, precision: Array, noise: float
-) -> tuple[Array, Array, float]:
-    """Means, second moments and expected squared error of all rows, in threads."""
-    rows, width = table.shape[0], other.X.shape[1]
-    X, M = np.empty((rows, width)), np.empty((rows, width, width))
+    table: Any, other: Side, precision: Array, noise: float, X: Array, M: Array
+) -> float:
+    """Write means and second moments of all rows, in threads; the expected squared error."""
     parts = max(1, min(threads.count(), table.nnz // WORTH))
     cuts = np.searchsorted(table.indptr, np.linspace(0, table.nnz, parts + 1)[1:-1])
-    ends = [0, *cuts.tolist(), rows]
+    ends = [0, *cuts.tolist(), table.shape[0]]
     data = (table.indptr, table.indices, table.data, other.X, other.M, precision, noise)
     tasks = [partial(ops.ridge_rows, *data, *part, X, M) for part in pairwise(ends)]
-    return X, M, float(sum(threads.run(tasks)))
+    return float(sum(threads.run(tasks)))
 
 
 def pair_dots(P: Array, Q: Array, i: Array, j: Array) -> Array:

@@ -29,12 +29,16 @@ BETTER, PATIENCE = 1e-4, 2
 radii are tried that do not."""
 WORSE = 2e-3
 """A rise of the RMSE by this share ends the path at once."""
+LOOSE = 0.99
+"""A fit whose norm is below this share of the radius does not feel it, nor any larger one."""
 ROUGH = 15
 """Iterations for a radius of the path, each from the fit of the radius before."""
 SWEEPS, WAIT = 40, 3
 """Sweeps over the factors at most, and without a lower RMSE."""
 RANK = 32
 """Directions that are fitted again at most, those of the largest singular values."""
+SMALL, MOST = 100, 0.3
+"""Ratings to hold out where there are few, but not a larger share than this."""
 ENOUGH = 20
 """Ratings held out without which nothing can be chosen."""
 USUAL = 1.0
@@ -229,7 +233,9 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
 
 def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     """Choose the radius and the number of sweeps on a part of the ratings, by fits of the rest."""
-    chosen, size = held_out(observed, settings.validation, np.random.default_rng(seed))
+    share = min(max(settings.validation, SMALL / observed.values.size), MOST)
+    share = share if settings.validation > 0 else 0.0
+    chosen, size = held_out(observed, share, np.random.default_rng(seed))
     if size < ENOUGH:
         return Choice()
     train, test = observed.at(~chosen), observed.at(chosen)
@@ -241,7 +247,8 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     unit = base.unit if auto or settings.relative else 1.0
     radius = FIRST if auto else float(settings.radius)
     tried: list[Tried] = []
-    start, best = None, 0
+    start: Any = None
+    best = 0
     while True:
         how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
         result = base.solve(radius * unit, **how)
@@ -258,7 +265,8 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             best = len(tried) - 1
         radius *= GROWTH
         rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
-        if not auto or len(tried) - best > PATIENCE or rise > WORSE or radius > LAST:
+        slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
+        if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
             break
     return Choice(auto, size, biases, tuple(tried), best)
 

@@ -72,7 +72,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         Directions that are fitted again at most, those of the largest singular values. Directions
         that are noise are left out.
     validation : float, default 0.1
-        Share of every user's ratings that is held out for the choices.
+        Share of every user's ratings that is held out for the choices; more where that is fewer
+        than 100 ratings, 0.3 at most; 0: nothing is held out.
     bounds : "auto", (float, float) or None, default "auto"
         Range that predictions are clipped to; ``"auto"``: that of the ratings.
     constrain : bool, default False
