@@ -22,11 +22,14 @@ from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
+from condgrad.points import Factored
 from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
+FACTORS = ("U", "s", "V")
+"""Arrays of a W that is kept as factors."""
 COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
 """Columns without which a trace cannot be drawn."""
 FACTS = frozenset(
@@ -140,10 +143,15 @@ class Record:
         return str(self.facts.get("sense", "min"))
 
     def save(self, path: str | Path) -> None:
-        """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON."""
+        """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON.
+
+        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``.
+        """
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
-        if self.W is not None:
+        if isinstance(self.W, Factored):
+            arrays |= {f"W.{name}": getattr(self.W, name) for name in FACTORS}
+        elif self.W is not None:
             arrays["W"] = np.asarray(self.W)
         np.savez_compressed(path, **arrays)
 
@@ -170,7 +178,10 @@ class Record:
             trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
             facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
             kept = {name: arrays[name] for name in ARRAYS if name in arrays}
-            return _checked(cls(facts, trace, arrays.get("W"), kept))
+            W: Any = arrays.get("W")
+            if all(f"W.{name}" in arrays for name in FACTORS):
+                W = Factored(*(arrays[f"W.{name}"] for name in FACTORS))
+            return _checked(cls(facts, trace, W, kept))
         except FileNotFoundError:
             raise InputError(path, "there is no such file") from None
         except InputError as error:

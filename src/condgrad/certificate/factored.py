@@ -29,7 +29,7 @@ from condgrad.rows.observed import Dual, Observed
 
 SEARCH = 12
 """Conjugates computed to find how far to scale slopes."""
-SHARE = 0.05
+SHARE = 0.1
 """Lanczos ends where it is this part of the gap that another step could gain."""
 LEAST = 1e-7
 """… or this part of the objective."""

@@ -86,7 +86,10 @@ class Entries(RowStorage):
                 f"rows or cols leave the matrix of shape {self.shape}: positions are counted from 0"
             )
         self._flat = i.astype(np.int64) * self.shape[1] + j
-        if np.unique(self._flat).size != i.size:
+        ordered = self._flat
+        if not np.all(ordered[:-1] < ordered[1:]):
+            ordered = np.sort(ordered)
+        if np.any(ordered[:-1] == ordered[1:]):
             raise ProblemError("rows and cols name an entry twice: merge repeated entries first")
         self.size = self.storage = i.size
 

@@ -15,6 +15,8 @@ from condgrad.maps.pattern import SparseMatrix
 from condgrad.points.factored import Factored
 from condgrad.rows.observed import Observed
 
+CLOSE = 1e-2
+"""How far from orthonormal columns may be that a second Cholesky factor makes so."""
 Lap = Callable[[str], object]
 
 
@@ -25,22 +27,26 @@ class Rule:
     Parameters
     ----------
     guard : int, default 10
-        Columns kept beyond the rank, or a fifth of the rank where that is more; and as many are
+        Columns kept beyond the rank, or a part of the rank where that is more; and as many are
         drawn where all singular values survive.
+    part : int, default 10
+        That part of the rank, 1/`part`.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
-    fall : float, default 0.9
-        L from one iteration to the next, unless more was measured.
-    safety : float, default 1.1
+    fall, slow : float, default 0.9 and 0.1
+        L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
+    safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
         Steps tried at most in an iteration.
     """
 
     guard: int = 10
+    part: int = 10
     small: int = 100
     fall: float = 0.9
-    safety: float = 1.1
+    slow: float = 0.1
+    safety: float = 1.2
     tries: int = 20
 
 
@@ -131,7 +137,8 @@ class FactoredStep:
         lap("direction")
         for _ in range(rule.tries):
             L = max(min(s.L, self._most), least) or 1.0
-            products += 2 * s.frame.shape[1]
+            columns = s.frame.shape[1]
+            products += 2 * columns
             new, inner = self._projected(W, m, V, L)
             lap("oracle")
             found = observed.entries(new)
@@ -144,8 +151,9 @@ class FactoredStep:
             if not clear or bend <= L * size or self._most <= L:
                 break
             s.L = rule.safety * bend / size
+            s.frame = s.frame[:, :columns]
         if clear:
-            s.L = max(rule.fall * L, bend / size)
+            s.L = L * max(rule.fall, min(1.0, bend / (size * L)) ** rule.slow)
         beside = new.dot(W)
         turned = s.along(m, new.square, inner, beside) > 0 or objective > s.objective
         s.momentum = 1.0 if turned else later
@@ -165,15 +173,13 @@ class FactoredStep:
         Y *= kind(-1 / L)
         _add(Y, W, K, 1 + m)
         _add(Y, before, K, -m)
-        Q = _orthonormal(Y)
+        Q, _ = orthonormal(Y)
         B = V.transposed(Q)
         B *= kind(-1 / L)
         _add(B, W.T, Q, 1 + m)
         _add(B, before.T, Q, -m)
-        P, R = scipy.linalg.qr(B, mode="economic", check_finite=False, overwrite_a=True)
+        P, R = orthonormal(B)
         a, values, bt = scipy.linalg.svd(R.T, full_matrices=False, check_finite=False)
-        if not np.isfinite(values).all():
-            raise np.linalg.LinAlgError("the direction is not finite")
         d = values.astype(np.float64)
         if d.sum() > self.radius:
             d = project_simplex(d, self.radius)
@@ -186,7 +192,7 @@ class FactoredStep:
     def _framed(self, right: Array, rank: int) -> Array:
         """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
         n, most = right.shape[0], min(self._observed.pattern.shape)
-        wanted = rank + max(self._rule.guard, rank // 5)
+        wanted = rank + max(self._rule.guard, rank // self._rule.part)
         wanted = most if most <= self._rule.small else min(wanted, most)
         have = min(wanted, right.shape[1])
         if wanted > right.shape[1]:
@@ -212,6 +218,31 @@ def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
         out += W.U @ small.astype(out.dtype, copy=False)
 
 
-def _orthonormal(Y: Array) -> Array:
-    Q: Array = scipy.linalg.qr(Y, mode="economic", check_finite=False, overwrite_a=True)[0]
-    return np.ascontiguousarray(Q)
+def orthonormal(Y: Array) -> tuple[Array, Array]:
+    """Orthonormal columns Q and R with Y = QR.
+
+    By Cholesky factors of YᵀY, its columns scaled to length 1, and once more of QᵀQ: products of
+    matrices, six times as fast as reflections. These answer where the columns are too close to one
+    another for that.
+    """
+    R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
+    for again in (False, True):
+        gram = Q.T @ Q
+        sizes = np.sqrt(np.diagonal(gram))
+        if not (np.isfinite(gram).all() and np.all(sizes > 0)):
+            break
+        gram /= np.outer(sizes, sizes)
+        if again and float(np.abs(gram - np.eye(sizes.size)).max()) > CLOSE:
+            break
+        try:
+            C = scipy.linalg.cholesky(gram, check_finite=False) * sizes
+        except np.linalg.LinAlgError:
+            break
+        inverse = scipy.linalg.solve_triangular(C, np.eye(sizes.size), check_finite=False)
+        Q, R = Q @ inverse.astype(Y.dtype, copy=False), (C @ R).astype(Y.dtype, copy=False)
+        if again:
+            return Q, R
+    if not np.isfinite(Y).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    Q, R = scipy.linalg.qr(Y, mode="economic", check_finite=False)
+    return np.ascontiguousarray(Q), R

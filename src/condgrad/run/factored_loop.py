@@ -45,6 +45,16 @@ def applies(problem: Problem) -> bool:
     return type(problem.domain) is NuclearBall and observable(problem)
 
 
+def suits(problem: Problem, options: Options) -> bool:
+    """Whether a run without a named method keeps W as factors.
+
+    Not on a GPU, and not where points are proposed or errors of estimates are asked for.
+    """
+    watch = options.watch
+    plain = options.device != "cuda" and watch.propose is None and not watch.errors
+    return plain and applies(problem)
+
+
 def needs(problem: Problem) -> list[memory.Need]:
     """What such a run takes of the memory, by parts."""
     n, m = problem.domain.shape
@@ -214,8 +224,7 @@ def fit(
     if gap is not None and max_iter is max_seconds is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, None, max_seconds, None)
-    given: Any = start
-    run = FactoredRun(problem, Options(given, goal, watch, seed, n_jobs))
+    run = FactoredRun(problem, Options(start, goal, watch, seed, n_jobs))
     return run.advance_to(limits).result(factors=True)
 
 

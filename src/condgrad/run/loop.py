@@ -308,7 +308,7 @@ class Run:
 class Options:
     """What is asked of a run beside its method."""
 
-    start: Array | None
+    start: Any
     goal: Goal
     watch: Watch
     seed: Any
@@ -344,17 +344,21 @@ def start(
         ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
         ``for info in run:`` goes one iteration at a time. Memory is asked for here.
     """
-    if method is None and isinstance(problem, Problem):
-        method = suited(problem)
-    check(problem, method)
-    method = method.on(problem)
     goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))
     generator(seed)
     watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
     watch.require(goal)
-    return Run(problem, method, Options(start, goal, watch, seed, n_jobs, device))
+    options = Options(start, goal, watch, seed, n_jobs, device)
+    if method is None and isinstance(problem, Problem):
+        from condgrad.run.factored_loop import FactoredRun, suits  # derived from Run
+
+        if suits(problem, options):
+            return FactoredRun(problem, options)
+        method = suited(problem)
+    check(problem, method)
+    return Run(problem, method.on(problem), options)
 
 
 def direction(rows: Sequence[Keeper], out: Array) -> Array:
