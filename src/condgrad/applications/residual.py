@@ -62,7 +62,7 @@ class ResidualFit:
         self.user_biases, self.item_biases = np.zeros(shape[0]), np.zeros(shape[1])
         if biases:
             self.user_biases, self.item_biases = fit_biases(observed, self.mean, bias_damping)
-        self.residual = values - self.base(i, j)
+        self.residual = values - self.mean - self.user_biases[i] - self.item_biases[j]
         self.user_mean = values.size / shape[0]
         by_user, by_item = (
             np.bincount(at, minlength=side) for at, side in zip((i, j), shape, strict=True)
