@@ -18,6 +18,7 @@ from condgrad.backends._numba_factored import (  # noqa: F401
     sparse_times,
 )
 from condgrad.backends._numba_fused import fused  # noqa: F401
+from condgrad.backends._numba_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,
     gram_product,

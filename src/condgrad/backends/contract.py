@@ -43,6 +43,7 @@ CONTRACT = {
     "pair_dots": "entries of A Bᵀ at given places",
     "mixing_sweep": "a sweep of the mixing method over the rows of V",
     "flip_sweep": "vertices that change sides where a cut gains enough",
+    "ridge_rows": "Bayesian ridge regressions of the rows of a factor",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
 """By name."""
