@@ -30,17 +30,17 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, namespace
 from condgrad.certificate.clipping import Clipping
 from condgrad.certificate.section import best_scale, nearby, served
+from condgrad.certificate.shifts import Shift, equality, shift_of
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
@@ -48,8 +48,6 @@ SEARCH = 6
 """Oracle calls to find how far to move along a direction, …"""
 CUTS = 2
 """… and on a GPU, after those at both ends."""
-CARRIES = 0.5
-"""A combination of equality rows counts as the identity where it misses less than this of it."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +73,6 @@ class Report(NamedTuple):
     is still worth in units of the objective."""
     points: dict[str, list[Part]]
     """The dual points that were tried, a part for each term."""
-
-
-class Shift(NamedTuple):
-    """A direction c in which the multipliers y of a family may be moved freely."""
-
-    v: Array
-    """ω A*c."""
-    conjugate: float
-    """ω h*(c)."""
-    sizes: Sizes
 
 
 class Certificate:
@@ -305,7 +293,7 @@ class Certificate:
         if self._shifts is None:
             self._shifts = []
             if self.problem.domain.symmetric:
-                found = [_shift(t) for t in self.problem.terms if _equality(t)]
+                found = [shift_of(t) for t in self.problem.terms if equality(t)]
                 self._shifts = [f for f in found if f is not None and not self._fixed(f.v)]
         return self._shifts
 
@@ -360,44 +348,3 @@ def _at_zero(term: Term) -> Part:
     size = sum(h.conjugate_size(*zero) for zero in zeros)
     sizes = sizes_of(term, 0.0, size, pieces)
     return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
-
-
-def _equality(term: Term) -> bool:
-    """Whether h* is linear: any multipliers will do."""
-    ends = term.function.interval
-    return ends is not None and bool(np.array_equal(*ends))
-
-
-def _shift(term: Term) -> Shift | None:
-    """The shift of an equality family along the identity, where it has one."""
-    like, map, function = term.map.like, term.map, term.function
-    if map.origin is not None and function.origin is not None:
-        term = replace(term, map=map.origin, function=function.origin)
-    found = _identity(term)
-    if found is None:
-        return None
-    V, c = found
-    w, h = term.weight, term.function
-    sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
-
-
-def _identity(term: Term) -> tuple[Array, Array] | None:
-    """A*c ≈ I by least squares, and c; None where it misses too much."""
-    shape, size = term.map.shape, term.map.size
-    eye = np.eye(shape[0])
-
-    def symmetric(y: Array) -> Array:
-        V = term.map.adjoint(np.asarray(y, np.float64).reshape(-1))
-        return (0.5 * (V + V.T)).reshape(-1)
-
-    def rows(x: Array) -> Array:
-        V = np.asarray(x, np.float64).reshape(shape)
-        return term.map.rows(np.ascontiguousarray(0.5 * (V + V.T)))
-
-    operator = LinearOperator((eye.size, size), matvec=symmetric, rmatvec=rows, dtype=np.float64)
-    c = lsqr(operator, eye.reshape(-1), atol=1e-12, btol=1e-12, iter_lim=100)[0]
-    V = symmetric(c).reshape(shape)
-    if np.linalg.norm(V - eye) > CARRIES * np.linalg.norm(eye):
-        return None
-    return V, c

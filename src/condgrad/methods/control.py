@@ -17,8 +17,9 @@ import numpy as np
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate, Report
+from condgrad.evaluation import Evaluation
 from condgrad.methods.steps import AtomStep
-from condgrad.problem import Evaluation, Problem, Term
+from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
 GUESS = 20.0

@@ -13,14 +13,17 @@ import numpy as np
 
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
-from condgrad.methods.control import BALANCE, Balance
+from condgrad.methods.control import BALANCE, Balance, Balancing
 from condgrad.methods.lead import Lead
-from condgrad.methods.primal_dual import PrimalDual, PrimalWeight
-from condgrad.methods.projected import Accelerated, Ratio, Relaxation
+from condgrad.methods.primal_dual import PrimalDual, PrimalWeight, Weighing
+from condgrad.methods.projected import Accelerated, Balanced, Ratio, Relaxation
 from condgrad.methods.spectral import Spectral
 from condgrad.methods.steps import ATOMS, Atoms
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
+
+Control = Balancing | Weighing | Balanced
+"""What moves β or ω in a run."""
 
 
 @dataclass(frozen=True)

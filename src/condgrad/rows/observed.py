@@ -11,10 +11,11 @@ import numpy as np
 
 from condgrad._types import Array, pick
 from condgrad.backends import threads
+from condgrad.evaluation import Violation
 from condgrad.functions import Function
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
 from condgrad.points.factored import Factored
-from condgrad.problem import CHUNK, Problem, Term, Violation
+from condgrad.problem import CHUNK, Problem, Term
 
 ENOUGH = 4 * CHUNK
 """Rows a thread must get before plain array work is worth waking it."""

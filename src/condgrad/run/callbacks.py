@@ -14,8 +14,9 @@ from condgrad._round import down, up
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation
 from condgrad.points.factored import shown
-from condgrad.problem import Evaluation, Problem
+from condgrad.problem import Problem
 from condgrad.run.limits import Goal
 from condgrad.run.result import Status, Trace
 

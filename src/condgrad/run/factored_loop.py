@@ -20,9 +20,10 @@ from condgrad.domains import Domain, NuclearBall
 from condgrad.domains.eigen import LARGE
 from condgrad.domains.singular import STEPS
 from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation
 from condgrad.methods.factored import RULE, FactoredStep
 from condgrad.points.factored import Factored, Held
-from condgrad.problem import Evaluation, Problem
+from condgrad.problem import Problem
 from condgrad.rows.observed import Observed, ObservedTerm, observable
 from condgrad.run.callbacks import Watch
 from condgrad.run.checks import check_parts

@@ -13,29 +13,24 @@ from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
-from condgrad.methods.control import Balancing, Measured
+from condgrad.evaluation import Evaluation
+from condgrad.methods.control import Measured
 from condgrad.methods.lead import asked
-from condgrad.methods.primal_dual import Weighing
-from condgrad.methods.projected import Balanced
+from condgrad.methods.registry import Control
 from condgrad.methods.steps import AtomStep
 from condgrad.points.factored import Factored, finite, shown
-from condgrad.problem import Evaluation, Problem
+from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.measures import errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import PARTS, Result, Status, Trace
 
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
 
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
-PARTS = (
-    *("sampling", "rows", "direction", "oracle", "step", "control", "loop"),
-    *("certificate", "proposal", "metrics", "compiling"),
-)
-"""The parts of `Result.profile` in the order of an iteration."""
 
 
 @dataclass
@@ -56,7 +51,7 @@ class Monitor:
         self,
         problem: Problem,
         state: RunState,
-        control: Balancing | Weighing | Balanced | None,
+        control: Control | None,
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
@@ -97,7 +92,7 @@ class Monitor:
             met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
 
-    def follow(self, control: Balancing | Weighing | Balanced | None) -> None:
+    def follow(self, control: Control | None) -> None:
         """Watch another method go on."""
         self._control = control
 
@@ -304,11 +299,10 @@ class Monitor:
             best = self._best
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
-            if isinstance(W, Factored):
-                self._best.W = W  # never changed
-            else:
-                self._best.W[...] = W
-            self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
+            kept = W  # factors are never changed
+            if not isinstance(W, Factored):
+                (kept := self._best.W)[...] = W
+            self._best = Best(kept, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         return merit(W, evaluation, self._rows, self.betas())

@@ -13,8 +13,8 @@ from condgrad._types import Array
 from condgrad.backends import devices
 from condgrad.backends.arrays import HOST, foreign
 from condgrad.errors import ProblemError
+from condgrad.evaluation import worst
 from condgrad.methods.registry import Method
-from condgrad.problem import worst
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run, start
 from condgrad.run.prepare import require_portable
