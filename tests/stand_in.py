@@ -124,6 +124,14 @@ def earlier(place, starts, ends, weight):
     return ndarray(np.array(out))
 
 
+def axpy_at(out, index, weight, y):
+    """out[index] += weight·y, as strict about its arguments as the kernel."""
+    out, index, y = plain((out, index, y))
+    assert index.dtype == np.int64
+    assert np.unique(index).size == index.size
+    out[index] += y.dtype.type(weight) * y
+
+
 def twin(name):
     """A kernel for sums over segments, as strict about types as that on a GPU."""
     function = getattr(_reference_segments, name)
@@ -234,6 +242,7 @@ def installed(memory=float(1 << 33), gpus=1):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
+        kernels.symmetrise, kernels.axpy_at = _reference.symmetrise, axpy_at
         yield cupy
     finally:
         for name in names:
@@ -246,6 +255,7 @@ def installed(memory=float(1 << 33), gpus=1):
 def alike(monkeypatch):
     """The same with the oracle and the search of the CPU, so that runs can be compared."""
     monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
+    monkeypatch.setattr("condgrad.methods.control.GUESS", None)
     monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
     with installed() as module:
         yield module

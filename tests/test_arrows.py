@@ -12,7 +12,7 @@ LAYERS = (
     ("maps",),
     ("points", "functions"),
     ("domains",),
-    ("magnitudes", "passes", "_ours"),
+    ("magnitudes", "passes", "evaluation", "_ours"),
     ("problem", "schedules"),
     ("estimators",),
     ("rows",),

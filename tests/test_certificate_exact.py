@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps, solve
 from condgrad.certificate import Certificate
-from condgrad.certificate.bound import _identity
+from condgrad.certificate.shifts import _identity
 from condgrad.errors import ProblemError
 from condgrad.estimators import Full
 from condgrad.rows import part_of

@@ -11,6 +11,7 @@ from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, m
 from condgrad.passes import Plain
 from condgrad.passes.fused import Fused
 from condgrad.run.checks import check_parts, ours
+from general import GENERAL
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
 
@@ -382,7 +383,7 @@ def test_a_prox_that_is_no_minimiser(slip):
 
 def test_every_method_checks():
     rng = np.random.default_rng(0)
-    for slug in METHODS:
+    for slug in GENERAL:
         problem = own_problem(rng, "sign")
         with pytest.raises(ProblemError, match="does not belong to its adjoint"):
             solve(problem, METHODS[slug](1.0) if slug != "sag-fw" else None, max_iter=3)

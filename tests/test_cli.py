@@ -11,6 +11,7 @@ import pytest
 
 from condgrad import METHODS
 from files import put
+from general import GENERAL
 
 FIELDS = {
     "application",
@@ -59,13 +60,13 @@ def test_demo(run, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s != "sag-fw"])
 def test_every_method_on_every_application(run, tmp_path, ratings, slug):
     points = put(tmp_path, "p.csv", "\n".join(f"{i % 3},{i * 0.01}" for i in range(12)))
     jobs = {
         "sparsest-cut": ["petersen"],
         "kmeans": [points, "-k", 3],
-        "matrix-completion": [ratings[0], "--batch", 0.2],
+        "matrix-completion": [ratings[0], "--plain", "--batch", 0.2],
     }
     for name, args in jobs.items():
         out = tmp_path / f"{name}.json"
@@ -154,17 +155,55 @@ def test_kmeans_total_infeasibility(run, tmp_path):
 def test_matrix_completion_reports_errors_and_dropped_ratings(run, ratings, tmp_path):
     train, test = ratings
     out = tmp_path / "run.json"
-    args = ("solve", "matrix-completion", train, "--test", test, "--iterations", 300)
+    args = ("solve", "matrix-completion", train, "--test", test, "--plain", "--iterations", 300)
     code, _, err = run(*args, "--batch", 20, "--radius", 60, "--bounds", 1, 5, "--json", out)
     assert code == 0
     assert "1 test ratings dropped" in err
     data = json.loads(out.read_text())
     assert 0 < data["train_rmse"] < 1.2
-    assert 0 < data["test_rmse"] < 2
+    assert 0 < data["test_rmse_clipped"] <= data["test_rmse"] < 2
+    assert data["model"] == "plain"
     assert data["infeasibility"]["total"] == data["infeasibility"]["families"]["box"]["l2"]
     code, *_ = run(*args, "--l1", 0.1, "--json", out, "--quiet")
     data = json.loads(out.read_text())
     assert data["infeasibility"] == {"total": 0.0, "families": {}}
+
+
+def test_the_recommender_is_the_default_of_matrix_completion(run, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = 3 + rng.normal(size=(40, 1)) / 2 + np.outer(rng.normal(size=40), rng.normal(size=30))
+    i, j = np.nonzero(rng.random(truth.shape) < 0.5)
+    lines = [f"u{a};film {b};{truth[a, b]:.2f}" for a, b in zip(i, j, strict=True)]
+    train = put(tmp_path, "r.csv", "\n".join(["User-ID;Title;Rating", *lines]))
+    test = put(tmp_path, "t.csv", "\n".join([lines[0], "stranger;film 1;3"]))
+    page, out = tmp_path / "run.html", tmp_path / "run.json"
+    args = ("solve", "matrix-completion", train, "--json", out)
+    code, printed, _ = run(*args, "--holdout", 0.2, "--report", page)
+    assert code == 0
+    data = json.loads(out.read_text())
+    assert data["model"] == "recommender"
+    assert data["test_rmse"] < 0.7 * data["validation_rmse_biases"]
+    assert f"Test RMSE {data['test_rmse_clipped']:.4f} clipped" in printed
+    assert f"Test RMSE {data['test_rmse_clipped']:.4f} clipped" in page.read_text()
+    assert data["gap"] <= 1e-2
+    code, printed, _ = run(*args, "--test", test)
+    assert "; 1 of an unknown user or item." in printed
+    assert json.loads(out.read_text())["test_unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--batch", 20, "--l1", 1], "--batch, --l1: the recommender has no such option"),
+        (["--preset", "paper"], "add --plain"),
+        (["--holdout", 2], "--holdout is 2"),
+        (["--holdout", 0.1, "--test", "x"], "choose one"),
+    ],
+)
+def test_options_of_matrix_completion_that_do_not_go_together(run, ratings, args, words):
+    code, _, err = run("solve", "matrix-completion", ratings[0], *args)
+    assert code == 2
+    assert words in err
 
 
 def test_same_seed_same_run(run, tmp_path):
@@ -281,7 +320,8 @@ def test_bad_number_of_clusters(run, tmp_path, k, word):
 
 
 def test_impossible_radius(run, ratings):
-    code, _, err = run("solve", "matrix-completion", ratings[0], "--radius", 2, "--bounds", 1, 5)
+    args = ("--plain", "--radius", 2, "--bounds", 1, 5)
+    code, _, err = run("solve", "matrix-completion", ratings[0], *args)
     assert code == 2
     assert "radius" in err
     assert "raise the radius" in err

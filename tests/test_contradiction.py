@@ -13,6 +13,7 @@ from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, s
 from condgrad._ours import ours
 from condgrad.certificate.contradiction import Suspicion
 from condgrad.functions.group import project_simplex
+from general import GENERAL
 from random_problems import DOMAINS, random_problem
 from test_checks import D, Own, Shifted
 from test_checks_domains import Set
@@ -190,7 +191,7 @@ def test_not_without_interior_either(kind, suspicious):
         assert result.status is Status.MAX_ITER, seed
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s != "sag-fw"])
 @pytest.mark.parametrize("make", [least_squares, max_cut])
 def test_not_with_any_method(make, slug, suspicious):
     problem, optimum = make()

@@ -58,7 +58,8 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
             monkeypatch.setattr(module, name, patch)
         y, slopes = (ndarray(np.zeros(tiles.entries(N), table)) for _ in range(2))
         W, G = (ndarray(np.zeros((N, N))) for _ in range(2))
-        module.ascend(W, G, y, WHOLE, -np.inf, 0.0, 0.7)
+        for kind in (np.float64, np.float32):
+            module.ascend(W, ndarray(np.zeros((N, N), kind)), y, WHOLE, -np.inf, 0.0, 0.7)
         module.dual(W, G, y, slopes, WHOLE, -np.inf, 0.0, 0.7, 0.5)
         module.Pass(W, WHOLE, y.dtype, module.WIDE).collect(
             "pair_one", G, (np.int32(0),), (y, real(0), real(np.inf)), 3
@@ -67,9 +68,10 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
             module.summed(kind, W, None if kind == 0 else y, WHOLE, -np.inf, 0.0, 0.7)
         module.triangle_square(y)
     both = {"fold_wide", "add_pairs_wide"}
-    wide = both if real == np.float64 else both | {"fold", "add_pairs"}
+    others = {f"{name}{end}" for name in ("fold", "add_pairs") for end in ("", "_single")}
+    wide = both if real == np.float64 else both | others
     assert seen == wide | {"ascend", "dual", "pair_one", "square", *(f"sums{k}" for k in range(4))}
-    assert set(known) == wide | seen | {"fold", "add_pairs", "pair"}
+    assert set(known) == both | others | seen | {"pair"}
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 136, 528, 3160])
@@ -89,6 +91,8 @@ def test_a_salt_differs_from_pass_to_pass():
     with installed():
         from condgrad.backends._cupy_triangles import salt
 
-        found = {salt(beta, WHOLE + i) for beta in (0.7, 0.7 + 1e-15) for i in range(3)}
+        half, betas = tiles.HALF, (0.7, 0.7 + 1e-15)
+        found = {salt(beta, WHOLE + i, half) for beta in betas for i in range(3)}
         assert len(found) == 6
-        assert salt(0.7, WHOLE) == salt(0.7, WHOLE)
+        assert salt(0.7, WHOLE, half) == salt(0.7, WHOLE, half)
+        assert salt(0.7, WHOLE, np.dtype(np.float32)) == 0

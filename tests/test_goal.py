@@ -10,12 +10,13 @@ from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, func
 from condgrad._round import down
 from condgrad.certificate import Bound
 from condgrad.domains import eigen
+from condgrad.evaluation import Evaluation, Violation
 from condgrad.methods.control import BALANCE
-from condgrad.problem import Evaluation, Violation
 from condgrad.run.limits import Goal, Limits
+from general import GENERAL
 from test_methods import N, least_squares, max_cut
 
-EVERY = [s for s in METHODS if s != "sag-fw"]
+EVERY = [s for s in GENERAL if s != "sag-fw"]
 BOTH = pytest.mark.parametrize("make", [least_squares, max_cut])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from condgrad import METHODS, ProblemError, Status, report, solve
+from condgrad import ProblemError, Status, report, solve
 from condgrad.applications import (
     closeness,
     max_cut,
@@ -20,6 +20,7 @@ from condgrad.applications import (
 from condgrad.applications.mixing import mixing
 from condgrad.io import read_graph, read_named_graph
 from files import check_refused, edge, graphml, needs_data, put
+from general import GENERAL
 
 # Weights of either sign, the format of the Gset collection, trailing blanks included.
 GSET = "6 8 \n1 2 1\n1 3 -1\n2 3 1\n2 4 1\n3 5 -1\n4 5 1\n4 6 -1\n5 6 1\n"
@@ -100,7 +101,7 @@ def test_karate_club():
     assert warm["iterations"] <= cold["iterations"]
 
 
-@pytest.mark.parametrize("slug", [s for s in METHODS if s not in ("sag-fw", "cgal")])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s not in ("sag-fw", "cgal")])
 def test_every_method_bounds_it(slug):
     A = signed(7, 3)
     run = max_cut(A).run(slug, gap=1e-3, max_iter=60)

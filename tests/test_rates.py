@@ -34,13 +34,14 @@ from condgrad import domains, functions, maps
 from condgrad.methods.registry import METHODS, Method
 from condgrad.problem import Problem, Term
 from condgrad.theory import constants, guarantee, rate
+from general import GENERAL
 
 pytestmark = pytest.mark.slow
 
 BETA0, LENGTH, SEEDS = 0.1, 10_000, 2
 KS = np.unique(np.round(np.geomspace(1, LENGTH, 41)).astype(int))
 LATE = KS >= LENGTH // 100
-NINE = sorted(set(METHODS) - {"sag-fw", "sag-cgal", "spdhg"})
+NINE = sorted(set(GENERAL) - {"sag-fw", "sag-cgal", "spdhg"})
 
 
 class Solved(NamedTuple):

@@ -8,9 +8,10 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps
+from general import GENERAL
 from test_methods import least_squares, max_cut
 
-EVERY = [s for s in METHODS if s != "sag-fw"]
+EVERY = [s for s in GENERAL if s != "sag-fw"]
 BOTH = pytest.mark.parametrize("make", [least_squares, max_cut])
 
 

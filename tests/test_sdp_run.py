@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import functions
-from condgrad.problem import worst as relative
+from condgrad.evaluation import worst as relative
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, LowRank
 from condgrad.sdp._reduce import Reduced

@@ -118,7 +118,7 @@ NUCLEAR = domains.NuclearBall((5, 5), 1.0)
         (FITS, cg.h_sag_v2(beta0="auto")),
         (FITS, cg.cgal()),
         (with_terms(WHOLE), None),
-        (with_terms(NUCLEAR, HALF), None),
+        (with_terms(NUCLEAR, HALF), cg.sag_cgal()),
         (Problem(domains.Simplex(5), [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
     ],
     ids=["no spectral", "beta0", "override", "v2", "cgal", "no g", "ball", "vector"],

@@ -13,8 +13,9 @@ from typing import Any
 from condgrad import _keyboard as _keyboard  # first: the rest takes a moment to load
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.errors import InputError, ProblemError
+from condgrad.evaluation import Violation
 from condgrad.methods import METHODS, Method
-from condgrad.problem import Problem, Term, Violation
+from condgrad.problem import Problem, Term
 from condgrad.run import (
     Answer,
     Goal,

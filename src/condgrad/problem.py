@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,36 +14,19 @@ from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
-from condgrad.domains import Domain
+from condgrad.domains import Domain, NuclearBall
 from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation, Violation
 from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
 from condgrad.magnitudes import check_magnitudes
 from condgrad.maps import LinearMap
+from condgrad.maps.pattern import read_entries
 from condgrad.passes import Miss, Plain, chunks, passes_of
+from condgrad.points.factored import Factored
 
 CHUNK = LinearMap.chunk
 """Rows handled at a time in a full pass."""
-
-
-class Violation(NamedTuple):
-    """How far one constraint family is from being met: r = z − proj z in five measures."""
-
-    l2: float
-    """‖r‖₂."""
-    max: float
-    """‖r‖_∞."""
-    relative: float = 0.0
-    """‖r‖₂ / (1 + max(‖z‖₂, ‖b‖₂)), b the finite data of the family."""
-    scaled: float = 0.0
-    """‖r‖₂ / (2 max(‖z‖₂, ‖b‖₂, c)), c a tenth of the largest row norm times the domain's diameter:
-    without the 1, so that the unit of the rows does not matter, and never above `relative` where
-    ‖z‖₂ or ‖b‖₂ is at least 1."""
-    row: float = 0.0
-    """max_l |r_l| / s_l, the worst single row, in units of its limit: s_l = max(|b_l|, ‖a_l‖ w),
-    w = ‖W‖₂/√(entries of W) the size of an entry. Where b_l = 0 what rows read takes its place,
-    s_l = ‖a_l‖ max(w, ‖z‖₂/(√rows · max ‖a‖)). Where all rows make one constraint ‖r‖₂ takes the
-    place of |r_l| (`functions.L2Ball`: relative to its radius)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,40 +141,6 @@ class Term:
             self.map.scatter(G, b, self.function.slope(self.map.rows(W, b), beta, b))
         self.map.add_to(G, self.weight, out)
         return out
-
-
-def worst(families: Mapping[str, Violation]) -> float:
-    """The largest relative infeasibility of a family, with the 1 and without; 0 for no family."""
-    return max((max(v.relative, v.scaled) for v in families.values()), default=0.0)
-
-
-def worst_row(families: Mapping[str, Violation]) -> float:
-    """The largest relative infeasibility of a single row; 0 for no family."""
-    return max((v.row for v in families.values()), default=0.0)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Objective and infeasibility of one point."""
-
-    objective: float
-    families: dict[str, Violation]
-    infeasibility: float
-
-    @property
-    def worst(self) -> float:
-        """The largest relative infeasibility of a family, with the 1 and without."""
-        return worst(self.families)
-
-    @property
-    def worst_row(self) -> float:
-        """The largest relative infeasibility of a single row."""
-        return worst_row(self.families)
-
-    @property
-    def finite(self) -> bool:
-        """Whether both numbers are."""
-        return bool(np.isfinite(self.objective) and np.isfinite(self.infeasibility))
 
 
 class Answers(Protocol):
@@ -326,11 +275,24 @@ class Problem:
         A millionth of the largest that a linear term can be on the domain, the length of its
         gradient times the largest ‖W‖, and of what the other terms of f are at its centre.
         """
-        center, reach, total = self.domain.center(), float(self.domain.reach), 0.0
+        center, reach, total = self.center, float(self.domain.reach), 0.0
         for t in self.smooth:
-            linear = isinstance(t.function, Linear)
-            total += length(t.gradient(center, 1.0)) * reach if linear else abs(t.value(center))
+            if not isinstance(t.function, Linear):
+                total += abs(t.value(center))
+            elif isinstance(center, Factored):  # the entries that a term reads are different ones
+                slopes = t.weight * t.function.c * t.map.lengths()
+                total += length(np.broadcast_to(slopes, t.map.size)) * reach
+            else:
+                total += length(t.gradient(center, 1.0)) * reach
         return 1e-6 * total
+
+    @property
+    def center(self) -> Any:
+        """A point of the domain, as factors where no term reads more than entries of W."""
+        sparse = all(read_entries(t.map) is not None for t in self.terms)
+        if sparse and type(self.domain) is NuclearBall:
+            return Factored.zeros(self.domain.shape)
+        return self.domain.center()
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""
@@ -364,7 +326,7 @@ class Problem:
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
-        array = W if foreign(W) else np.asarray(W, like=self.like)
+        array = W if foreign(W) or isinstance(W, Factored) else np.asarray(W, like=self.like)
         if array.shape != self.domain.shape:
             raise ProblemError(
                 f"W has shape {array.shape}, but points of the domain have {self.domain.shape}"

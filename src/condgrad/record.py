@@ -22,12 +22,14 @@ from condgrad import report
 from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.points import Gram
+from condgrad.points import Factored, Gram
 from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
+FACTORS = ("U", "s", "V")
+"""Arrays of a W that is kept as factors."""
 COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
 """Columns without which a trace cannot be drawn."""
 FACTS = frozenset(
@@ -143,11 +145,13 @@ class Record:
     def save(self, path: str | Path) -> None:
         """Write to an ``.npz`` file: ``W``, ``trace.NAME``, the arrays, ``facts`` as JSON.
 
-        Of a W = VVᵀ that stays a factor ``factor`` is V.
+        A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``; a `Gram` VVᵀ is ``factor``.
         """
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
-        if isinstance(self.W, Gram):
+        if isinstance(self.W, Factored):
+            arrays |= {f"W.{name}": getattr(self.W, name) for name in FACTORS}
+        elif isinstance(self.W, Gram):
             arrays["factor"] = self.W.factor
         elif self.W is not None:
             arrays["W"] = np.asarray(self.W)
@@ -176,7 +180,9 @@ class Record:
             trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
             facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
             kept = {name: arrays[name] for name in ARRAYS if name in arrays}
-            W = Gram(arrays["factor"]) if "factor" in arrays else arrays.get("W")
+            W: Any = Gram(arrays["factor"]) if "factor" in arrays else arrays.get("W")
+            if all(f"W.{name}" in arrays for name in FACTORS):
+                W = Factored(*(arrays[f"W.{name}"] for name in FACTORS))
             return _checked(cls(facts, trace, W, kept))
         except FileNotFoundError:
             raise InputError(path, "there is no such file") from None

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
+from condgrad.evaluation import worst
 from condgrad.methods.registry import METHODS
-from condgrad.problem import worst
 from condgrad.run.callbacks import Progress
 from condgrad.run.result import Status
 

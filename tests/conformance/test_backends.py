@@ -20,7 +20,13 @@ SEED = pytest.mark.parametrize("seed", range(5))
 WARNINGS = ("-W", "error", "-W", "ignore::ImportWarning")
 """NumPy warns so of switches in the environment that its build does not know."""
 OWN = {
-    m: [m.__name__ + end for end in ("", "_cuts", "_fused", "_spectral", "_triangles", "_vector")]
+    m: [
+        m.__name__ + end
+        for end in (
+            *("", "_cuts", "_factored", "_fused", "_ratings"),
+            *("_spectral", "_triangles", "_vector"),
+        )
+    ]
     for m in (reference, numba_kernels)
 }
 
@@ -301,3 +307,20 @@ def test_sweeps_over_a_graph(seed, narrow):
     flipped, *_, after, gains, _ = check_twins("flip_sweep", np.float64, *graph, sign, gain, least)
     assert flipped == np.count_nonzero(after != sign)
     np.testing.assert_allclose(gains, after * (A @ after), atol=1e-12)
+
+
+@SEED
+def test_ridge_rows(seed):
+    rng = np.random.default_rng(seed)
+    rows, cols, k = 7, 5, int(rng.integers(0, 5))
+    seen = sp.random_array((rows, cols), density=0.5, rng=rng, format="csr")
+    X, roots = rng.standard_normal((cols, k + 1)), rng.standard_normal((cols, k + 1, k + 1))
+    M = roots @ roots.transpose(0, 2, 1) + X[:, :, None] * X[:, None, :]
+    out, moments = np.full((rows, k + 1), 9.0), np.full((rows, k + 1, k + 1), 9.0)
+    how = (rng.uniform(0.5, 2, k + 1), 0.7, 1, rows - 1, out, moments)
+    data = (seen.indptr, seen.indices, rng.standard_normal(seen.nnz))
+    error, *_, out, moments = check_twins("ridge_rows", np.float64, *data, X, M, *how)
+    assert (out[[0, -1]] == 9).all()
+    sure = check_twins("ridge_rows", np.float64, *data, X, X[:, :, None] * X[:, None, :], *how)
+    assert sure[0] >= 0
+    assert error >= 0

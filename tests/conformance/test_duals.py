@@ -5,8 +5,8 @@ import pytest
 
 from condgrad import Problem, Term, domains, functions, maps
 from condgrad.certificate import relative_gap
+from condgrad.evaluation import Violation
 from condgrad.functions import L1, AtLeast, AtMost, Equal, Interval, L2Ball
-from condgrad.problem import Violation
 from conformance.test_functions import EVERY, HIGH, LOW, ROWS, SEPARABLE, B, over
 
 INF = np.inf

@@ -68,6 +68,17 @@ def test_ascend(n, real, bounds):
 
 
 @SIDES
+def test_ascend_with_sums_in_single_precision(n):
+    case, bounds = Case(n, np.float32), (-np.inf, 0.0)
+    (W, G, y, _), (V, H, x, _) = case.there(), case.here()
+    G = G.astype(np.float32)
+    drivers().ascend(W, G, y, case.ends, *bounds, 0.7)
+    TWIN.ascend(V, H, x, case.ends, *bounds, 0.7)
+    assert G.dtype == np.float32
+    case.same(G.get(), H, n)
+
+
+@SIDES
 @REAL
 @BOUNDS
 def test_dual(n, real, bounds):
@@ -127,6 +138,32 @@ def test_price_square_and_rows(real):
     H = np.zeros((70, 70))
     _reference.triangle_add(H, 100, 150, z[100:150])
     np.testing.assert_allclose(G.get(), H, atol=1e-12)
+
+
+@SIDES
+@REAL
+def test_symmetrise(n, real):
+    from condgrad.backends import _cupy, _reference
+
+    V = np.random.default_rng(n).standard_normal((n, n)).astype(real)
+    there = cupy.asarray(V)
+    _cupy.symmetrise(there)
+    _reference.symmetrise(V)
+    assert np.array_equal(there.get(), V)
+    assert np.array_equal(V, V.T)
+
+
+@REAL
+def test_axpy_at(real):
+    from condgrad.backends import _cupy, _reference
+
+    rng = np.random.default_rng(0)
+    out, y = rng.standard_normal(5000), rng.standard_normal(1200).astype(real)
+    index = rng.permutation(5000)[:1200]
+    there = cupy.asarray(out)
+    _cupy.axpy_at(there, cupy.asarray(index), 0.3, cupy.asarray(y))
+    _reference.axpy_at(out, index, 0.3, y)
+    np.testing.assert_allclose(there.get(), out, rtol=1e-6)
 
 
 @REAL

@@ -11,9 +11,9 @@ import numpy as np
 from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
-from condgrad.backends import memory
+from condgrad.backends import devices, memory
 from condgrad.backends.arrays import HOST, foreign, host
-from condgrad.errors import ProblemError, from_keyboard
+from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
 from condgrad.methods.registry import check
@@ -33,6 +33,8 @@ PUBLISHED_EFFORT = 2 * np.sqrt(10)
 give way to LAPACK up to n = 40: the oracle is at least as accurate as the published one."""
 
 
+BESIDE = 8
+"""Matrices in the memory of the process beside a run on a GPU."""
 ROUNDING = 1e-14
 """Gaps below this are rounding of sums."""
 
@@ -281,11 +283,18 @@ def closeness(gap: float, what: str, sense: Sense) -> str:
 def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:
     """Refuse a dense W that will not fit before anything of its size is made.
 
-    It counts what `solve` counts for W; that also adds the tables of the method.
+    It counts what `solve` counts for W; that also adds the tables of the method. Where there is a
+    GPU to solve on, what is given to it and comes back from it is enough.
     """
     rows, columns = shape
     what = f"W, direction and oracle, dense matrices of {rows} × {columns}"
-    memory.require([memory.Need(what, (16 + 2 * terms) * 8 * rows * columns, remedy)])
+    try:
+        memory.require([memory.Need(what, (16 + 2 * terms) * 8 * rows * columns, remedy)])
+    except MemoryLimit:
+        if not devices.any_gpu():
+            raise
+        what = f"data and results, dense matrices of {rows} × {columns}"
+        memory.require([memory.Need(what, BESIDE * 8 * rows * columns, remedy)])
 
 
 def check_preset(preset: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
-from condgrad.backends.arrays import diagonal, host
+from condgrad.backends.arrays import diagonal, host, slabs
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
@@ -140,7 +141,7 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
 
 def best_start(
     C: Array,
-    metrics: list[Array],
+    metrics: Sequence[Array | Denoised],
     k: int,
     rng: np.random.Generator,
     finished: dict[bytes, Clustering] | None = None,
@@ -218,6 +219,39 @@ def denoised(C: Array, W: Array) -> Array:
     return np.maximum(own[:, None] + own - B - B.T, 0)
 
 
+class Denoised:
+    """The same distances on a GPU, of which few are wanted: a row is computed when it is read.
+
+    Parameters
+    ----------
+    C : array
+        The squared distances.
+    W : array
+        Rows of weights.
+    """
+
+    def __init__(self, C: Array, W: Array) -> None:
+        W = np.maximum(W, 0).astype(C.dtype, copy=False)
+        diagonal(W)[:] += W.sum(axis=1) == 0
+        W /= W.sum(axis=1, keepdims=True)
+        self.shape, self._W = W.shape, W
+        self._WC = W @ C
+        self._own = np.concatenate([(self._WC[s] * W[s]).sum(axis=1) for s in slabs(W)])
+
+    def rows(self, index: Array) -> Array:
+        """Some of its rows, in an array of NumPy."""
+        at = np.asarray(index, like=self._W)
+        far = self._WC[at] @ self._W.T - 0.5 * (self._own[at][:, None] + self._own)
+        return host(np.maximum(far, 0))
+
+
+def _rows(metric: Array | Denoised, index: Array) -> Array:
+    """Rows of distances, in an array of NumPy."""
+    if isinstance(metric, Denoised):
+        return metric.rows(index)
+    return host(metric[np.asarray(index, like=metric)])
+
+
 def _nearest(D: Array) -> Array:
     """The nearest centre of each point; a centre that gets none takes the farthest point left."""
     labels = np.argmin(D, axis=1)
@@ -231,21 +265,23 @@ def _nearest(D: Array) -> Array:
     return labels
 
 
-def _seeded(C: Array, k: int, rng: np.random.Generator) -> Array:
+def _seeded(C: Array | Denoised, k: int, rng: np.random.Generator) -> Array:
     """Greedy k-means++: a centre is the best of a few, drawn by distance to those before.
 
     Where only copies of the centres are left, a centre is repeated, which `_nearest` mends.
     """
     n, tries = C.shape[0], 2 + int(np.log(k))
     centres = [int(rng.integers(n))]
-    nearest = np.maximum(host(C[centres[0]]), 0)
+    nearest = np.maximum(_rows(C, np.array(centres))[0], 0)
     for _ in range(k - 1):
         odds = nearest.cumsum()
         drawn = np.searchsorted(odds, rng.random(tries) * odds[-1], side="right").clip(max=n - 1)
-        reach = np.minimum(nearest, host(C[np.asarray(drawn, like=C)]))
+        reach = np.minimum(nearest, _rows(C, drawn))
         i = int(np.argmin(reach.sum(axis=1)))
         centres.append(int(drawn[i]))
         nearest = np.maximum(reach[i], 0)
+    if isinstance(C, Denoised):
+        return _nearest(np.ascontiguousarray(C.rows(np.array(centres)).T))
     return _nearest(host(C[:, np.asarray(centres, like=C)]))
 
 

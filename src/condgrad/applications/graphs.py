@@ -47,13 +47,23 @@ def adjacency_matrix(
     check_size(name, A.data)
     if not signed and (A.data < 0).any():
         raise ProblemError(f"{name} has a negative weight: weights must be >= 0")
-    if objection := asymmetry(name, A):
+    same = _same(A)
+    if not same and (objection := asymmetry(name, A)):
         raise ProblemError(objection)
-    A = sp.csr_array(A - sp.diags_array(A.diagonal()))
-    if (A != A.T).nnz:  # everything below must mean the same matrix
+    if not same or A.diagonal().any():
+        A = sp.csr_array(A - sp.diags_array(A.diagonal()))
+    if not same and (A != A.T).nnz:  # everything below must mean the same matrix
         A = sp.csr_array(0.5 * A + 0.5 * A.T)
     A.eliminate_zeros()
     return A
+
+
+def _same(A: Any) -> bool:
+    """Whether a sparse matrix equals its transpose to the last bit, seen at a glance."""
+    if not A.has_canonical_format:
+        return False
+    T = sp.csr_array(A.T)
+    return all(np.array_equal(getattr(A, x), getattr(T, x)) for x in ("indptr", "indices", "data"))
 
 
 def check_size(name: str, data: Array) -> None:

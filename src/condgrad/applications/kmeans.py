@@ -18,22 +18,24 @@ from condgrad.applications._base import (
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.clustering import (
     Clustering,
+    Denoised,
     best_start,
     clustering_matrix,
     denoised,
     round_clusters,
     squared_distances,
 )
-from condgrad.backends.arrays import floats, foreign
+from condgrad.backends.arrays import HOST, floats, foreign, host
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
 from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Inner, RowSums
 from condgrad.problem import Problem, Term
 
-FIRST, LATER, MANY = 5, 3, 4000
-"""Where a GPU rounds, starts of each kind at the first call, and starts of later calls, one for
-more points than that."""
+FIRST = 5
+"""Starts of each kind where a GPU rounds for the first time; later one from the denoised points."""
+NEARBY = 2000
+"""Points up to which distances between denoised ones come to the CPU."""
 LARGE = 2000
 """Points from which a single entry may be further below 0, as entries are small: what is asked for
 is a clustering and a bound, which do not depend on it."""
@@ -76,7 +78,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
     require_room((n, n), 3, "cluster a sample of the points")
-    rounding = _Rounding(checked, int(k))
+    rounding = _Rounding(C, int(k))
     floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
     if preset == "auto" and k > 1:
         return _reduced(C, int(k), rounding, floor)
@@ -143,7 +145,7 @@ class _Rounding:
 
     anywhere = True
 
-    def __init__(self, distances: Array, k: int) -> None:
+    def __init__(self, distances: Inner, k: int) -> None:
         self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)
         self._finished: dict[bytes, Clustering] = {}
         self._there: Array | None = None
@@ -155,16 +157,23 @@ class _Rounding:
 
     def __call__(self, W: Any) -> Rounded:
         if not foreign(W):
-            found = round_clusters(self._distances, np.asarray(W, dtype=np.float64), self._k)
+            C = self._distances.matrix(HOST)
+            found = round_clusters(C, np.asarray(W, dtype=np.float64), self._k)
             return Rounded(found.value, clustering_matrix(found.labels), found)
         first = self._there is None
         if self._there is None:
-            self._there = np.asarray(self._distances, like=W)
-        C = self._there
-        near = denoised(C, floats(W))
-        later = LATER if C.shape[0] <= MANY else 1
-        metrics = [*[near] * FIRST, *[C] * FIRST] if first else [near] * later
+            self._there = self._distances.matrix(W)
+        C, near = self._there, self._near(W)
+        given = C if isinstance(near, Denoised) else self._distances.matrix(HOST)
+        metrics = [*[near] * FIRST, *[given] * FIRST] if first else [near]
         found = best_start(C, metrics, self._k, self._rng, self._finished)
         if self._best is None or found.value < self._best.value:  # the matrix is large
             self._best = Rounded(found.value, clustering_matrix(found.labels, W), found)
         return self._best
+
+    def _near(self, W: Array) -> Array | Denoised:
+        """Denoised distances: as rows are read, or all of them at once, on the CPU."""
+        assert self._there is not None
+        if self._there.shape[0] > NEARBY:
+            return Denoised(self._there, W)
+        return host(denoised(self._there, floats(W)))

@@ -20,8 +20,8 @@ from condgrad.certificate import relative_gap
 from condgrad.domains import Minimum
 from condgrad.domains.chebyshev import COLUMNS
 from condgrad.errors import ProblemError, from_keyboard
+from condgrad.evaluation import Evaluation, Violation
 from condgrad.points import Gram
-from condgrad.problem import Evaluation, Violation
 from condgrad.run.callbacks import Info, check_watchers
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.result import Result, Status, Trace

@@ -15,9 +15,11 @@ from condgrad.backends import _cupy_triangles as own
 from condgrad.backends import tiles
 from condgrad.backends._cupy_entries import (  # noqa: F401
     axpy,
+    axpy_at,
     descended,
     interval_ascend,
     symmetric_part,
+    symmetrise,
 )
 from condgrad.backends._cupy_graphs import earlier  # noqa: F401
 from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
@@ -42,11 +44,6 @@ from condgrad.backends.contract import Drivers
 def compile_seconds() -> float:
     """Seconds spent compiling kernels in this process so far."""
     return own.spent
-
-
-def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
-    """out[index] += weight·y, an index being there once."""
-    out[index] += y.dtype.type(weight) * y
 
 
 def add_at(x: Array, index: Array, y: Array) -> None:

@@ -62,6 +62,25 @@ extern "C" __global__ void descend(
     out[at] = x;
   }
 }
+
+// V ← V/2 + Vᵀ/2: a block has a tile on or above the diagonal, and its mirror image.
+extern "C" __global__ void symmetrise(REAL* __restrict__ V, int n) {
+  if (blockIdx.x < blockIdx.y) return;
+  __shared__ REAL one[32][33], two[32][33];
+  for (int r = threadIdx.y; r < 32; r += 8) {
+    int i = 32 * blockIdx.y + r, j = 32 * blockIdx.x + threadIdx.x;
+    int k = 32 * blockIdx.x + r, l = 32 * blockIdx.y + threadIdx.x;
+    if (i < n && j < n) one[r][threadIdx.x] = (REAL)0.5 * V[(size_t)i * n + j];
+    if (k < n && l < n) two[r][threadIdx.x] = (REAL)0.5 * V[(size_t)k * n + l];
+  }
+  __syncthreads();
+  for (int r = threadIdx.y; r < 32; r += 8) {
+    int i = 32 * blockIdx.y + r, j = 32 * blockIdx.x + threadIdx.x;
+    int k = 32 * blockIdx.x + r, l = 32 * blockIdx.y + threadIdx.x;
+    if (i < n && j < n) V[(size_t)i * n + j] = one[r][threadIdx.x] + two[threadIdx.x][r];
+    if (k < n && l < n) V[(size_t)k * n + l] = two[r][threadIdx.x] + one[threadIdx.x][r];
+  }
+}
 """
 
 
@@ -83,6 +102,18 @@ def axpy(out: Array, weight: float, y: Array) -> None:
     added()(y.dtype.type(weight), y, out)
 
 
+@cache
+def scattered() -> Any:
+    """The kernel of `axpy_at`."""
+    source = "out[index] += (S)(weight * y)"
+    return cp.ElementwiseKernel("T weight, int64 index, T y", "raw S out", source, "axpy_at")
+
+
+def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
+    """out[index] += weight·y, an index being there once."""
+    scattered()(y.dtype.type(weight), index, y, out)
+
+
 def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
     """`_reference.interval_ascend`."""
     if not {z.dtype, y.dtype, G.dtype} <= {z.dtype} or not _flat(z, y, G):
@@ -99,6 +130,15 @@ def symmetric_part(v: Array, out: Array) -> None:
         _descend(v, 1.0, None, None, out)
     else:
         _reference.symmetric_part(v, out)
+
+
+def symmetrise(V: Array) -> None:
+    """V ← V/2 + Vᵀ/2."""
+    if not _flat(V):
+        _reference.symmetrise(V)
+        return
+    n, across = V.shape[0], -(-V.shape[0] // SIDE)
+    kernel(V.dtype.name, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))
 
 
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:

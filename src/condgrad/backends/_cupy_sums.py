@@ -73,36 +73,46 @@ extern "C" __global__ void __launch_bounds__(256, 2) pair_one(
   collected<true>(W, images, n, across, apexes, count, per, y, low, high, sums, pairs, found);
 }
 
+template <class A> struct alignas(16) Quad { A v[4]; };
+
 // D[j][i] += sums over the rows and columns of all tiles, D[j][j] −= all of them.
-template <class A> __device__ __forceinline__ void folded(
-    double* __restrict__ D, const A* __restrict__ sums, const int* __restrict__ apexes, int count,
+template <class A, class B> __device__ __forceinline__ void folded(
+    B* __restrict__ D, const A* __restrict__ sums, const int* __restrict__ apexes, int count,
     int n, int across) {
   __shared__ double room[8];
   int b = blockIdx.x, j = apexes[b];
   double all = 0;
-  for (int i = threadIdx.x; i < n; i += 256) {
+  for (int i = 4 * threadIdx.x; i < n; i += 1024) {
     int a = i >> 6, o = i & 63;
-    double rows = 0, columns = 0;
+    double rows[4] = {0, 0, 0, 0}, columns[4] = {0, 0, 0, 0};
     #pragma unroll 4
     for (int x = a; x < across; x++) {
       size_t tile = (size_t)a * across - a * (a - 1) / 2 + (x - a);
-      rows += sums[(tile * count + b) * 128 + o];
+      Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + o);
+      for (int e = 0; e < 4; e++) rows[e] += s.v[e];
     }
     #pragma unroll 4
     for (int x = 0; x <= a; x++) {
       size_t tile = (size_t)x * across - x * (x - 1) / 2 + (a - x);
-      columns += sums[(tile * count + b) * 128 + 64 + o];
+      Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + 64 + o);
+      for (int e = 0; e < 4; e++) columns[e] += s.v[e];
     }
-    all += rows;
-    D[(size_t)j * n + i] += rows + columns;
+    for (int e = 0; e < 4 && i + e < n; e++) {
+      size_t at = (size_t)j * n + i + e;
+      all += rows[e];
+      D[at] = (B)(D[at] + (rows[e] + columns[e]));
+    }
   }
   all = total(all, room);
-  if (threadIdx.x == 0) D[(size_t)j * n + j] -= all;
+  if (threadIdx.x == 0) {
+    size_t at = (size_t)j * n + j;
+    D[at] = (B)(D[at] - all);
+  }
 }
 
 // D[i][k] −= sums over apexes, which blocks have made of some apexes each.
-template <class A> __device__ __forceinline__ void paired(
-    double* __restrict__ D, const A* __restrict__ pairs, int parts, int n, int across) {
+template <class A, class B> __device__ __forceinline__ void paired(
+    B* __restrict__ D, const A* __restrict__ pairs, int parts, int n, int across) {
   int a = 0, left = blockIdx.x;
   while (left >= across - a) { left -= across - a; a++; }
   int place = blockIdx.y * 256 + threadIdx.x, low = place & 1023;
@@ -111,24 +121,33 @@ template <class A> __device__ __forceinline__ void paired(
   double s = 0;
   #pragma unroll 4
   for (int b = 0; b < parts; b++) s += pairs[((size_t)b * gridDim.x + blockIdx.x) * 4096 + place];
-  D[(size_t)i * n + k] -= s;
+  size_t at = (size_t)i * n + k;
+  D[at] = (B)(D[at] - s);
 }
 
 extern "C" __global__ void fold(
     double* D, const REAL* sums, const int* apexes, int count, int n, int across) {
-  folded<REAL>(D, sums, apexes, count, n, across);
+  folded<REAL, double>(D, sums, apexes, count, n, across);
+}
+extern "C" __global__ void fold_single(
+    float* D, const REAL* sums, const int* apexes, int count, int n, int across) {
+  folded<REAL, float>(D, sums, apexes, count, n, across);
 }
 extern "C" __global__ void fold_wide(
     double* D, const double* sums, const int* apexes, int count, int n, int across) {
-  folded<double>(D, sums, apexes, count, n, across);
+  folded<double, double>(D, sums, apexes, count, n, across);
 }
 extern "C" __global__ void add_pairs(
     double* D, const REAL* pairs, int parts, int n, int across) {
-  paired<REAL>(D, pairs, parts, n, across);
+  paired<REAL, double>(D, pairs, parts, n, across);
+}
+extern "C" __global__ void add_pairs_single(
+    float* D, const REAL* pairs, int parts, int n, int across) {
+  paired<REAL, float>(D, pairs, parts, n, across);
 }
 extern "C" __global__ void add_pairs_wide(
     double* D, const double* pairs, int parts, int n, int across) {
-  paired<double>(D, pairs, parts, n, across);
+  paired<double, double>(D, pairs, parts, n, across);
 }
 
 // Sums over rows: of a kind each, see `Sums` in the module that calls it.

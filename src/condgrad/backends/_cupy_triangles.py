@@ -108,12 +108,6 @@ def padded() -> Any:
     )
 
 
-@lru_cache(maxsize=64)
-def there(apexes: bytes) -> Array:
-    """Numbers of apexes on the GPU."""
-    return cp.asarray(np.frombuffer(apexes, np.int32))
-
-
 class Some(NamedTuple):
     """Apexes that a kernel works on at a time."""
 
@@ -143,20 +137,16 @@ class Pass:
 
     def __init__(self, W: Array, ends: Array, table: np.dtype, real: np.dtype) -> None:
         n = W.shape[0]
-        self.n, self.across, self.tiles = np.int32(n), np.int32(tiles.across(n)), tiles.count(n)
-        self.table, self.real, self.shape = table, real, W.shape
-        side = int(self.across) * tiles.SIDE
+        side = tiles.across(n) * tiles.SIDE
         self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
         if side > n:
-            padded()(W, n, side, self.W)
-        self.apexes = apexes_of(n, ends)
-        self.most = max(1, tiles.BUFFER // (self.tiles * 128 * real.itemsize))
+            padded()(W, n, side, self.W)  # the rest is done while it runs
+        self.n, self.across, self.tiles = np.int32(n), np.int32(side // tiles.SIDE), tiles.count(n)
+        self.table, self.real, self.shape = table, real, W.shape
+        self._batches = batches(n, np.asarray(ends, np.int64).tobytes(), real.itemsize)
 
     def __iter__(self) -> Iterator[Some]:
-        for i in range(0, self.apexes.size, self.most):
-            some = self.apexes[i : i + self.most]
-            parts, per = split(self.tiles, some.size, RESIDENT * processors())
-            yield Some(parts, there(some.tobytes()), np.int32(some.size), np.int32(per))
+        return iter(self._batches)
 
     def run(self, name: str, some: Some, *arguments: Any) -> None:
         """Run a kernel over the tiles."""
@@ -169,26 +159,43 @@ class Pass:
 
         Its arguments are W, `before`, what it works on, `after` and where it writes.
         """
-        D, totals = None, []
-        wide = "_wide" if self.real == WIDE else ""
+        totals, straight = np.zeros(rows), G.flags.c_contiguous and self._folds(G.dtype)
+        D = G if straight else cp.zeros(self.shape)
+        kind = "_wide" if self.real == WIDE else "_single" if D.dtype != WIDE else ""
+        found = []
         for some in self:
             sums = cp.empty(self.tiles * int(some.number) * 128, self.real)
             pairs = cp.empty(some.parts * self.tiles * 4096, self.real)
-            found = cp.empty((rows, some.parts * self.tiles))
+            found.append(cp.empty((rows, some.parts * self.tiles)))
             place = (self.n, self.across, some.apexes, some.number, some.per)
-            out = (sums, pairs, found) if rows else (sums, pairs)
+            out = (sums, pairs, found[-1]) if rows else (sums, pairs)
             self.run(name, some, self.W, *before, *place, *after, *out)
-            D = cp.zeros(self.shape) if D is None else D  # while the kernel runs
             side = self.n, self.across
             rows_of = (D, sums, some.apexes, some.number, *side)
-            launch(self.table, f"fold{wide}", (int(some.number),), *rows_of)
+            launch(self.table, f"fold{kind}", (int(some.number),), *rows_of)
             pairs_of = (D, pairs, np.int32(some.parts), *side)
-            launch(self.table, f"add_pairs{wide}", (self.tiles, 16), *pairs_of)
-            if rows:
-                totals.append(found.sum(axis=1))
-        if D is not None:
+            launch(self.table, f"add_pairs{kind}", (self.tiles, 16), *pairs_of)
+        if not straight:
             axpy(G, 1.0, D)
-        return sum((found.get() for found in totals), np.zeros(rows))  # all work is on its way
+        for one in found if rows else ():  # all work is on its way
+            totals += one.get().sum(axis=1)
+        return totals
+
+    def _folds(self, dtype: np.dtype) -> bool:
+        """Whether sums can be added to an array of a type as they are."""
+        return dtype == WIDE or (dtype == np.float32 and self.real != WIDE)
+
+
+@lru_cache(maxsize=64)
+def batches(n: int, ends: bytes, size: int) -> list[Some]:
+    """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow."""
+    count, apexes = tiles.count(n), apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2))
+    most, found = max(1, tiles.BUFFER // (count * 128 * size)), []
+    for i in range(0, apexes.size, most):
+        some = apexes[i : i + most]
+        parts, per = split(count, some.size, RESIDENT * processors())
+        found.append(Some(parts, cp.asarray(some), np.int32(some.size), np.int32(per)))
+    return found
 
 
 def apexes_of(n: int, ends: Array) -> Array:
@@ -200,11 +207,13 @@ def apexes_of(n: int, ends: Array) -> Array:
     return np.concatenate(ranges)
 
 
-def salt(beta: float, ends: Array) -> np.uint32:
+def salt(beta: float, ends: Array, table: np.dtype) -> np.uint32:
     """A number for a pass, by which tables in bfloat16 are rounded.
 
     β mostly differs from that of other passes, and so do the rows that are drawn.
     """
+    if table != tiles.HALF:
+        return np.uint32(0)
     return np.uint32(zlib.crc32(np.asarray(ends).tobytes(), zlib.crc32(np.float64(beta).tobytes())))
 
 
@@ -214,7 +223,7 @@ def ascend(
     """`Drivers.ascend`."""
     real = work(y.dtype)
     bounds = [real.type(x) for x in (1 / beta, lower / beta, upper / beta)]
-    own = (y, *bounds, salt(beta, ends))
+    own = (y, *bounds, salt(beta, ends, y.dtype))
     totals = Pass(W, ends, y.dtype, real).collect("ascend", G, (), own, 1)
     return float(totals[0])
 
@@ -233,7 +242,7 @@ def dual(
     """`Drivers.dual`."""
     real = work(y.dtype)
     scalars = [real.type(x) for x in (1 / beta, lower / beta, upper / beta, theta)]
-    own = (y, slopes, *scalars, salt(beta, ends))
+    own = (y, slopes, *scalars, salt(beta, ends, y.dtype))
     Pass(W, ends, y.dtype, real).collect("dual", G, (), own)
 
 

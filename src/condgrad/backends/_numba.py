@@ -12,7 +12,13 @@ from numba.core import event
 
 from condgrad._types import Array
 from condgrad.backends._numba_cuts import flip_sweep, mixing_sweep  # noqa: F401
+from condgrad.backends._numba_factored import (  # noqa: F401
+    pair_dots,
+    sparse_dots,
+    sparse_times,
+)
 from condgrad.backends._numba_fused import fused  # noqa: F401
+from condgrad.backends._numba_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,
     gram_product,

@@ -9,7 +9,13 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends._reference_cuts import flip_sweep, mixing_sweep  # noqa: F401
+from condgrad.backends._reference_factored import (  # noqa: F401
+    pair_dots,
+    sparse_dots,
+    sparse_times,
+)
 from condgrad.backends._reference_fused import fused  # noqa: F401
+from condgrad.backends._reference_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401
 from condgrad.backends.addresses import triangle_address
 
@@ -224,6 +230,11 @@ def gram_product(V: Array, x: Array) -> Array:
 def symmetric_part(v: Array, out: Array) -> None:
     """(v + vᵀ)/2, written to `out`."""
     out[:] = 0.5 * (v + v.T)
+
+
+def symmetrise(V: Array) -> None:
+    """V ← V/2 + Vᵀ/2."""
+    V[:] = 0.5 * V + 0.5 * V.T
 
 
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:

@@ -21,6 +21,12 @@ HOST = np.empty(0)
 SMALL = 150
 """Up to this side LAPACK takes a matrix apart faster than a GPU does, copies included."""
 
+MANY = 1 << 27
+"""Rows of a chunk on a GPU, where the cotangent is y itself."""
+SLAB = 1 << 28
+"""Bytes of the rows of a matrix that are worked on at a time, where another matrix of its size
+would be too much."""
+
 Part = TypeVar("Part")
 
 
@@ -53,10 +59,25 @@ def moved(part: Part, like: Array) -> Part:
     new = copy.copy(part)
     for name, value in vars(part).items():
         if isinstance(value, np.ndarray):
-            setattr(new, name, np.asarray(value, like=like))
+            setattr(new, name, placed(value, like))
     for name, value in (("like", like), ("origin", part)):
         setattr(new, name, value)
     return new
+
+
+def placed(array: Array, like: Array) -> Array:
+    """An array of NumPy where `like` lies.
+
+    A large one goes there in pieces: CuPy sends what it is given through a buffer of that size.
+    """
+    step = SLAB // array.itemsize
+    if not foreign(like) or array.size <= step or not array.flags.c_contiguous:
+        return np.asarray(array, like=like)
+    there: Array = np.empty(array.shape, array.dtype, like=like)
+    flat, given = there.reshape(-1), array.reshape(-1)
+    for i in range(0, array.size, step):
+        flat[i : i + step] = np.asarray(given[i : i + step], like=like)
+    return there
 
 
 def floats(x: Any) -> Array:
@@ -76,6 +97,13 @@ def diagonal(X: Array) -> Array:
         entries: Array = np.einsum("ii->i", X)
         return entries
     return X.reshape(-1)[:: X.shape[0] + 1]  # contiguous wherever it is asked for
+
+
+def slabs(X: Array) -> list[slice]:
+    """All rows of a matrix, some at a time."""
+    n, width = X.shape
+    rows = max(1, SLAB // (8 * width))
+    return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
 def address(array: Any) -> int:

@@ -38,8 +38,12 @@ CONTRACT = {
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
     "hidden": "how much of a start of Lanczos an eigenvector not found can hold",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",
+    "sparse_times": "rows of V K, V sparse",
+    "sparse_dots": "entries of A Bᵀ on the pattern of a sparse matrix",
+    "pair_dots": "entries of A Bᵀ at given places",
     "mixing_sweep": "a sweep of the mixing method over the rows of V",
     "flip_sweep": "vertices that change sides where a cut gains enough",
+    "ridge_rows": "Bayesian ridge regressions of the rows of a factor",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
 """By name."""

@@ -55,6 +55,15 @@ def on_gpu() -> Array:
     return array
 
 
+def any_gpu() -> bool:
+    """Whether CuPy finds a GPU."""
+    try:
+        on_gpu()
+    except ProblemError:
+        return False
+    return True
+
+
 def gpu_name() -> str:
     """The name of the GPU in use."""
     cupy = importlib.import_module("cupy")

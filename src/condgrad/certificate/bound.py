@@ -30,16 +30,17 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, lsqr
 
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, namespace
+from condgrad.certificate.clipping import Clipping
 from condgrad.certificate.section import best_scale, nearby, served
+from condgrad.certificate.shifts import Shift, equality, shift_of
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of
 
@@ -47,8 +48,6 @@ SEARCH = 6
 """Oracle calls to find how far to move along a direction, …"""
 CUTS = 2
 """… and on a GPU, after those at both ends."""
-CARRIES = 0.5
-"""A combination of equality rows counts as the identity where it misses less than this of it."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,6 @@ class Report(NamedTuple):
     """The dual points that were tried, a part for each term."""
 
 
-class Shift(NamedTuple):
-    """A direction c in which the multipliers y of a family may be moved freely."""
-
-    v: Array
-    """ω A*c."""
-    conjugate: float
-    """ω h*(c)."""
-    sizes: Sizes
-
-
 class Certificate:
     """The best lower bound so far.
 
@@ -108,6 +97,7 @@ class Certificate:
         self.best = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
         zeros = {t.name: _at_zero(t) for t in problem.terms}  # y = 0: Σ ω inf h
         self._shifts: list[Shift] | None = None
+        self._clipping = Clipping.of(problem)
         self._reach = float(problem.domain.reach)
         self._zero = [zeros[t.name] for t in problem.composite]
         sizes = [p.sizes for p in zeros.values()]
@@ -121,15 +111,19 @@ class Certificate:
         """Bound the optimum by the dual points of the moment; keep the best bound."""
         W, terms = W.astype(np.float64, copy=False), self.problem.terms
         parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
+        kept = any("multipliers" in r.points for r in rows)
         near = nearby(W) if served(self.problem.domain, W) else None
-        found, fw_gap = self._bound(parts, "slopes", near)
+        if self._clipping is not None and not kept:
+            found, fw_gap = self._clipped(parts, W, rows, betas)
+        else:
+            found, fw_gap = self._bound(parts, "slopes", near)
         which, points = "slopes", {"slopes": parts}
         slack = {
             t.name: abs(p.product - p.conjugate - p.value)
             for t, p in zip(terms, parts, strict=True)
             if not t.function.smooth
         }
-        if any("multipliers" in r.points for r in rows):
+        if kept:
             parts = [
                 r.pairing("multipliers", None, 1.0) if "multipliers" in r.points else p
                 for r, p in zip(rows, parts, strict=True)
@@ -171,36 +165,73 @@ class Certificate:
         if not np.isfinite([rounding, total, length(base), length(pull)]).all():
             return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
 
+        shifts = self._identities()
+        spent = near is not None and not shifts  # nobody reads v after its minimum
+
         def value(
             v: Array, conjugate: float, name: str, more: float = 0.0, near: Array | None = None
         ) -> tuple[Bound, float]:
-            low = domain.minimum(v) if near is None else cast(Any, domain).minimum(v, near=near)
+            known = {} if near is None else {"near": near, "spent": spent}
+            low = cast(Any, domain).minimum(v, **known)
             last = 2 * EPS * (abs(low.value) + abs(conjugate))
             found = float(low.value) - float(conjugate) - float(rounding + more + last)
             found = found if np.isfinite(found) else -np.inf
             return Bound(found, low.kind, low.failure, name), low.value
 
-        v, conjugate = base + pull, fixed + moving
-        scaled_near, t = near, 1.0
+        scaled_near, t, low = near, 1.0, None
         if near is not None and other and domain.face is not None:
-            t, near, scaled_near = best_scale(domain.face, base, pull, moving - zero, near)
+            t, near, scaled_near, low = best_scale(domain.face, base, pull, moving - zero, near)
         elif other:
             t = self._search(base, pull, moving - zero, 0.0, 1.0)
-        best, low = value(v, conjugate, source, near=near)
-        gap = total - low
-        points = [(v, conjugate, source)]
+        points: list[tuple[Array, float, str]] = []
+
+        def tried(v: Array, conjugate: float, name: str, near: Array | None) -> tuple[Bound, float]:
+            if shifts:
+                points.append((v, conjugate, name))
+            return value(v, conjugate, name, near=near)
+
+        best = Bound()
+        if low is None or t == 1.0 or shifts:
+            best, proved = tried(base + pull, fixed + moving, source, near)
+            gap = total - proved
+        else:  # the scaled point promises more, and control needs no proof
+            gap = max(total - low, 0.0)
         self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
-            points.append((base + t * pull, scaled, f"{source}, scaled"))
-            best = _better(best, value(*points[1], near=scaled_near)[0])
-        for shift in self._identities():
+            best = _better(
+                best, tried(base + t * pull, scaled, f"{source}, scaled", scaled_near)[0]
+            )
+        for shift in shifts:
             for v, conjugate, name in points:
                 far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
                 t = self._search(v, shift.v, shift.conjugate, -far, far)
                 moved = (v + t * shift.v, conjugate + t * shift.conjugate, f"{name}, shifted")
                 best = _better(best, value(*moved, abs(t) * self._margin([shift.sizes]))[0])
         return best, gap
+
+    def _clipped(
+        self, parts: Sequence[Part], W: Array, rows: Sequence[Keeper], betas: Sequence[float]
+    ) -> tuple[Bound, float]:
+        """The same over a nuclear ball, by a better dual point than the one given."""
+        assert self._clipping is not None
+        total = sum(p.product for p in parts)
+        if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
+            return Bound(), np.inf
+        points = [r.point("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
+        parts, changed, low = self._clipping.improved(parts, points)
+        v = _sum(parts, self.problem.domain.shape, self.problem.like)
+        rounding, conjugate = (
+            self._margin([p.sizes for p in parts]),
+            sum(p.conjugate for p in parts),
+        )
+        if not np.isfinite([rounding, conjugate, length(v)]).all():
+            return Bound(), np.inf
+        least = self.problem.domain.minimum(v)
+        last = 2 * EPS * (abs(least.value) + abs(conjugate))
+        value = float(least.value) - float(conjugate) - float(rounding + last)
+        name = f"slopes, {changed}" if changed else "slopes"
+        return Bound(value, least.kind, least.failure, name), total - low
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:
         """What rounding can have done to v and the conjugates."""
@@ -262,7 +293,7 @@ class Certificate:
         if self._shifts is None:
             self._shifts = []
             if self.problem.domain.symmetric:
-                found = [_shift(t) for t in self.problem.terms if _equality(t)]
+                found = [shift_of(t) for t in self.problem.terms if equality(t)]
                 self._shifts = [f for f in found if f is not None and not self._fixed(f.v)]
         return self._shifts
 
@@ -299,6 +330,8 @@ def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
 
 
 def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
+    if foreign(like) and len(parts) == 1:  # an array less
+        return parts[0].v
     total = np.zeros(shape, like=like)
     for p in parts:
         total += p.v
@@ -315,44 +348,3 @@ def _at_zero(term: Term) -> Part:
     size = sum(h.conjugate_size(*zero) for zero in zeros)
     sizes = sizes_of(term, 0.0, size, pieces)
     return Part(np.zeros(0), term.weight * conjugate, 0.0, 0.0, sizes)
-
-
-def _equality(term: Term) -> bool:
-    """Whether h* is linear: any multipliers will do."""
-    ends = term.function.interval
-    return ends is not None and bool(np.array_equal(*ends))
-
-
-def _shift(term: Term) -> Shift | None:
-    """The shift of an equality family along the identity, where it has one."""
-    like, map, function = term.map.like, term.map, term.function
-    if map.origin is not None and function.origin is not None:
-        term = replace(term, map=map.origin, function=function.origin)
-    found = _identity(term)
-    if found is None:
-        return None
-    V, c = found
-    w, h = term.weight, term.function
-    sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
-
-
-def _identity(term: Term) -> tuple[Array, Array] | None:
-    """A*c ≈ I by least squares, and c; None where it misses too much."""
-    shape, size = term.map.shape, term.map.size
-    eye = np.eye(shape[0])
-
-    def symmetric(y: Array) -> Array:
-        V = term.map.adjoint(np.asarray(y, np.float64).reshape(-1))
-        return (0.5 * (V + V.T)).reshape(-1)
-
-    def rows(x: Array) -> Array:
-        V = np.asarray(x, np.float64).reshape(shape)
-        return term.map.rows(np.ascontiguousarray(0.5 * (V + V.T)))
-
-    operator = LinearOperator((eye.size, size), matvec=symmetric, rmatvec=rows, dtype=np.float64)
-    c = lsqr(operator, eye.reshape(-1), atol=1e-12, btol=1e-12, iter_lim=100)[0]
-    V = symmetric(c).reshape(shape)
-    if np.linalg.norm(V - eye) > CARRIES * np.linalg.norm(eye):
-        return None
-    return V, c

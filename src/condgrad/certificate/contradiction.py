@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from condgrad._floats import EPS
 from condgrad._types import Array
+from condgrad.backends.arrays import foreign
 from condgrad.certificate.bound import Bound
 from condgrad.problem import Problem
 from condgrad.rows import Keeper, Part
@@ -106,7 +108,9 @@ class Suspicion:
             return met and bound.value > objective + max(slack, GIVEN) * size
         for source in ("slopes", "multipliers"):
             parts = [r.pairing(source, W, b) for r, b in zip(rows, betas, strict=True)]
-            low = domain.minimum(reduce(np.add, [p.v for p in parts])).value
+            own = foreign(W) and len(parts) > 1  # the sum is nobody else's
+            known: dict[str, Any] = {"spent": True} if own and domain.face is not None else {}
+            low = domain.minimum(reduce(np.add, [p.v for p in parts]), **known).value
             value = low - sum(p.conjugate for p in parts)
             size = abs(objective) + abs(low) + sum(p.sizes.conjugates for p in parts)
             size += domain.reach * sum(p.sizes.spread for p in parts)

@@ -12,7 +12,7 @@ from condgrad.backends.arrays import beyond, diagonal, foreign, host
 from condgrad.domains import Domain, Face
 from condgrad.domains import eigen as sides
 from condgrad.domains.bottom import BLOCK, bottom, drawn
-from condgrad.domains.eigen import deflated
+from condgrad.domains.checked import deflate, symmetric
 
 HALVES = 8
 """Bisections on a section."""
@@ -32,6 +32,8 @@ class Scale(NamedTuple):
     t: float
     whole: Array
     scaled: Array
+    lowest: float
+    """About min ⟨v + d, s⟩, or somewhat more."""
 
 
 def served(domain: Domain, like: Array) -> bool:
@@ -56,7 +58,6 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
     lowest eigenvectors at the t looked at so far, the next t is where its section is largest, and
     the best of those counts.
     """
-    V, D = (_inner(x, face.basis) for x in (v, d))
     constant, rise = 0.0, -c
     if face.offset is not None:
         constant, rise = float(np.vdot(v, face.offset)), float(np.vdot(d, face.offset)) - c
@@ -65,36 +66,48 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
         own = value if face.equality else min(0.0, value)
         return face.trace * own + constant + t * rise
 
-    whole = bottom(V + D, near)
+    means = [_mean(x, face.basis) for x in (v, d)]
+    whole = bottom(_inner(v, d, 1.0, means, face.basis), near)
     seen = [(lowest(whole.values[0], 1.0), 1.0, whole.vectors)]
     P = whole.vectors
     for _ in range(LOOKS - 1):
-        small = [_small(x, P) for x in (V, D)]
+        small = _small((v, d), means, P, face.basis)
         t, promised = _highest(small, face, rise, lowest)
         best = max(seen, key=lambda found: found[0])
         if t == 1.0 or promised - best[0] <= ENOUGH * max(promised - seen[0][0], 0.0):
             break
-        found = bottom(V + t * D, seen[-1][2])
+        found = bottom(_inner(v, d, t, means, face.basis), seen[-1][2])
         seen.append((lowest(found.values[0], t), t, found.vectors))
         P = beyond(np.empty((P.shape[0], 0), like=P), P[:, :KEPT], found.vectors[:, :KEPT])
     _, t, vectors = max(seen, key=lambda found: found[0])
-    return Scale(t, whole.vectors, vectors)
+    return Scale(t, whole.vectors, vectors, seen[0][0] + c)
 
 
-def _inner(v: Array, basis: Array) -> Array:
-    """The symmetric part of v without the pinned vectors, which get its mean eigenvalue."""
-    V = 0.5 * (v + v.T)
+def _mean(v: Array, basis: Array) -> float:
+    """The mean eigenvalue of the symmetric part of v off the pinned vectors, if there are any."""
     n, r = basis.shape
     if r == 0:
-        return V
-    mean = (float(diagonal(V).sum()) - float(np.vdot(basis, V @ basis))) / (n - r)
-    return deflated(V, basis, mean)
+        return 0.0
+    return (float(diagonal(v).sum()) - float(np.vdot(basis, v @ basis))) / (n - r)
 
 
-def _small(X: Array, P: Array) -> Array:
-    """PᵀXP, in an array of NumPy."""
-    T = host(P.T @ (X @ P))
-    return 0.5 * (T + T.T)
+def _inner(v: Array, d: Array, t: float, means: list[float], basis: Array) -> Array:
+    """The symmetric part of v + t d without the pinned vectors, which get its mean eigenvalue."""
+    V = t * d
+    V += v
+    V = symmetric(V, spent=True)
+    deflate(V, basis, means[0] + t * means[1])
+    return V
+
+
+def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array) -> list[Array]:
+    """PᵀXP for both X, without the pinned vectors as by `_inner`, in arrays of NumPy."""
+    inner, pinned = P, np.zeros((P.shape[1], P.shape[1]))
+    if basis.shape[1]:
+        along = basis.T @ P
+        inner, pinned = P - basis @ along, host(along.T @ along)
+    T = host(np.stack([inner.T @ (X @ inner) for X in pair]))
+    return [0.5 * (X + X.T) + mean * pinned for X, mean in zip(T, means, strict=True)]
 
 
 def _highest(small: list[Array], face: Face, rise: float, lowest: object) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from condgrad import __version__, _keyboard
 from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
 from condgrad.cli.outputs import Outputs
 from condgrad.cli.plot import plot_run
+from condgrad.cli.ratings import solve_matrix_completion
 from condgrad.cli.sdp import solve_sdp
 from condgrad.errors import InputError, ProblemError, from_keyboard
 
@@ -51,6 +52,7 @@ solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the application
 app.add_typer(solve_app, name="solve")
 app.command("plot")(plot_run)
 solve_app.command("sdp")(solve_sdp)
+solve_app.command("matrix-completion")(solve_matrix_completion)
 
 
 def print_version(wanted: bool) -> None:
@@ -197,48 +199,6 @@ def solve_kmeans(
     more = {"input": str(data), "labels": found}
     answer = partial(report.print_clusters, run)
     outputs.finish(run, answer, more, points=features.points, limits=limits)
-
-
-@solve_app.command("matrix-completion")
-@grouped()
-def solve_matrix_completion(
-    ratings: Annotated[Path, typer.Argument(help="user, item, rating by tab, comma or ::")],
-    *,
-    test: Annotated[Path | None, typer.Option(help="Ratings held out.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Nuclear-norm bound.")] = None,
-    bounds: Annotated[
-        tuple[float, float] | None, typer.Option(help="LO HI for every entry.")
-    ] = None,
-    l1: Annotated[float | None, typer.Option(help="Weight λ of an l1 term.")] = None,
-    options: RunOptions,
-    outputs: Outputs,
-) -> None:
-    """Matrix completion from ratings, with box constraints or an l1 term."""
-    from condgrad.applications import matrix_completion
-    from condgrad.io import index_ratings, read_ratings
-
-    outputs.check()
-    data = index_ratings(read_ratings(ratings), None if test is None else read_ratings(test))
-    held_out = (
-        (data.test_rows, data.test_cols, data.test_values)
-        if data.test_values is not None and data.test_values.size
-        else None
-    )
-    application = matrix_completion(
-        *(data.rows, data.cols, data.values, data.shape),
-        radius=radius,
-        bounds=bounds,
-        l1=l1,
-        test=held_out,
-        preset=options.preset.value,
-    )
-    if not outputs.quiet and data.dropped:
-        note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
-        Console(stderr=True).print(note)
-    limits = options.limits(max_iter=5000)
-    run = options.run(application, "h-sag-v1", limits, outputs.quiet)
-    more = {"input": str(ratings), "test_dropped": data.dropped}
-    outputs.finish(run, None, more, limits=limits)
 
 
 @app.command("reproduce")

@@ -3,13 +3,9 @@
 from condgrad.domains._base import Domain
 from condgrad.domains._base import Face as Face
 from condgrad.domains._base import Minimum as Minimum
+from condgrad.domains.nuclear import NuclearBall
 from condgrad.domains.product import Product
-from condgrad.domains.spectral import (
-    BlockSpectrahedron,
-    NuclearBall,
-    PinnedSpectrahedron,
-    Spectrahedron,
-)
+from condgrad.domains.spectral import BlockSpectrahedron, PinnedSpectrahedron, Spectrahedron
 from condgrad.domains.vector import Box, L1Ball, L2Ball, LinfBall, Oracle, Simplex
 
 __all__ = [

@@ -13,6 +13,7 @@ from condgrad._check import positive
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, moved
+from condgrad.domains.projections import Projector
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Full
 
@@ -135,6 +136,10 @@ class Domain(ABC):
     def reach(self) -> float:
         """max ‖s‖ over the set, or more: what rounding of a direction can cost."""
         return length(self.center()) + float(self.diameter)
+
+    def projector(self) -> Projector | None:
+        """What finds nearest points of the set, where that is cheap; it may remember its work."""
+        return None
 
     def minimum(self, v: Array) -> Minimum:
         """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be.

@@ -25,6 +25,9 @@ POWER, COLUMNS = 8, 4
 CLOSE = 0.01
 """What is farther from the lowest value than this part of the spread is always damped."""
 
+LEAN = 6000
+"""Above this side no other matrix is made beside V."""
+
 
 class Bottom(NamedTuple):
     """Approximate eigenpairs at the lower end of a spectrum."""
@@ -98,11 +101,24 @@ def _upper(V: Array) -> float:
 def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
     """T(V) P with the Chebyshev polynomial T that is at most 1 between `low` and `high`."""
     middle, half = (low + high) / 2, (high - low) / 2
-    B = V * (2 / half)
-    diagonal(B)[:] -= 2 * middle / half
-    before, Y = P, 0.5 * (B @ P)
+    B = None
+    if V.shape[0] <= LEAN:
+        B = V * (2 / half)
+        diagonal(B)[:] -= 2 * middle / half
+
+    def times(Y: Array) -> Array:
+        """2/half (V − middle) Y."""
+        if B is not None:
+            Z: Array = B @ Y
+            return Z
+        Z = V @ Y
+        Z -= middle * Y
+        Z *= 2 / half
+        return Z
+
+    before, Y = P, 0.5 * times(P)
     for _ in range(DEGREE - 1):
-        after = B @ Y
+        after = times(Y)
         after -= before
         before, Y = Y, after
     return Y

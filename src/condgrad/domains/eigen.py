@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +13,10 @@ from scipy.linalg.lapack import dpotrf
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 from condgrad.backends import kernels, ops
-from condgrad.backends.arrays import diagonal, eigenpairs, factor_of, foreign, namespace
+from condgrad.backends.arrays import eigenpairs, foreign
 from condgrad.domains.bottom import bottom
 from condgrad.domains.chebyshev import sparse_bound
+from condgrad.domains.checked import checked, deflate
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
@@ -25,8 +25,6 @@ SMALL_GPU, LARGE_GPU = 2000, 6000
 accuracy up to the second."""
 WHOLE_GPU = 600
 """Up to this side all eigenvalues are as fast there as the lowest ones alone (`bottom`)."""
-CLOSE = 1e-7
-"""A first try for how far a bound is below such a value, in units of ‖V‖_F/√n."""
 CYCLES = 4
 """Restarts a scheduled call may add where the residual check fails."""
 LOOSE = 0.1
@@ -74,7 +72,8 @@ def lowest_eigpair(
     W g/‖W g‖ + g/(10‖g‖), W the iterate given as `hint` and g random: the iterate is made of
     earlier answers. It stops early where the residual is a hundredth of the eigenvalue, and while
     it exceeds a tenth it is restarted, up to four times. Without `effort` it goes on until the
-    residual is negligible, and LAPACK answers if it never is.
+    residual is negligible, and LAPACK answers if it never is. On a GPU a block of vectors answers
+    where one of Lanczos would take as long (`condgrad.domains.bottom`).
 
     `fixed` holds orthonormal columns q_i: then the pair is that of V on their complement.
     """
@@ -85,6 +84,8 @@ def lowest_eigpair(
     if fixed is not None:
         basis = fixed.astype(V.dtype, copy=False)
     small = SMALL if not foreign(V) else LARGE_GPU if effort is None else SMALL_GPU
+    if foreign(V) and effort is not None and WHOLE_GPU < n <= small:
+        return _by_block(V, basis)
     if n > small:
         rng = rng or np.random.default_rng(0)
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
@@ -101,12 +102,29 @@ def lowest_eigpair(
     return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
 
 
+def _by_block(V: Array, basis: Array) -> Pair:
+    """The lowest pair off an orthonormal basis, about, of a V on a GPU that is written to."""
+    n, r = basis.shape
+    if r:  # the pinned get the mean eigenvalue
+        along = float(np.vdot(basis, V @ basis))
+        deflate(V, basis, (float(np.trace(V)) - along) / (n - r))
+    found = bottom(V)
+    vector = found.vectors[:, 0]
+    if r:
+        vector = vector - basis @ (basis.T @ vector)
+    return Pair(float(found.values[0]), vector / np.linalg.norm(vector), found.products)
+
+
 def deflated(V: Array, basis: Array, top: float | None = None) -> Array:
     """A symmetric V with orthonormal columns projected out and given the eigenvalue `top`.
 
     Default: beyond the top of the spectrum.
     """
     if basis.shape[1] == 0:
+        return V
+    if foreign(V):
+        V = V.copy()
+        deflate(V, basis, top)
         return V
     Q = basis.astype(V.dtype, copy=False)
     X = V @ Q
@@ -163,7 +181,9 @@ def top_singular_pair(
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
 
-def lowest_bound(V: Any, near: Array | None = None, steps: int = 400) -> tuple[float, float]:
+def lowest_bound(
+    V: Any, near: Array | None = None, spent: bool = False, steps: int = 400
+) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
     Up to side 3000 there is no chance: LAPACK's smallest eigenvalue is only the guess σ, lowered a
@@ -173,8 +193,9 @@ def lowest_bound(V: Any, near: Array | None = None, steps: int = 400) -> tuple[f
     .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
 
     and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
-    On a GPU there is no chance, whatever the side is (`_checked`); there `near` may hold columns
-    that are near the eigenvectors, which saves time. Of a sparse V above side 3000 only `steps`
+    On a GPU there is no chance, whatever the side is (`condgrad.domains.checked`); there `near` may
+    hold columns that are near the eigenvectors, which saves time, and V is written to where it is
+    `spent`, then equal to its transpose to the last bit. Of a sparse V above side 3000 only `steps`
     products are taken (`sparse_bound`, with the same chance, and there rounding is proved).
 
     References
@@ -191,7 +212,12 @@ def lowest_bound(V: Any, near: Array | None = None, steps: int = 400) -> tuple[f
     if not V.any():
         return 0.0, 0.0
     if foreign(V):
-        return below(unit, _checked(V / unit, near)), 0.0
+        if spent:
+            V /= unit
+        else:
+            V = V / unit
+            kernels(V).symmetrise(V)
+        return below(unit, checked(V, near, WHOLE_GPU)), 0.0
     if n > LARGE and 1 / FAR < unit < FAR:
         unit = 1.0
     else:
@@ -239,64 +265,16 @@ def _proved(V: Array) -> float:
     return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
 
 
-def _checked(V: Array, near: Array | None = None) -> float:
-    r"""A number below the smallest eigenvalue of a symmetric V on a GPU, with entries of about 1.
-
-    Nothing is taken for granted of how eigenvalues and factors are computed there. Let B be V − σI
-    as computed, σ a little below what was found for the smallest eigenvalue, and L any matrix, here
-    what the Cholesky factorisation of B gave. Then LLᵀ ⪰ 0, so λ_min(B) ≥ −‖B − LLᵀ‖. The product
-    as computed, in whatever order its sums are taken, is off by at most γ_n ‖l_i‖‖l_j‖ in entry
-    (i, j), and so by γ_n ‖L‖_F² in norm; the difference E with B by u‖E‖_F, and the diagonal of B
-    by u b_ii:
-
-    .. math:: λ_{min}(V) ≥ σ - (1 + u)‖E‖_F - γ_n ‖L‖_F^2 - u \max_i |b_{ii}|.
-    """
-    size, best = float(np.linalg.norm(V)), -np.inf
-    for guess, lower, factor, tries in _guesses(V, near, size):
-        for i in range(tries):
-            found, done = _factored(V, guess, lower * factor**i)
-            best = max(best, found)
-            if done:
-                return best
-    return max(best, -above(size, V.size + 4))  # |λ| ≤ ‖V‖_F
-
-
-def _guesses(
-    V: Array, near: Array | None, size: float
-) -> Iterator[tuple[float, float, float, int]]:
-    """Guesses of the smallest eigenvalue, how far below to look, by what factor more, how often.
-
-    All eigenvalues come last where there are many: a block can miss the lowest one.
-    """
-    n, least = V.shape[0], EPS * (4 + 2 * size)
-    if n > WHOLE_GPU:
-        for start in (None,) if near is None else (near, None):
-            found = bottom(V, start)
-            first = min(found.residual, CLOSE * size / np.sqrt(n))
-            yield float(found.values[0]), max(least, first), 8.0, 5
-    yield float(namespace(V).linalg.eigvalsh(V)[0]), least, 4.0, 40
-
-
-def _factored(V: Array, guess: float, lower: float) -> tuple[float, bool]:
-    """What the factor of V − σI proves, σ = guess − lower, and whether that is all it can."""
-    n, B, sigma = V.shape[0], V.copy(), guess - lower
-    diagonal(B)[:] -= sigma
-    L = factor_of(B)
-    if L is None:
-        return -np.inf, False
-    largest, square = float(np.abs(diagonal(B)).max()), float(np.vdot(L, L))
-    B -= L @ L.T
-    lost = above(float(np.linalg.norm(B)), B.size + 8) + EPS * ((n + 4) * square + largest)
-    if not np.isfinite(lost):
-        return -np.inf, False
-    return sigma - lost - EPS * abs(sigma), lost <= 4 * (lower + EPS * (n + 8) * square)
-
-
 _rooms = threading.local()
 
 
 def room(name: str, shape: tuple[int, int], like: Array) -> Array:
-    """An array to write to, the same at every call with that name and shape, of the type `like`."""
+    """An array to write to, the same at every call with that name and shape, of the type `like`.
+
+    On a GPU it is another one at every call: the pool has it ready, and others may want the memory.
+    """
+    if foreign(like):
+        return np.empty(shape, like.dtype, like=like)
     kept: Array | None = getattr(_rooms, name, None)
     same = kept is not None and kept.shape == shape and kept.dtype == like.dtype
     if kept is None or not same or type(kept) is not type(like):

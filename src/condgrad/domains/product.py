@@ -10,6 +10,7 @@ import numpy as np
 from condgrad._floats import EPS, length
 from condgrad._types import Array
 from condgrad.domains._base import KINDS, Domain, Minimum
+from condgrad.domains.projections import ProductProjector, Projector
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Blocks
 
@@ -47,6 +48,13 @@ class Product(Domain):
             near = None if hint is None else self.block(hint, i)
             atoms.append(d.lmo(self.block(v, i), hint=near, **options))
         return Blocks(atoms)
+
+    def projector(self) -> Projector | None:
+        """Where all factors have one."""
+        found = [d.projector() for d in self.domains]
+        parts = [p for p in found if p is not None]
+        able = len(parts) == len(found) and type(self) is Product
+        return ProductProjector(parts, [d.shape for d in self.domains]) if able else None
 
     def minimum(self, v: Array) -> Minimum:
         parts = [d.minimum(self.block(v, i)) for i, d in enumerate(self.domains)]

@@ -1,4 +1,4 @@
-"""Domains of matrices whose oracle is an extreme eigenvector or singular vector."""
+"""Domains of symmetric matrices, whose oracle is an extreme eigenvector."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from condgrad._check import dimension, numbers, positive, sides
-from condgrad._floats import EPS, below, length, power_of_two
+from condgrad._check import dimension, numbers, positive
+from condgrad._floats import EPS, below, length
 from condgrad._types import Array
+from condgrad.backends import kernels
 from condgrad.backends.arrays import (
     SMALL,
     contiguous,
@@ -20,14 +21,15 @@ from condgrad.backends.arrays import (
     foreign,
     host,
     namespace,
+    slabs,
 )
-from condgrad.domains._base import Ball, Domain, Face, Minimum
+from condgrad.domains._base import Domain, Face, Minimum
+from condgrad.domains.checked import deflate, symmetric
 from condgrad.domains.eigen import (
     Pair,
     deflated,
     lowest_bound,
     lowest_eigpair,
-    top_singular_pair,
 )
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
@@ -101,18 +103,19 @@ class BlockSpectrahedron(Domain):
         """‖W‖_F ≤ Tr W."""
         return self.trace
 
-    def minimum(self, v: Array, near: Array | None = None) -> Minimum:
+    def minimum(self, v: Array, near: Array | None = None, spent: bool = False) -> Minimum:
         """τ λ_min of the symmetric part of v, of which every entry is rounded once.
 
-        `near`, where W is one block on a GPU, are columns near the lowest eigenvectors.
+        `near`, where W is one block on a GPU, are columns near the lowest eigenvectors; there v is
+        written to where it is `spent`.
         """
         values, failure = host(diagonal(v)[self.face.diagonal]).tolist(), 0.0
         for part in self.face.parts:
-            V = 0.5 * floats(v[part, part])
-            V = V + V.T
+            V = _symmetric(v if self._whole else v[part, part], spent and self._whole)
             V = host(V) if V.shape[0] <= SMALL and not self._whole else V
-            value, chance = lowest_bound(V, near)
-            values.append(value - EPS * length(V))
+            size = length(V)
+            value, chance = lowest_bound(V, near, spent=True)
+            values.append(value - EPS * size)
             failure += chance
         lowest = min(values) if self.equality else min(0.0, *values)
         kind = "exact-eigenvalue" if failure == 0 else "probabilistic"
@@ -250,7 +253,7 @@ class PinnedSpectrahedron(Domain):
         """‖W‖_F ≤ Tr W."""
         return self.trace
 
-    def minimum(self, v: Array, near: Array | None = None) -> Minimum:
+    def minimum(self, v: Array, near: Array | None = None, spent: bool = False) -> Minimum:
         r"""⟨V, offset⟩ + (τ − Σμ) λ, λ the smallest eigenvalue of V on the complement of the q_i.
 
         With ‖V‖ = ‖V‖_F and ε = `EPS`: for a unit x with qᵢᵀx = 0 the basis B as computed has
@@ -261,14 +264,20 @@ class PinnedSpectrahedron(Domain):
         off by rγ_{r+2} of that. Products with `offset` are summed row by row, so that 2n operations
         count; offset itself is off by 2 max μ · `_error` and (r + 2)u Σμ, τ − Σμ by r u τ.
 
-        `near`, on a GPU, are columns near the lowest eigenvectors.
+        `near`, on a GPU, are columns near the lowest eigenvectors; there v is written to where it
+        is `spent`.
         """
-        (n, r), V = self._basis.shape, 0.5 * floats(v)
-        V = V + V.T
+        (n, r), V = self._basis.shape, _symmetric(v, spent)
         size = length(V)
         mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
-        D = deflated(V, self._basis, mean)
-        value, failure = lowest_bound(0.5 * D + 0.5 * D.T, near)
+        inside, products = self._with_offset(V)
+        if foreign(V):
+            deflate(V, self._basis, mean)
+            kernels(V).symmetrise(V)
+        else:
+            D = deflated(V, self._basis, mean)
+            V = 0.5 * D + 0.5 * D.T
+        value, failure = lowest_bound(V, near, spent=True)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
@@ -276,12 +285,25 @@ class PinnedSpectrahedron(Domain):
         total = self._rest * value
         total -= (r + 4) * EPS * self.trace * abs(value)
         if self._offset is not None:
-            products, mu = V * self._offset, self.values
-            total += float(products.sum(axis=1).sum())
-            total -= EPS * ((2 * n + 10) * float(np.abs(products).sum()) + 4 * abs(total))
+            mu = self.values
+            total += inside
+            total -= EPS * ((2 * n + 10) * products + 4 * abs(total))
             total -= ((r + 4) * EPS * float(mu.sum()) + 2.1 * self._error * float(mu.max())) * size
         kind = "probabilistic" if failure else "exact-eigenvalue"
         return Minimum(below(1.0, float(total)), kind, failure)
+
+    def _with_offset(self, V: Array) -> tuple[float, float]:
+        """⟨V, offset⟩, and the absolute values that are summed."""
+        if self._offset is None:
+            return 0.0, 0.0
+        if not foreign(V):
+            products = V * self._offset
+            return float(products.sum(axis=1).sum()), float(np.abs(products).sum())
+        rows, sizes = np.empty(V.shape[0], like=V), np.empty(V.shape[0], like=V)
+        for s in slabs(V):
+            products = V[s] * self._offset[s]
+            rows[s], sizes[s] = products.sum(axis=1), np.abs(products).sum(axis=1)
+        return float(rows.sum()), float(sizes.sum())
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
@@ -306,47 +328,13 @@ class PinnedSpectrahedron(Domain):
         return W
 
 
-class NuclearBall(Ball):
-    r"""{W : ‖W‖_* ≤ r}, the sum of the singular values bounded.
-
-    The oracle is −r u vᵀ with u, v the leading singular vectors of the direction.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Shape of W.
-    radius : float
-        r > 0.
-    """
-
-    finite_only: ClassVar[bool] = True
-
-    def __init__(self, shape: Any, radius: float) -> None:
-        super().__init__(sides("shape", shape), radius)
-
-    def lmo(self, v: Array, **options: Any) -> Atom:
-        _, left, right, products = top_singular_pair(v, **options)
-        return RankOne(-self.radius, left, right, products)
-
-    def hint(self, W: Array, last: Atom | None) -> Array:
-        """The right singular vector of the atom before, which spares a pass over W."""
-        return last.v if isinstance(last, RankOne) else W
-
-    def contains(self, W: Array, tol: float = 1e-8) -> bool:
-        return bool(np.linalg.svd(W, compute_uv=False).sum() <= self.radius * (1 + tol))
-
-    def minimum(self, v: Array) -> Minimum:
-        """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""
-        V = np.asarray(v, dtype=np.float64)
-        V = V if V.shape[0] >= V.shape[1] else V.T
-        unit = power_of_two(V)  # squares must not underflow
-        V = V / unit
-        gram = V.T @ V
-        value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
-        rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
-        top = np.sqrt(max(0.0, -value + rounding))
-        kind = "exact-singular-value" if failure == 0 else "probabilistic"
-        return Minimum(below(self.radius, -unit * float(top)), kind, failure)
+def _symmetric(v: Array, spent: bool) -> Array:
+    """The symmetric part of v in float64, on a GPU in v itself where that is `spent`."""
+    if foreign(v):
+        return symmetric(v, spent)
+    V = 0.5 * floats(v)
+    V = V + V.T
+    return V
 
 
 def _product(X: Array, Y: Array) -> Array:
@@ -358,10 +346,14 @@ def _product(X: Array, Y: Array) -> Array:
 def _semidefinite(W: Array, slack: float) -> bool:
     """Whether no eigenvalue of a symmetric W lies below −slack."""
     if foreign(W):  # where a factorisation costs a small part of the eigenvalues
-        X = W.copy()
+        X = contiguous(W)
+        own = diagonal(X).copy()
         diagonal(X)[:] += slack
-        if factor_of(X) is not None:
-            return True
+        try:
+            if factor_of(X) is not None:
+                return True
+        finally:
+            diagonal(X)[:] = own
     return bool(namespace(W).linalg.eigvalsh(W)[0] >= -slack)
 
 

@@ -9,6 +9,7 @@ from condgrad.estimators._base import Estimator, Full, Sampled, State
 from condgrad.estimators.multipliers import Augmented, AugmentedState, SagAugmented, TableState
 from condgrad.estimators.primal_dual import Ascent, DualState
 from condgrad.estimators.recursive import Momentum, Recursive, Spider, Storm
+from condgrad.estimators.relaxed import Relaxed, RelaxedState
 from condgrad.estimators.sag import SAG, SagState
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Full",
     "Momentum",
     "Recursive",
+    "Relaxed",
+    "RelaxedState",
     "SagAugmented",
     "SagState",
     "Sampled",

@@ -118,6 +118,10 @@ class Function(ABC):
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """Derivative of the function (smooth) or of its Moreau envelope (proximable)."""
 
+    def envelope_slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """Derivative of the Moreau envelope, of smooth functions too; in dom h* up to rounding."""
+        return self.slope(z, beta, at)
+
     @abstractmethod
     def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
         """The function whose gradient is `slope`."""
@@ -148,6 +152,10 @@ class Smooth(Function):
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """h'(z): a smooth function needs no smoothing, β plays no part."""
         return self.derivative(z, at)
+
+    def envelope_slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
+        """h'(prox_{βh}(z))."""
+        return self.derivative(self.prox(z, beta, at), at)
 
     def smoothed(self, z: Array, beta: float, at: Rows = ALL) -> float:
         """h(z): a smooth function needs no smoothing, β plays no part."""

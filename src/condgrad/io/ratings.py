@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Iterable
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, number, read_bytes, show
+from condgrad.io.roles import roles_of
 
-_SEPARATORS = {"\t": "tab", "::": "'::'", ",": "comma"}
+_SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma"}
 _LONGEST_ID = 256
 
 
@@ -41,16 +43,20 @@ class IndexedRatings:
     dropped: int
 
 
-def read_ratings(path: str | Path) -> Ratings:
-    """Read `user item rating [timestamp]` lines separated by tabs, commas or `::`.
+def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
+    """Read `user item rating [timestamp]` lines separated by tabs, commas, semicolons or `::`.
 
     The first line says which separator it is and may be a header: its rating is a word, and so
-    are its other fields. Blank lines are skipped and gzip is transparent.
+    are its other fields. Where a header names user, item and rating (userId, movie_id, score, …)
+    the columns may have any order. Fields may be quoted, blank lines are skipped and gzip is
+    transparent.
 
     Parameters
     ----------
     path : str or Path
         The file.
+    repeats : {"refuse", "mean"}
+        What to do with a user's second rating of an item: refuse the file, or take the mean.
 
     Returns
     -------
@@ -63,23 +69,43 @@ def read_ratings(path: str | Path) -> Ratings:
     first, head = lines[0]
     separator = next((mark for mark in _SEPARATORS if mark in head), None)
     if separator is None:
-        reason = "expected 'user item rating' separated by tabs, commas or '::'"
+        reason = "expected 'user item rating' separated by tabs, commas, semicolons or '::'"
         raise InputError(path, reason, first)
-    fields = [field.strip() for field in head.split(separator)[:3]]
+    names = [field.strip() for field in _fields(head, separator)]
+    told = {role: at[0] for role, at in roles_of(names).items() if len(at) == 1}
+    order = tuple(told[r] for r in ("user", "item", "rating")) if len(told) == 3 else (0, 1, 2)
+    fields = [names[k] for k in order if k < len(names)]
     if len(fields) == 3 and all(fields) and all(number(field) is None for field in fields):
         del lines[0]
+    else:
+        order = (0, 1, 2)
     if not lines:
         raise InputError(path, "no ratings after the header", first)
     values: list[float] = []
     stood: dict[tuple[str, str], int] = {}
+    count: dict[tuple[str, str], int] = {}
     for line, content in lines:
-        user, item, value = _rating(path, line, content.split(separator), _SEPARATORS[separator])
-        if stood.setdefault((user, item), line) != line:
-            before = f"before, on line {stood[user, item]}"
+        row = _fields(content, separator)
+        if order != (0, 1, 2) and len(row) > max(order):
+            row = [row[k] for k in order]
+        user, item, value = _rating(path, line, row, _SEPARATORS[separator])
+        place = stood.setdefault((user, item), len(values))
+        if place == len(values):
+            values.append(value)
+        elif repeats == "refuse":
+            before = f"before, on line {lines[place][0]}"
             raise InputError(path, f"user {show(user)} rated item {show(item)} {before}", line)
-        values.append(value)
+        else:
+            count[user, item] = many = count.get((user, item), 1) + 1
+            values[place] += (value - values[place]) / many
     users, items = (np.array(names, dtype=np.str_) for names in zip(*stood, strict=True))
     return Ratings(users, items, np.array(values))
+
+
+def _fields(content: str, separator: str) -> list[str]:
+    if '"' in content and len(separator) == 1:
+        return next(csv.reader([content], delimiter=separator))
+    return content.split(separator)
 
 
 def _rating(path: str | Path, line: int, row: list[str], separator: str) -> tuple[str, str, float]:

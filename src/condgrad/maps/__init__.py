@@ -1,5 +1,6 @@
 """Linear maps W ↦ z = A W, never materialised."""
 
+from condgrad.maps._base import Covering as Covering
 from condgrad.maps._base import LinearMap
 from condgrad.maps._base import RowStorage as RowStorage
 from condgrad.maps.calculus import Restricted, Scaled, Stack

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
-from condgrad.backends.arrays import HOST, address, contiguous, foreign, host, moved
+from condgrad.backends.arrays import HOST, MANY, address, contiguous, foreign, host, moved
 
 Kernel = str | Callable[..., None]
 
@@ -190,6 +190,12 @@ class RowStorage(LinearMap):
     def depth(self) -> int:
         """A number of y is not added to another."""
         return 1
+
+    def on(self, like: Array) -> LinearMap:
+        """The same map for arrays that lie where `like` does, where a chunk is of a GiB at most."""
+        new = super().on(like)
+        new.chunk = min(self.size, MANY)
+        return new
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         if isinstance(at, slice):

@@ -86,7 +86,10 @@ class Entries(RowStorage):
                 f"rows or cols leave the matrix of shape {self.shape}: positions are counted from 0"
             )
         self._flat = i.astype(np.int64) * self.shape[1] + j
-        if np.unique(self._flat).size != i.size:
+        ordered = self._flat
+        if not np.all(ordered[:-1] < ordered[1:]):
+            ordered = np.sort(ordered)
+        if np.any(ordered[:-1] == ordered[1:]):
             raise ProblemError("rows and cols name an entry twice: merge repeated entries first")
         self.size = self.storage = i.size
 
@@ -101,7 +104,15 @@ class Entries(RowStorage):
         i = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
         return cls(i, csr.indices, csr.shape)
 
+    def positions(self, at: Rows = ALL) -> tuple[Array, Array]:
+        """(i_l, j_l) of the rows `at`."""
+        i, j = np.divmod(self._flat[at], self.shape[1])
+        return i, j
+
     def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if hasattr(W, "entries"):  # kept as factors
+            entries: Array = W.entries(*self.positions(at))
+            return entries
         flat = self._flat[at] if isinstance(at, slice) else kernels(W).take(self._flat, at)
         z: Array = kernels(W).take(W.reshape(-1), flat)
         return z

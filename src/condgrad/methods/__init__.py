@@ -6,6 +6,7 @@ here.
 """
 
 from condgrad.methods.declarations import (
+    apg,
     cgal,
     h_1sfw,
     h_sag_v1,
@@ -15,6 +16,7 @@ from condgrad.methods.declarations import (
     homotopy,
     most_fw,
     most_fw_plus,
+    pdhg,
     sag_cgal,
     sag_fw,
     shcgm,
@@ -27,6 +29,7 @@ __all__ = [
     "METHODS",
     "Entry",
     "Method",
+    "apg",
     "cgal",
     "check",
     "declare",
@@ -38,6 +41,7 @@ __all__ = [
     "homotopy",
     "most_fw",
     "most_fw_plus",
+    "pdhg",
     "sag_cgal",
     "sag_fw",
     "shcgm",

@@ -17,9 +17,13 @@ import numpy as np
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate, Report
+from condgrad.evaluation import Evaluation
 from condgrad.methods.steps import AtomStep
-from condgrad.problem import Evaluation, Problem, Term
+from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
+
+GUESS = 20.0
+"""Effort of the oracle on a GPU, where full accuracy takes long."""
 
 
 class Measured(NamedTuple):
@@ -216,7 +220,8 @@ def first_factors(problem: Problem, W: Array, first: float) -> list[float]:
         noise = left[:, None] * right
     else:
         noise = rng.standard_normal(problem.domain.shape)
-    steps = [problem.domain.lmo(d, rng=rng).dense() - W for d in (v, noise)]
+    effort = GUESS if foreign(W) else None
+    steps = [problem.domain.lmo(d, effort=effort, rng=rng).dense() - W for d in (v, noise)]
     reach = [abs(float(np.vdot(v, W)))] + [abs(float(np.vdot(v, W + s))) for s in steps]
     worth = max(-float(np.vdot(v, steps[0])), 0.05 * max(reach))
     worth = worth or abs(problem.objective(W)) or 1.0  # where f is constant or missing

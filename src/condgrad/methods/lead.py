@@ -11,14 +11,12 @@ import numpy as np
 from condgrad._floats import TINY
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
-from condgrad.methods.control import BalanceState
+from condgrad.methods.control import GUESS, BalanceState
 from condgrad.problem import Problem
 
 if TYPE_CHECKING:
     from condgrad.methods.registry import Method
 
-GUESS = 20.0
-"""Effort of the oracle on a GPU, where full accuracy takes long."""
 Propose = Callable[[Array], Array | None]
 
 
@@ -47,7 +45,8 @@ def look(problem: Problem, propose: Propose | None, W: Array) -> Look | None:
         v += t.gradient(W, 1.0)
     effort = GUESS if foreign(v) else None
     S = problem.domain.lmo(v, effort=effort, rng=np.random.default_rng(0)).dense()
-    point = asked(propose, S.astype(problem.dtype))
+    del v  # arrays of its size may be few
+    point = asked(propose, S.astype(problem.dtype, copy=not foreign(S)))
     return None if point is None else Look(S, problem.objective(S), problem.objective(point))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,13 +10,14 @@ import numpy as np
 from condgrad._types import Array, Params
 from condgrad.certificate import Certificate
 from condgrad.domains import Face
+from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
 from condgrad.methods.control import Measured, first_factors, passes_over
 from condgrad.methods.lead import Propose, look
-from condgrad.methods.spectral import FrameState, FrameStep, face_for
+from condgrad.methods.spectral import FrameState, FrameStep, face_for, fits
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
-from condgrad.problem import Problem
+from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
 
@@ -38,6 +39,10 @@ class PrimalDual:
     growth: float = 0.6
     guard: int = 6
     small: int = 60
+
+    def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
+        """Whether the domain is a spectrahedron, and estimators allow steps to projections."""
+        return fits(problem, pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where problem and estimators have what it needs."""

@@ -13,13 +13,17 @@ import numpy as np
 
 from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
-from condgrad.methods.control import BALANCE, Balance
+from condgrad.methods.control import BALANCE, Balance, Balancing
 from condgrad.methods.lead import Lead
-from condgrad.methods.primal_dual import PrimalDual, PrimalWeight
-from condgrad.methods.spectral import Spectral, fits
+from condgrad.methods.primal_dual import PrimalDual, PrimalWeight, Weighing
+from condgrad.methods.projected import Accelerated, Balanced, Ratio, Relaxation
+from condgrad.methods.spectral import Spectral
 from condgrad.methods.steps import ATOMS, Atoms
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
+
+Control = Balancing | Weighing | Balanced
+"""What moves β or ω in a run."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,15 @@ class Method:
         Another estimator for single terms, by name.
     smooth_only : bool, default False
         Whether the method is for g = 0.
-    step : Atoms or Spectral
-        How W moves; low-rank steps need an automatic β0, else they are steps to atoms.
-    control : Balance or PrimalWeight, optional
+    step : Atoms, Spectral, PrimalDual, Relaxation or Accelerated
+        How W moves; all but atoms need an automatic β0, else they are steps to atoms.
+    control : Balance, PrimalWeight or Ratio, optional
         How β, or the weight ω, is found and moved where β0 is automatic.
     first : Lead, optional
         A method that runs before this one, which takes over its W and its multipliers, where rows
         are drawn.
     elsewhere : Method, optional
-        The method that runs where this one is not defined, off spectrahedra or without constraints.
+        The method that runs where this one is not defined, as off spectrahedra or without g.
     """
 
     smooth: Estimator
@@ -52,8 +56,8 @@ class Method:
     schedule: Schedule
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
-    step: Atoms | Spectral | PrimalDual = ATOMS
-    control: Balance | PrimalWeight = BALANCE
+    step: Atoms | Spectral | PrimalDual | Relaxation | Accelerated = ATOMS
+    control: Balance | PrimalWeight | Ratio = BALANCE
     first: Lead | None = None
     elsewhere: Method | None = None
     slug: str = "custom"
@@ -83,7 +87,7 @@ class Method:
         Where all rows are taken at every iteration there is nothing to gain from `first`.
         """
         pairs = [(self.estimator(t), t) for t in problem.terms]
-        if self.elsewhere is not None and not fits(problem, pairs):
+        if self.elsewhere is not None and not self.step.suits(problem, pairs):
             return self.elsewhere
         drawn = not all(e.whole(t) for e, t in pairs)
         return self if drawn else replace(self, first=None)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from condgrad._floats import TINY
 from condgrad._types import Array, Params
-from condgrad.backends.arrays import beyond, eigenpairs, host, namespace
+from condgrad.backends.arrays import beyond, eigenpairs, foreign, host, namespace
 from condgrad.domains import Domain, Face
+from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import deflated
 from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
@@ -19,6 +22,13 @@ from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank, Products
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
+
+FEW = 80
+"""Columns up to which a small eigenproblem is solved on the CPU, those of XK as many again."""
+SHORT = 1e-9
+"""Squared length, of columns of about length 1, that is taken for rounding."""
+BLOCKS = 600
+"""Side from which the first step on a GPU begins with a block and not with all eigenvectors."""
 
 
 def fits(problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
@@ -66,6 +76,10 @@ class Spectral:
     guard: int = 6
     small: int = 100
 
+    def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
+        """Whether the domain is a spectrahedron, and estimators allow steps to projections."""
+        return fits(problem, pairs)
+
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where problem and estimators have what it needs."""
         face = face_for(problem, rows)
@@ -109,6 +123,18 @@ class SpectralState(FrameState):
     """Σ ‖D‖² with the same weights."""
 
 
+class Spectrum(NamedTuple):
+    """Leading eigenpairs of a part of a matrix."""
+
+    values: Array
+    """In falling order, in an array of NumPy: there are few of them."""
+    vectors: Array
+    products: int
+    """Vectors that the part was multiplied by."""
+    beginning: int = 0
+    """The columns of a block that was found from nothing; where more are used there may be more."""
+
+
 class FrameStep(AtomStep):
     """Steps to the projection of a matrix onto a spectrahedron, part by part.
 
@@ -142,26 +168,51 @@ class FrameStep(AtomStep):
         """The point nearest to X, and the products with X that it took."""
         face = self._face
         found = [self._spectrum(i, X) for i in range(len(face.parts))]
-        values = np.concatenate([*(f[0] for f in found), host(X.diagonal(face.diagonal))])
-        d = np.maximum(values, 0.0)
-        if face.equality or d.sum() > face.trace:
-            d = project_simplex(values, face.trace)
+        d = self._shares(found, X)
+        if any(f.beginning for f in found) and self._short(found, d):
+            found = [self._spectrum(i, X, whole=True) for i in range(len(face.parts))]
+            d = self._shares(found, X)
         factors, start = [], 0
-        for i, (own, vectors, _) in enumerate(found):
+        for i, (own, vectors, *_) in enumerate(found):
             factors.append(self._keep(i, d[start : start + own.size], vectors))
             start += own.size
         S = LowRank(face.parts, factors, face.diagonal, d[start:], face.offset)
-        return S, sum(spent for _, _, spent in found)
+        return S, sum(f.products for f in found)
 
-    def _spectrum(self, i: int, X: Products) -> tuple[Array, Array, int]:
+    def _shares(self, found: Sequence[Spectrum], X: Products) -> Array:
+        """The eigenvalues of the projection, in an array of NumPy."""
+        face, values = self._face, [f.values for f in found]
+        if face.diagonal.size:
+            values.append(host(X.diagonal(face.diagonal)))
+        joined = np.concatenate(values)
+        d = np.maximum(joined, 0.0)
+        if face.equality or d.sum() > face.trace:
+            d = project_simplex(joined, face.trace)
+        return d
+
+    @staticmethod
+    def _short(found: Sequence[Spectrum], d: Array) -> bool:
+        """Whether a projection may want more vectors than a block has found."""
+        ends = np.cumsum([f.values.size for f in found])
+        used = [int(np.count_nonzero(own)) for own in np.split(d, ends)]
+        return any(0 < f.beginning < count for f, count in zip(found, used, strict=False))
+
+    def _spectrum(self, i: int, X: Products, whole: bool = False) -> Spectrum:
         """Leading eigenpairs of a part in falling order, off the pinned vectors, and products.
 
-        The values are in an array of NumPy: there are few of them.
+        On a GPU a large part begins with a block of vectors where none are known. Where few are,
+        the products of all columns that are needed come to the CPU in one copy (`_ritz`).
         """
         part, K, earlier = self._face.parts[i], self.state.frames[i], self.state.whole[i]
         Q = self._face.basis[part]
-        n, products = Q.shape[0], 0
-        if n <= self._small or K is None:
+        n, products, there = Q.shape[0], 0, foreign(Q) and not whole
+        if there and K is None and n > BLOCKS:
+            K = bottom(-X.whole(part)).vectors
+            K = K - Q @ (Q.T @ K) if Q.shape[1] else K
+            return _ritz(X, part, K, Q)._replace(beginning=K.shape[1])
+        if there and K is not None and earlier is None and n > self._small and K.shape[1] <= FEW:
+            return _ritz(X, part, K, Q)
+        if n <= self._small or K is None or whole:
             P, T = None, -deflated(-X.whole(part), Q)
         else:
             if earlier is not None:
@@ -174,7 +225,7 @@ class FrameStep(AtomStep):
         values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
         if P is None and n > self._small:
             self.state.whole[i] = Decomposition(vectors, values)
-        return values, vectors if P is None else P @ vectors, products
+        return Spectrum(values, vectors if P is None else P @ vectors, products)
 
     def _keep(self, i: int, d: Array, vectors: Array) -> Array:
         """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
@@ -190,6 +241,32 @@ class FrameStep(AtomStep):
             self.state.frames[i] = None
         U: Array = frame[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=frame)
         return U
+
+
+def _ritz(X: Products, part: slice, K: Array, Q: Array) -> Spectrum:
+    """Rayleigh-Ritz on the span of K and XK, K off Q, with one copy to the CPU and one back.
+
+    With B = (K, R, XK, XR), R the columns of XK off those of K and Q, BᵀB has all that is needed.
+    R is scaled to columns of length 1 there, and combinations of K and R whose squared length is
+    below `SHORT` are left out.
+    """
+    Y = X.times(part, K)
+    R = Y - K @ (K.T @ Y)
+    if Q.shape[1]:
+        R -= Q @ (Q.T @ R)
+    B = np.concatenate([K, R, Y, X.times(part, R)], axis=1)
+    M, count = host(B.T @ B), 2 * K.shape[1]
+    if not np.isfinite(M).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(M)[:count], TINY))
+    squares, V = np.linalg.eigh(scale[:, None] * M[:count, :count] * scale)
+    used = squares > SHORT * squares[-1]
+    P = scale[:, None] * V[:, used] / np.sqrt(squares[used])
+    T = P.T @ M[:count, count:] @ P
+    values, U = np.linalg.eigh(0.5 * (T + T.T))
+    mixed = np.zeros((2 * count, values.size))
+    mixed[:count] = P @ U[:, ::-1]
+    return Spectrum(values[::-1], B @ np.asarray(mixed, like=B), 2 * K.shape[1])
 
 
 def _residual(Y: Array, K: Array, Q: Array) -> Array:

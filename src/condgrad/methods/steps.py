@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.domains import Domain
+from condgrad.estimators import Estimator
 from condgrad.points.atoms import Atom
 from condgrad.points.dense import Dense
-from condgrad.problem import Problem
+from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
 Lap = Callable[[str], object]
@@ -21,6 +22,10 @@ Lap = Callable[[str], object]
 @dataclass(frozen=True)
 class Atoms:
     """Steps to atoms: W ← (1 − η_k) W + η_k s, η_k that of the schedule."""
+
+    def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
+        """Whether such steps can be taken."""
+        return True
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run."""
@@ -41,6 +46,8 @@ class AtomState:
 class AtomStep:
     r"""W ← (1 − η_k) W + η_k s, s the oracle's answer to the direction v."""
 
+    proofs = (5, 10)
+    """The first iteration to bound the optimum after, and how often per decade of iterations."""
     press = 1.0
     """How much the worst row of a family counts beside the family where β is adapted."""
 
@@ -51,6 +58,10 @@ class AtomStep:
     def over(self, domain: Domain) -> None:
         """Go on over another domain."""
         self._domain = domain
+
+    def ahead(self, W: Dense) -> Dense:
+        """The point whose rows the direction is made of."""
+        return W
 
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""

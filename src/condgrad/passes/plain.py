@@ -9,7 +9,8 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import kernels
-from condgrad.functions import Function, Proximable
+from condgrad.backends.arrays import foreign
+from condgrad.functions import Function, Linear, Proximable
 from condgrad.maps import LinearMap, RowStorage
 
 
@@ -67,9 +68,10 @@ class Plain:
     def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
         """G = A* h'_β(A W), by ranges that hold every row once."""
         G.fill(0)
+        skip = foreign(W) and isinstance(self.function, Linear)  # slopes do not depend on W
         for at in ranges:
-            slopes = self.function.slope(self.map.rows(W, at), beta, at)
-            self.map.scatter(G, at, slopes)
+            z = np.zeros(at.stop - at.start, W.dtype, like=W) if skip else self.map.rows(W, at)
+            self.map.scatter(G, at, self.function.slope(z, beta, at))
 
     def renew(
         self,
@@ -106,7 +108,7 @@ class Plain:
         """h'_β(z + βy) of the rows `at`, in dom h* whatever rounding did."""
         z = self.map.rows(W, at)
         shifted = (z + beta * y[at]).astype(z.dtype, copy=False)
-        return self.function.into_dual(self.function.slope(shifted, beta, at), at)
+        return self.function.into_dual(self.function.envelope_slope(shifted, beta, at), at)
 
     def collect(self, G: Array, y: Array) -> None:
         """G += A*y of a table."""

@@ -50,6 +50,14 @@ class Dense:
         self.array += D
         self.whole = True
 
+    def place(self, S: Array) -> None:
+        """W ← S."""
+        if self.previous is not None:
+            self.previous.array[...] = self.array
+        self.whole = False
+        self.array[...] = S
+        self.whole = True
+
     def step(self, eta: float, atom: Atom) -> None:
         """W ← (1 − η) W + η·atom."""
         if self.previous is not None:

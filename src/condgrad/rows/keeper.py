@@ -9,8 +9,9 @@ import numpy as np
 from condgrad._types import ALL, Array, Params
 from condgrad.backends.arrays import host
 from condgrad.estimators import Ascent, DualState, Estimator, State
+from condgrad.evaluation import Violation
 from condgrad.points.dense import Dense
-from condgrad.problem import Problem, Term, Violation
+from condgrad.problem import Problem, Term
 from condgrad.rows.parts import Part, part_of
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from condgrad._ours import ours
 from condgrad._types import Array
 from condgrad.backends import threads
+from condgrad.backends.arrays import foreign
+from condgrad.maps import Covering
 from condgrad.passes import Pairing
 from condgrad.problem import CHUNK, Term
 
@@ -64,13 +66,23 @@ def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
         G += other
     sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
     conjugate, conjugates, spread, product, value = sums
-    v = np.zeros(term.map.shape, like=G)
-    term.map.add_to(G, term.weight, v)
+    v = _dense(term, G)
     w, pieces = term.weight, list(chain(*parts))
     if images is None and W is not None:
         product = float(np.vdot(v, W)) / w
     sizes = sizes_of(term, spread, conjugates, pieces, len(parts))
     return Part(v, w * conjugate, w * product, w * value, sizes)
+
+
+def _dense(term: Term, G: Array) -> Array:
+    """ω A*y by its cotangent, in a dense array."""
+    if foreign(G) and type(term.map).add_to is Covering.add_to:  # an array less
+        if term.weight != 1:
+            G *= term.weight
+        return G.reshape(term.map.shape)
+    v = np.zeros(term.map.shape, like=G)
+    term.map.add_to(G, term.weight, v)
+    return v
 
 
 def _cut(at: slice) -> list[slice]:

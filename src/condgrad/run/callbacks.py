@@ -14,7 +14,9 @@ from condgrad._round import down, up
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
-from condgrad.problem import Evaluation, Problem
+from condgrad.evaluation import Evaluation
+from condgrad.points.factored import shown
+from condgrad.problem import Problem
 from condgrad.run.limits import Goal
 from condgrad.run.result import Status, Trace
 
@@ -35,8 +37,11 @@ class Info:
 
     @cached_property
     def W(self) -> Array:
-        """… and as an array of NumPy: W_{k+1}; copy it to keep it."""
-        return host(self.point)
+        """… and as an array of NumPy: W_{k+1}; copy it to keep it. A `Factored` where the run keeps
+        factors of more than four million entries.
+        """
+        point: Array = shown(host(self.point))
+        return point
 
     @cached_property
     def evaluation(self) -> Evaluation:

@@ -12,7 +12,7 @@ import numpy as np
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
-from condgrad.problem import Evaluation
+from condgrad.evaluation import Evaluation
 from condgrad.run.result import Status
 
 ROWS = 10.0

@@ -77,7 +77,13 @@ class Run:
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
             self._monitor = Monitor(
-                problem, self.state, self._control, certificate, options.goal, options.watch
+                problem,
+                self.state,
+                self._control,
+                certificate,
+                options.goal,
+                options.watch,
+                pace=self._step.proofs,
             )
 
     def _set_out(self, method: Method, W: Array, certificate: Certificate | None) -> None:
@@ -205,7 +211,7 @@ class Run:
                 assert certificate is not None
                 self._control.over(problem, s.W.array, s.k, certificate)
             parts = (problem, s, self._control, certificate, self._options.goal, watch)
-            self._monitor = Monitor(*parts, self._monitor.clock)
+            self._monitor = Monitor(*parts, self._monitor.clock, pace=self._step.proofs)
         return self
 
     def _share(self, problem: Problem) -> float:
@@ -224,7 +230,7 @@ class Run:
         return Certificate(problem, watch.floor, watch.duals) if wanted else None
 
     def __repr__(self) -> str:
-        return f"<Run: {self.method.name} after {self.state.k} iterations; {self._monitor.status}>"
+        return f"<Run: {self.name} after {self.state.k} iterations; {self._monitor.status}>"
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""
@@ -232,17 +238,25 @@ class Run:
             self._monitor.status = Status.PAUSED
             yield self._monitor.info()
 
-    def result(self) -> Result:
-        """The best point, an honest status and the trace; the run can be advanced afterwards."""
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.method.name
+
+    def result(self, factors: bool = False) -> Result:
+        """The best point, an honest status and the trace; the run can be advanced afterwards.
+
+        With `factors` a W that is kept as factors is a `Factored`, however small it is.
+        """
         with self._threads():
-            name, seed = self.method.name, self._options.seed
+            name, seed = self.name, self._options.seed
             try:
-                return self._monitor.result(name, seed)
+                return self._monitor.result(name, seed, factors=factors)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise
                 self._monitor.status = Status.INTERRUPTED
-                return self._monitor.result(name, seed, judge=False)
+                return self._monitor.result(name, seed, judge=False, factors=factors)
 
     def _follows(self) -> bool:
         """Whether it is time for the method that follows the first one."""
@@ -276,8 +290,9 @@ class Run:
                 return True
             p = step.params(schedule(k))
             own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]
+            at = step.ahead(s.W)
             for rows, mine in zip(s.terms, own, strict=True):
-                rows.update(s.W, mine, s.rng)
+                rows.update(at, mine, s.rng)
             lap("rows")
             direction(s.terms, s.v)
             if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
@@ -300,7 +315,7 @@ class Run:
 class Options:
     """What is asked of a run beside its method."""
 
-    start: Array | None
+    start: Any
     goal: Goal
     watch: Watch
     seed: Any
@@ -336,17 +351,21 @@ def start(
         ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
         ``for info in run:`` goes one iteration at a time. Memory is asked for here.
     """
-    if method is None and isinstance(problem, Problem):
-        method = suited(problem)
-    check(problem, method)
-    method = method.on(problem)
     goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**63))
     generator(seed)
     watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
     watch.require(goal)
-    return Run(problem, method, Options(start, goal, watch, seed, n_jobs, device))
+    options = Options(start, goal, watch, seed, n_jobs, device)
+    if method is None and isinstance(problem, Problem):
+        from condgrad.run.factored_loop import FactoredRun, suits  # derived from Run
+
+        if suits(problem, options):
+            return FactoredRun(problem, options)
+        method = suited(problem)
+    check(problem, method)
+    return Run(problem, method.on(problem), options)
 
 
 def direction(rows: Sequence[Keeper], out: Array) -> Array:

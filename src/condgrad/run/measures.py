@@ -9,8 +9,9 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation
 from condgrad.points.dense import Dense
-from condgrad.problem import Evaluation, Term
+from condgrad.problem import Term
 from condgrad.rows import Keeper
 
 

@@ -13,30 +13,24 @@ from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
 from condgrad.certificate import Bound, Certificate, relative_gap
 from condgrad.errors import ProblemError
-from condgrad.methods.control import Balancing, Measured
+from condgrad.evaluation import Evaluation
+from condgrad.methods.control import Measured
 from condgrad.methods.lead import asked
-from condgrad.methods.primal_dual import Weighing
-from condgrad.problem import Evaluation, Problem
+from condgrad.methods.registry import Control
+from condgrad.methods.steps import AtomStep
+from condgrad.points.factored import Factored, finite, shown
+from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.measures import errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import PARTS, Result, Status, Trace
 
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
 
-PER_DECADE = 10
-"""Certificates per decade of iterations, …"""
-FROM = 5
-"""… from this one on, or a tenth of those done before the run was moved."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
-PARTS = (
-    *("sampling", "rows", "direction", "oracle", "step", "control", "loop"),
-    *("certificate", "proposal", "metrics", "compiling"),
-)
-"""The parts of `Result.profile` in the order of an iteration."""
 
 
 @dataclass
@@ -57,11 +51,13 @@ class Monitor:
         self,
         problem: Problem,
         state: RunState,
-        control: Balancing | Weighing | None,
+        control: Control | None,
         certificate: Certificate | None,
         goal: Goal,
         watch: Watch,
         clock: Clock | None = None,
+        proofs: type[Proofs] = Proofs,
+        pace: tuple[int, int] = AtomStep.proofs,
     ) -> None:
         self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
         self._control, self._goal = control, goal
@@ -70,8 +66,9 @@ class Monitor:
         self._limits = Limits(None, None, None, None)
         self._until: Callable[[Info], object] | None = None
         certificate = certificate if watch.certify else None
-        self._proofs = Proofs(problem, goal, self._rows, certificate, watch.duals)
-        self._since, self._first = state.k, max(FROM, state.k // 10)
+        self._proofs = proofs(problem, goal, self._rows, certificate, watch.duals)
+        self._since, self._first = state.k, max(pace[0], state.k // 10)
+        self._pace = pace[1]  # `AtomStep.proofs`
         self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
         counted = problem.composite or problem.smooth
@@ -95,7 +92,7 @@ class Monitor:
             met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
 
-    def follow(self, control: Balancing | Weighing | None) -> None:
+    def follow(self, control: Control | None) -> None:
         """Watch another method go on."""
         self._control = control
 
@@ -162,9 +159,12 @@ class Monitor:
         self.clock.lap("metrics", counts=False)
         return self.status is not None
 
-    def result(self, method: str, seed: Any, judge: bool = True) -> Result:
-        """The result, with the last iterate judged and recorded unless `judge` is False."""
-        whole = judge and self._W.whole and np.isfinite(self._W.array).all()
+    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
+        """The result, with the last iterate judged and recorded unless `judge` is False.
+
+        With `factors` a point that is kept as such stays so, however small it is.
+        """
+        whole = judge and self._W.whole and finite(self._W.array)
         if whole and self._recorded != self._state.k:
             self._judge()
         elif whole and self._certified != self._state.k and self.status is not Status.CONVERGED:
@@ -176,7 +176,7 @@ class Monitor:
         assert self.status is not None
         best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
         return Result(
-            W=host(self._best.W.copy()),
+            W=self._best.W.copy() if factors else shown(host(self._best.W.copy())),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -270,7 +270,7 @@ class Monitor:
 
     def _measured(self, W: Array) -> dict[str, float]:
         """The user's metrics at a point."""
-        point = host(W) if self._metrics else W
+        point = shown(host(W)) if self._metrics else W
         return {name: number(name, metric(point)) for name, metric in self._metrics.items()}
 
     def _point(self, proposed: Any) -> Array:
@@ -281,7 +281,8 @@ class Monitor:
                 f"propose returned shape {point.shape}: it must return a point of shape "
                 f"{self._W.array.shape}, or None"
             )
-        return np.asarray(point.astype(self._W.array.dtype), like=self._W.array)
+        same = point.astype(self._W.array.dtype, copy=not foreign(point))
+        return np.asarray(same, like=self._W.array)
 
     def _offer(
         self,
@@ -298,8 +299,10 @@ class Monitor:
             best = self._best
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
-            self._best.W[...] = W
-            self._best = Best(self._best.W, self._state.k, evaluation, metrics, proposed)
+            kept = W  # factors are never changed
+            if not isinstance(W, Factored):
+                (kept := self._best.W)[...] = W
+            self._best = Best(kept, self._state.k, evaluation, metrics, proposed)
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         return merit(W, evaluation, self._rows, self.betas())
@@ -325,7 +328,7 @@ class Monitor:
         due = k >= self._certify_next or self.status is not None or measured is not None
         if not self._proofs.wanted or not due or not evaluation.finite:
             return
-        self._certify_next = self._later(self._first, PER_DECADE)
+        self._certify_next = self._later(self._first, self._pace)
         if self._goal.wanted and self._sparse:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
@@ -336,6 +339,8 @@ class Monitor:
             return
         if self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
             self.status = Status.INFEASIBLE
+        if foreign(W):
+            report.points.clear()  # nobody asks again, and they are as large as W
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
 
     def _doubt(self, point: Array, evaluation: Evaluation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,8 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
+from condgrad.backends.arrays import MANY, foreign
+from condgrad.backends.arrays import placed as sent
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
@@ -19,15 +22,22 @@ from condgrad.methods.lead import Lead
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
 
+IMAGES = 5
+"""Arrays as long as the rows that are worked on at a time, on a GPU."""
+SMALLER = "solve a smaller problem, or use device='cpu' if that has more memory"
+
 
 def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need]:
     """What a run takes of the memory, by parts.
 
     Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
-    the direction, the oracle and the bound, which takes two more for every term.
+    the direction, the oracle and the bound, which takes two more for every term. On a GPU, where
+    bounds are computed in place, they are thirteen, with one for a rounded solution.
     """
-    arrays = 16 + 2 * len(problem.terms)
-    dense = memory.Need("W, direction and oracle", arrays * 8 * int(np.prod(problem.domain.shape)))
+    there = foreign(problem.like)
+    arrays, remedy = (13 if there else 16) + 2 * len(problem.terms), SMALLER if there else ""
+    size = arrays * 8 * int(np.prod(problem.domain.shape))
+    dense = memory.Need("W, direction and oracle", size, remedy)
     pairs = zip(estimators, problem.terms, strict=True)
     return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
 
@@ -68,31 +78,42 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
         Where it cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
     devices.check_device(device)
+    there, free = problem, 0.0
     try:
-        there = problem
         if device == "cuda" or (device == "auto" and _worth(problem)):
-            there = moved(problem, devices.on_gpu())
+            check_portable(problem)  # before anybody is sent for CuPy
             for t, e in zip(problem.terms, estimators, strict=True):
                 require_portable(e, f"the method follows the rows of {t.name!r} by")
+            like = devices.on_gpu()
+            free = _free(problem)  # before its data are there
+            there = moved(problem, like)
     except ProblemError:
         if device == "cuda":
             raise
         there = problem
     if there is problem:
         return _here(problem, estimators)
-    side = problem.domain.shape[0]
+    side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
     extra = [
-        memory.Need("images of entries", 11 * 8 * int(np.prod(problem.domain.shape))),
+        memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
         *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
         *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
     ]
+    parts = [*needs(there, estimators), *extra]
     try:
-        memory.require([*needs(there, estimators), *extra], devices.free_memory(), "a GPU's memory")
+        memory.require(parts, free, "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
         return _here(problem, estimators)
     return there
+
+
+def _free(problem: Problem) -> float:
+    """Bytes that a run can have on the GPU."""
+    if devices.free_memory() < 20 * 8 * float(np.prod(problem.domain.shape)):
+        gc.collect()  # runs before this one may still hold some
+    return devices.free_memory()
 
 
 def _here(problem: Problem, estimators: Sequence[Estimator]) -> Problem:
@@ -112,16 +133,21 @@ def moved(problem: Problem, like: Array) -> Problem:
     ProblemError
         Where some part cannot be there: it names that part.
     """
-    for t in problem.terms:
-        for part in (t.map, t.function):
-            require_portable(part, f"term {t.name!r} has")
-    require_portable(problem.domain, "the domain is")
+    check_portable(problem)
     pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
     terms = [replace(t, map=map, function=function) for t, map, function in pairs]
     domain, weights = problem.domain.on(like), problem.infeasibility_weights
     there = Problem(domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
     there.like = like
     return there
+
+
+def check_portable(problem: Problem) -> None:
+    """Refuse a problem with a part that cannot be on a GPU."""
+    for t in problem.terms:
+        for part in (t.map, t.function):
+            require_portable(part, f"term {t.name!r} has")
+    require_portable(problem.domain, "the domain is")
 
 
 def require_portable(part: Any, what: str) -> None:
@@ -170,13 +196,13 @@ def first_point(problem: Problem, start: Array | None) -> Array:
         )
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
-    array = np.asarray(array, like=problem.like)
+    array = sent(array, problem.like)
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
             "leave it out to start from the domain's centre"
         )
-    return array.astype(problem.dtype)
+    return array.astype(problem.dtype, copy=not foreign(array))
 
 
 def fitted(W: Array, domain: Domain) -> Array:

@@ -10,7 +10,8 @@ from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, Report
 from condgrad.certificate.contradiction import SLACK, Suspicion
 from condgrad.certificate.farkas import Refuter
-from condgrad.problem import Evaluation, Problem
+from condgrad.evaluation import Evaluation
+from condgrad.problem import Problem
 from condgrad.rows import Keeper
 from condgrad.run.limits import Goal
 

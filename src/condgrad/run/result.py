@@ -15,8 +15,14 @@ import numpy as np
 from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.problem import Violation, worst, worst_row
+from condgrad.evaluation import Violation, worst, worst_row
 from condgrad.run.answer import Answer
+
+PARTS = (
+    *("sampling", "rows", "direction", "oracle", "step", "control", "loop"),
+    *("certificate", "proposal", "metrics", "compiling"),
+)
+"""The parts of `Result.profile` in the order of an iteration."""
 
 
 class Status(Enum):

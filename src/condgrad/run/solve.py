@@ -46,8 +46,8 @@ def solve(
         What to minimise.
     method : Method, optional
         How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default: one that finds its
-        own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.sag_cgal`
-        else (`condgrad.methods.suited`).
+        own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.pdhg` or
+        `condgrad.apg` over nuclear balls, `condgrad.sag_cgal` else (`condgrad.methods.suited`).
     start : array, optional
         W_1, a point of the domain; default: the domain's centre.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional

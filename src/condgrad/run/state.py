@@ -11,6 +11,7 @@ from condgrad._types import Array, Params
 from condgrad.backends.arrays import foreign
 from condgrad.methods.control import BalanceState
 from condgrad.methods.primal_dual import WeightState
+from condgrad.methods.projected import RatioState
 from condgrad.points.dense import Dense
 from condgrad.rows import Keeper
 from condgrad.run import vector_loop
@@ -27,7 +28,7 @@ class RunState:
     """Who keeps the rows of every term, and tables of them."""
     step: Any
     """What the step remembers."""
-    control: BalanceState | WeightState | None
+    control: BalanceState | WeightState | RatioState | None
     """What control remembers, if the method has one."""
     rng: np.random.Generator
     vector: vector_loop.Scaled | None = None

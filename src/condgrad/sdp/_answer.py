@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.problem import Violation
+from condgrad.evaluation import Violation
 from condgrad.run.result import Result, Status
 from condgrad.sdp._dual import Dual, Point, slack, slopes_at, worth
 from condgrad.sdp._families import holds, images

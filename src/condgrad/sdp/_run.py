@@ -11,10 +11,10 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import devices
-from condgrad.backends.arrays import HOST
+from condgrad.backends.arrays import HOST, foreign
 from condgrad.errors import ProblemError
+from condgrad.evaluation import worst
 from condgrad.methods.registry import Method
-from condgrad.problem import worst
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run, start
 from condgrad.run.prepare import require_portable
@@ -237,6 +237,8 @@ class Search:
             own.update(gap=goal.gap, feasibility=goal.feasibility, duals=True)
             own["callbacks"] = [*self.options.get("callbacks", ()), self.ends]
             self.going = start(self.reduced.problem(trace, exact), self.method, **own)
+            if not foreign(self.going.problem.like):  # as device="auto" may have it
+                self.reduced.like = HOST
         elif trace != self.trace:
             self.going.move(self.reduced.domain(trace, exact))
         self.trace = trace

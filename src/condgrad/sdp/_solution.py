@@ -11,7 +11,7 @@ import numpy as np
 from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.problem import Violation
+from condgrad.evaluation import Violation
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,40 +11,27 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad._check import positive
 from condgrad._types import Array
-from condgrad.applications import Application, require_room
-from condgrad.applications.matrix_completion import FEWER
-from condgrad.domains import NuclearBall
+from condgrad.applications.ratings import Observed, merged
+from condgrad.applications.recommender import RANK, Settings, fit_recommender
+from condgrad.backends import threads
 from condgrad.errors import ProblemError
-from condgrad.functions import L1, Interval, Squared
-from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
-from condgrad.methods.control import Balance
 from condgrad.methods.registry import Method
-from condgrad.problem import Problem, Term
-from condgrad.run.solve import solve
-from condgrad.schedules import Power
+from condgrad.sklearn._ids import Ids, broadcast
 from condgrad.sklearn._interrupt import pass_on
-from condgrad.sklearn._ratings import (
-    Ids,
-    Observed,
-    balanced_factors,
-    broadcast,
+from condgrad.sklearn._tables import (
+    LAYOUTS,
+    Places,
     entries_of,
-    fit_biases,
-    id_columns,
-    merged,
-    range_of,
+    ids_of,
+    layout_of,
+    names_of,
     ratings_of,
-    ridge,
-    row_biases,
     two_columns,
 )
 
-LAYOUTS, CHUNK = ("auto", "matrix", "pairs"), 1 << 14
-"""How X may be given; pairs predicted at a time."""
-
 
 class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Fill in a users × items matrix: a mean, biases, and a residual of small nuclear norm.
+    r"""Fill in a users × items matrix: a mean, biases, and a residual of low rank.
 
     .. math:: X_{ij} ≈ μ + b_i + c_j + Z_{ij}, \qquad
               \min_{‖D Z E‖_* ≤ r} \sum_{(i,j) ∈ Ω} (Z_{ij} - R_{ij})^2 \; [+ λ‖Z‖_1]
@@ -54,51 +39,77 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     R are the residuals of the biases. D and E are diagonal: D_ii² = 1 − α + α n_i/n̄, n_i the number
     of ratings of user i and n̄ their mean, and E likewise for items: the norm weighs users and items
-    by how many ratings they have [2]_.
+    by how many ratings they have [2]_. That problem is convex, and how near its optimum is reached
+    is proved. The ball shrinks what it finds, so b, c and the factors of Z are then fitted again by
+    ridge regressions in turn, on the directions found, each with a ridge of its own that the
+    ratings give (variational Bayes [3]_, `corrective`).
 
-    The data come in one of two layouts. *matrix*: X has a row per user and a column per item, as an
-    array or a DataFrame with NaN where a rating is missing, or as a SciPy sparse matrix, whose
+    The radius and the number of those sweeps are chosen on a part of the ratings that is held out
+    (`validation`); then all ratings are fitted. With fewer than 20 to hold out there is no choice:
+    the radius is 1 and nothing is fitted again.
+
+    The data come in one of three layouts. *matrix*: X has a row per user and a column per item, as
+    an array or a DataFrame with NaN where a rating is missing, or as a SciPy sparse matrix, whose
     stored entries are the ratings, stored zeros among them. *pairs*: X has two columns, user and
-    item, with ids of any kind, and y has the ratings; those of a repeated pair are averaged.
-    Cross-validation wants pairs: it holds ratings out, not users.
+    item, with ids of any kind, and y has the ratings. *triples*: X has the ratings too, as a frame
+    of pandas, Polars or Arrow whose columns are called user, item and rating (or userId, movie_id,
+    score, …) in any order, or in that order by any names; more columns are allowed where the names
+    tell. The ratings of a repeated pair are averaged; missing ratings and ids are refused.
+    Cross-validation wants pairs or triples: it holds ratings out, not users.
 
     Parameters
     ----------
-    radius : float, default 1
-        r, in units of the root mean square of R times √(users · items), see `relative`. Around 1
-        suits ratings; choose it by cross-validation.
+    radius : float or "auto", default "auto"
+        r, in units of the root mean square of R times √(users · items), see `relative`.
+        ``"auto"``: from a path of growing radii, each fit the start of the next, that ends where
+        the ratings held out are not predicted better.
     relative : bool, default True
         Whether `radius` has that unit; one value then serves ratings of all scales and sizes.
+    corrective : bool or "auto", default "auto"
+        Whether to fit the factors again; ``"auto"``: unless `constrain` or `l1` is given. Without
+        it the model is the solution of the convex problem.
+    rank : int, default 32
+        Directions that are fitted again at most, those of the largest singular values. Directions
+        that are noise are left out.
+    validation : float, default 0.1
+        Share of every user's ratings that is held out for the choices; more where that is fewer
+        than 100 ratings, 0.3 at most; 0: nothing is held out.
     bounds : "auto", (float, float) or None, default "auto"
         Range that predictions are clipped to; ``"auto"``: that of the ratings.
     constrain : bool, default False
-        Have every entry within the bounds in the optimisation too, as in [1]_. Slower.
+        Have every entry within the bounds in the optimisation too, as in [1]_. Slower, and needs
+        arrays of users × items.
     l1 : float, optional
-        λ > 0.
+        λ > 0. Likewise. The radius is chosen without this term and without the bounds.
     center, biases : bool, default True
         Whether there is a μ, the mean rating, and whether there are b and c. Neither, with
-        ``weighting=0``, is the problem of [1]_.
+        ``weighting=0`` and ``corrective=False``, is the problem of [1]_.
     bias_damping : float, default 5
-        δ ≥ 0: b and c minimise the squared error + δ (‖b‖² + ‖c‖²).
+        δ ≥ 0: b and c of the convex part minimise the squared error + δ (‖b‖² + ‖c‖²).
     weighting : float, default 0.5
         α in [0, 1); 0 is the plain nuclear norm.
-    layout : {"auto", "matrix", "pairs"}, default "auto"
-        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns; a matrix
-        otherwise, whose y is ignored.
-    method : str or Method, default "sag-cgal"
-        How to solve, a name out of `condgrad.METHODS`, whose steps are then 2/(k + 1 + 2r/σ), σ
-        the largest singular value of R in the units of D and E; or a `Method`, used as it is.
+    layout : {"auto", "matrix", "pairs", "triples"}, default "auto"
+        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns; without y
+        triples where names or texts tell; else a matrix, whose y is ignored. Two to four columns
+        that begin with two of whole numbers may be either, and are refused.
+    method : str, Method or None, default None
+        How to solve the convex problem. None: by accelerated projections onto the ball, W kept as
+        factors, or by ``"sag-cgal"`` where `constrain` or `l1` is given. A name out of
+        `condgrad.METHODS`, whose steps are then 2/(k + 1 + 2r/σ), σ the largest singular value of R
+        in the units of D and E; or a `Method`, used as it is. These need arrays of users × items.
     max_iter : int, default 200
-        Iterations. Fewer regularise as well.
+        Iterations.
     tol : float or None, default 1e-2
-        Stop at this proven relative gap; None proves nothing, in about half of the time.
+        Stop at this proven relative gap; None proves nothing and makes all iterations.
+    n_jobs : int, optional
+        Threads; default: all cores, at most OMP_NUM_THREADS.
     random_state : int, RandomState or None, default 0
-        Seed of the oracle and of sampling methods.
+        Seed of the ratings held out, of the oracle and of sampling methods.
 
     Attributes
     ----------
     layout_ : str
-        ``"matrix"`` or ``"pairs"``.
+        ``"matrix"``, ``"pairs"`` or ``"triples"``.
     user_ids_, item_ids_ : array
         Ids in the order of the rows and columns: those of the pairs, the index and the columns of a
         DataFrame, or numbers from 0.
@@ -110,15 +121,24 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         The completed matrix, clipped, users × items.
     radius_, bounds_ : float, tuple or None
         r without unit, and the bounds in use.
+    n_sweeps_ : int
+        How often the factors were fitted again; 0: they are those of the convex problem.
+    path_ : array
+        A row for every radius tried: the radius, the RMSE of the convex fit on the ratings held
+        out, the RMSE of what would be used, its sweeps. Empty where nothing was held out.
     result_ : condgrad.Result
-        The run; its W is D Z E.
+        The run of the convex problem; its W is D Z E before the factors were fitted again.
     lower_bound_, gap_, n_iter_ : float, float, int
-        From the run: the proven bound on the objective, the gap to it, the iterations.
+        From that run: the proven bound on its objective, the gap to it, the iterations.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn: of the matrix, or of the two columns of the pairs.
+        As everywhere in scikit-learn: of the matrix, or of the columns of the table.
 
     Notes
     -----
+    Memory: some 200 bytes a rating, and for every user and item 14 numbers for each direction of
+    the convex fit, and k² for the k ≤ `rank` that are fitted again. There is no array of
+    users × items but `completed_`, `transform`, and what `constrain`, `l1` and `method` need.
+
     All of scikit-learn's ``check_estimator`` holds but ``check_estimator_sparse_array`` and
     ``..._matrix``, which want one number a row from `predict`: a matrix has a rating per item.
 
@@ -127,6 +147,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     .. [1] G. Dresdner et al., AISTATS 2022, section 5.1.
     .. [2] R. Foygel, R. Salakhutdinov, O. Shamir, N. Srebro, "Learning with the weighted trace-norm
        under arbitrary sampling distributions", NeurIPS 2011.
+    .. [3] Y. J. Lim, Y. W. Teh, "Variational Bayesian approach to movie rating prediction", KDD Cup
+       and Workshop, 2007.
 
     Examples
     --------
@@ -138,9 +160,12 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     def __init__(
         self,
-        radius: float = 1.0,
+        radius: float | str = "auto",
         *,
         relative: bool = True,
+        corrective: bool | str = "auto",
+        rank: int = RANK,
+        validation: float = 0.1,
         bounds: str | tuple[float, float] | None = "auto",
         constrain: bool = False,
         l1: float | None = None,
@@ -149,13 +174,17 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         bias_damping: float = 5.0,
         weighting: float = 0.5,
         layout: str = "auto",
-        method: str | Method = "sag-cgal",
+        method: str | Method | None = None,
         max_iter: int = 200,
         tol: float | None = 1e-2,
+        n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.radius = radius
         self.relative = relative
+        self.corrective = corrective
+        self.rank = rank
+        self.validation = validation
         self.bounds = bounds
         self.constrain = constrain
         self.l1 = l1
@@ -167,39 +196,24 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.method = method
         self.max_iter = max_iter
         self.tol = tol
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to a matrix, or to pairs with ratings y, ignored where X has not two columns."""
+        """Fit to a matrix, to triples, or to pairs with ratings y; see `layout`."""
         self._check_parameters()
-        observed = self._pairs(X, y) if self._is_pairs(X, y) else self._matrix(X)
-        i, j, values, shape = observed
-        require_room(shape, 2, FEWER)
-        self.bounds_ = range_of(self.bounds, values)
-        self.global_mean_ = float(values.mean()) if self.center else 0.0
-        self.user_biases_, self.item_biases_ = np.zeros(shape[0]), np.zeros(shape[1])
-        if self.biases:
-            found = fit_biases(observed, self.global_mean_, self.bias_damping)
-            self.user_biases_, self.item_biases_ = found
-        residual = values - self.global_mean_ - self.user_biases_[i] - self.item_biases_[j]
-        self._user_mean = values.size / shape[0]
-        D = self._weights(np.bincount(i, minlength=shape[0]), self._user_mean)
-        E = self._weights(np.bincount(j, minlength=shape[1]), values.size / shape[1])
-        unit = float(np.sqrt(np.mean(residual**2) * shape[0] * shape[1])) if self.relative else 1.0
-        self.radius_ = self.radius * (unit or 1.0)  # a perfect fit has no residual
-        problem = self._problem(observed, residual, D, E)
-        self.result_ = solve(
-            problem,
-            self._method(problem),
-            max_iter=self.max_iter,
-            gap=self.tol,
-            certify=self.tol is not None,
-            floor=0.0,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-        )
+        self.layout_, self._places = layout_of(X, y, self.layout)
+        observed = self._matrix(X) if self._places is None else self._table(X, y, self._places)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        model = fit_recommender(observed, self._settings(), seed)
+        self._model, self.result_ = model, model.result
+        self.global_mean_ = model.mean
+        self.user_biases_, self.item_biases_ = model.user_biases, model.item_biases
+        self.user_factors_, self.item_factors_ = model.user_factors, model.item_factors
+        self.radius_, self.bounds_ = model.radius, model.bounds
+        self.n_sweeps_, self.path_ = model.sweeps, model.choice.table()
         self.n_iter_ = self.result_.iterations
         self.lower_bound_, self.gap_ = self.result_.lower_bound, self.result_.gap
-        self._factor(problem, self.result_.W, D, E)
         pass_on(self.result_)
         return self
 
@@ -208,37 +222,41 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
         With ids of users and items, one rating for each; one of the two may be a single id. An
         unknown user or item has no bias and no residual. With X in the layout of the fit, the
-        rating of every pair, or for a matrix what `transform` returns.
+        rating of every pair (triples need no ratings here), or for a matrix what `transform`
+        returns.
         """
         check_is_fitted(self)
         if items is not None:
             return self._rate(*broadcast(X, items))
-        if self.layout_ == "matrix":
+        if self._places is None:
             return self._complete(self._matrix(X, reset=False, needed=False))
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self._rate(*id_columns(X))
+        if self.layout_ == "pairs" or not two_columns(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self._rate(*ids_of(X, self._places))
 
     def transform(self, X: Any) -> Array:
-        r"""Complete the rows of a matrix; for pairs, their ratings as one column.
+        r"""Complete the rows of a matrix; for pairs and triples, their ratings as one column.
 
-        Every row is completed from its own ratings, so it may be a new user: its bias, and the z
-        that minimises Σ (z'q_j − R_j)² + (κ/2) d² ‖z‖² over its ratings, q_j the factors of the
-        items, d² its entry of D² and κ the multiplier of the nuclear ball. At an exact solution the
-        users of the fit get their row of `completed_` (`l1` and `constrain` play no part here).
+        Every row is completed from its own ratings, given the items, so it may be a new user: by
+        the ridge regression of the last sweep, or, where the factors are those of the convex
+        problem, by its bias and the z that minimises Σ (z'q_j − R_j)² + (κ/2) d² ‖z‖² over its
+        ratings, q_j the factors of the items, d² its entry of D² and κ the multiplier of the
+        nuclear ball. The users of the fit get their row of `completed_`, in the second case at an
+        exact solution (`l1` and `constrain` play no part here).
         """
         rated = self.predict(X)
         return rated if rated.ndim == 2 else rated[:, None]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """−RMSE: of the ratings y of pairs of ids, or of `transform` at the ratings of a matrix.
+        """−RMSE: of ratings of pairs or triples, or of `transform` at the ratings of a matrix.
 
         The latter measures the fit, since the ratings it asks for are those it is given.
         """
         check_is_fitted(self)
-        if self.layout_ == "pairs":
-            found, wanted = self.predict(X), ratings_of(X, y)
+        if self._places is not None:
+            found, wanted = self.predict(X), ratings_of(X, y, self._places if y is None else None)
         elif y is not None and two_columns(X):
-            found, wanted = self._rate(*id_columns(X)), ratings_of(X, y)
+            found, wanted = self._rate(*ids_of(X, Places(0, 1))), ratings_of(X, y)
         else:
             i, j, wanted, _ = observed = self._matrix(X, reset=False)
             found = self._complete(observed)[i, j]
@@ -247,7 +265,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns of `transform`: those of the matrix, or ``rating``."""
         check_is_fitted(self)
-        if self.layout_ == "pairs":
+        if self._places is not None:
             return np.array(["rating"], dtype=object)
         return super().get_feature_names_out(input_features)
 
@@ -256,7 +274,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         """The completed matrix."""
         check_is_fitted(self)
         base = self.global_mean_ + self.user_biases_[:, None] + self.item_biases_
-        return self._clip(base + self.user_factors_ @ self.item_factors_.T)
+        return self._model.clip(base + self.user_factors_ @ self.item_factors_.T)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,134 +285,68 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     def _check_parameters(self) -> None:
         if self.layout not in LAYOUTS:
             raise ProblemError(f"layout is {self.layout!r}: choose one of {', '.join(LAYOUTS)}")
-        positive("radius", self.radius)
+        if not (isinstance(self.radius, str) and self.radius == "auto"):
+            positive("radius", self.radius)
+        if self.corrective not in (True, False, "auto"):
+            raise ProblemError(f"corrective is {self.corrective!r}: choose True, False or 'auto'")
         for name, value, most in (
             ("bias_damping", self.bias_damping, np.inf),
             ("weighting", self.weighting, 1.0),
+            ("validation", self.validation, 1.0),
         ):
             if not (isinstance(value, (int, float, np.number)) and 0 <= value < most):
                 raise ProblemError(f"{name} is {value!r}: it must be at least 0 and below {most:g}")
-        if not (isinstance(self.max_iter, (int, np.integer)) and self.max_iter > 0):
-            raise ProblemError(f"max_iter is {self.max_iter!r}: it must be a positive integer")
-        if self.tol is not None:
-            positive("tol", self.tol)
-        if not isinstance(self.method, (str, Method)):
+        for name in ("max_iter", "rank"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value > 0):
+                raise ProblemError(f"{name} is {value!r}: it must be a positive integer")
+        for name in ("tol", "l1"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        if not isinstance(self.method, (str, Method, type(None))):
             raise ProblemError(f"method is {self.method!r}: give its name, or a condgrad.Method")
         if self.constrain and self.bounds is None:
             raise ProblemError("constrain needs bounds: give them, or leave them at 'auto'")
 
-    def _is_pairs(self, X: Any, y: Any) -> bool:
-        if self.layout == "auto":
-            return y is not None and two_columns(X)
-        return self.layout == "pairs"
+    def _settings(self) -> Settings:
+        auto = not self.constrain and self.l1 is None
+        names = ("center", "biases", "bias_damping", "weighting", "bounds", "constrain", "l1")
+        same = ("radius", "relative", "rank", "validation", "method", "max_iter", "tol", "n_jobs")
+        return Settings(
+            corrective=auto if self.corrective == "auto" else bool(self.corrective),
+            convex={name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in same},
+        )
 
     def _matrix(self, X: Any, reset: bool = True, needed: bool = True) -> Observed:
         """The ratings of a matrix; names its rows and columns where `reset` says that it is new."""
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
         array = validate_data(self, X, reset=reset, **options)
         if reset:
-            self.layout_ = "matrix"
-            names = X.axes if hasattr(X, "iloc") else [range(side) for side in array.shape]
-            self._name(list(names[0]), list(names[1]), ordered=True)
+            self._name(*names_of(X, array.shape), ordered=True)
         observed = entries_of(array)
         if needed and not observed.values.size:
             raise ProblemError("X has no observed entry: every one is missing, give some ratings")
         return observed
 
-    def _pairs(self, X: Any, y: Any) -> Observed:
+    def _table(self, X: Any, y: Any, places: Places) -> Observed:
         validate_data(self, X, skip_check_array=True)
-        users, items = id_columns(X)
-        values = ratings_of(X, y)
-        self.layout_ = "pairs"
+        users, items = ids_of(X, places)
+        values = ratings_of(X, y, places)
         self._name(users, items)
         shape = len(self._users.names), len(self._items.names)
         return merged(self._users.positions(users), self._items.positions(items), values, shape)
 
-    def _name(self, users: list[Any], items: list[Any], ordered: bool = False) -> None:
+    def _name(self, users: Any, items: Any, ordered: bool = False) -> None:
         self._users, self._items = Ids("user", users, ordered), Ids("item", items, ordered)
         self.user_ids_, self.item_ids_ = self._users.array, self._items.array
 
-    def _weights(self, counts: Array, mean: float) -> Array:
-        """The diagonal of D or E."""
-        return np.sqrt(1 - self.weighting + self.weighting * counts / mean)
-
-    def _problem(self, observed: Observed, residual: Array, D: Array, E: Array) -> Problem:
-        i, j, _, shape = observed
-        fit: LinearMap = Entries(i, j, shape)
-        everywhere: LinearMap = AllEntries(shape)
-        if self.weighting:
-            fit = Scaled(fit, 1 / (D[i] * E[j]))
-            if self.constrain or self.l1 is not None:
-                everywhere = Scaled(everywhere, (1 / np.outer(D, E)).reshape(-1))
-        terms = [Term(fit, Squared(residual), weight=2.0, name="fit")]
-        if self.constrain:
-            assert self.bounds_ is not None
-            base: Any = self.global_mean_
-            if self.biases:
-                base = (base + self.user_biases_[:, None] + self.item_biases_).reshape(-1)
-            low, high = self.bounds_
-            terms.append(Term(everywhere, Interval(low - base, high - base), name="box"))
-        if self.l1 is not None:
-            terms.append(Term(everywhere, L1(positive("l1", self.l1)), name="l1"))
-        return Problem(NuclearBall(shape, self.radius_), terms)
-
-    def _method(self, problem: Problem) -> Method:
-        """The method, its first step as long as the largest singular value σ of the residuals.
-
-        That is the best step where every entry is observed. Where few are it is a short one, but
-        2/(k + 1) would overshoot for the first r/σ iterations or so.
-        """
-        if isinstance(self.method, Method):
-            return self.method
-        start, size = np.zeros(problem.domain.shape), problem.terms[0].map.size
-        application = Application("", "auto", problem, start, {"": "auto"}, min(1000, size))
-        method, _, _ = application.method(self.method)
-        v = problem.terms[0].gradient(start, 1.0)
-        sigma = -float(np.vdot(v, problem.domain.lmo(v).dense())) / (2 * self.radius_)
-        late = 2 * self.radius_ / sigma if sigma > 0 else 0.0
-        method = replace(method, schedule=replace(method.schedule, eta=Power(2, 1 + late, 1)))
-        return method if self.tol is not None else replace(method, control=Balance(per_decade=0))
-
-    def _factor(self, problem: Problem, W: Array, D: Array, E: Array) -> None:
-        """Factors of Z out of W = D Z E, and the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball, halved.
-
-        ‖W‖_* is the least (‖P‖² + ‖Q‖²)/2 over W = PQᵀ, so where W is optimal a row p of P
-        minimises Σ (Z_ij − R_ij)² + (κ/2) ‖p‖² given Q.
-        """
-        P, Q = balanced_factors(W, self.n_iter_)  # one atom an iteration
-        self.user_factors_, self.item_factors_ = P / D[:, None], Q / E[:, None]
-        norm = float(np.vdot(Q, Q))
-        slope = -float(np.vdot(problem.terms[0].gradient(W, 1.0), W))
-        self._ridge = max(slope / norm / 2, 0.0) if norm > 0 else 0.0
-
     def _complete(self, observed: Observed) -> Array:
         """Rows completed from their own ratings."""
-        i, j, values, shape = observed
-        bias = np.zeros(shape[0])
-        if self.biases:
-            bias = row_biases(observed, self.global_mean_, self.item_biases_, self.bias_damping)
-        residual = values - self.global_mean_ - bias[i] - self.item_biases_[j]
-        counts = np.bincount(i, minlength=shape[0])
-        penalty = self._ridge * np.square(self._weights(counts, self._user_mean))
-        order, ends = np.argsort(i, kind="stable"), np.cumsum(counts)
-        factors = np.zeros((shape[0], self.item_factors_.shape[1]))
-        for row in np.nonzero(counts)[0]:
-            mine = order[ends[row] - counts[row] : ends[row]]
-            factors[row] = ridge(self.item_factors_[j[mine]], residual[mine], penalty[row])
-        base = self.global_mean_ + bias[:, None] + self.item_biases_
-        return self._clip(base + factors @ self.item_factors_.T)
+        with threads.using(self.n_jobs):
+            return self._model.complete(observed)
 
-    def _rate(self, users: Sequence[Any], items: Sequence[Any]) -> Array:
+    def _rate(self, users: Any, items: Any) -> Array:
         """The ratings of pairs of ids."""
-        i, j = self._users.positions(users), self._items.positions(items)
-        out = np.full(i.size, self.global_mean_)
-        out[i >= 0] += self.user_biases_[i[i >= 0]]
-        out[j >= 0] += self.item_biases_[j[j >= 0]]
-        known = np.nonzero((i >= 0) & (j >= 0))[0]
-        for first in range(0, known.size, CHUNK):
-            at = known[first : first + CHUNK]
-            out[at] += np.sum(self.user_factors_[i[at]] * self.item_factors_[j[at]], axis=1)
-        return self._clip(out)
-
-    def _clip(self, ratings: Array) -> Array:
-        return ratings if self.bounds_ is None else np.clip(ratings, *self.bounds_)
+        with threads.using(self.n_jobs):
+            return self._model.rate(self._users.positions(users), self._items.positions(items))

@@ -1,0 +1,166 @@
+"""Lower bounds for a W that is kept as factors: v is sparse, and no array has its shape.
+
+The bound is that of `bound` at the slopes y of W, F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t), with the
+same count of roundings, and σ_max from `domains.singular`. All slopes are scaled by a t ≥ 0 too,
+v and σ_max with them: the best of both counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t
+has a formula; else it is searched for. What counts is h* at the numbers fl(t y) themselves, and
+that these are not quite t y is one of the roundings that `margin` counts for scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from condgrad._floats import EPS
+from condgrad._types import Array
+from condgrad.certificate.bound import Bound, Certificate, Report, margin
+from condgrad.certificate.contradiction import GIVEN, SLACK
+from condgrad.domains import NuclearBall
+from condgrad.domains.singular import top_bound
+from condgrad.functions import Squared
+from condgrad.points.factored import Factored
+from condgrad.problem import Problem
+from condgrad.rows import Sizes, sizes_of
+from condgrad.rows.observed import Dual, Observed
+
+SEARCH = 12
+"""Conjugates computed to find how far to scale slopes."""
+SHARE = 0.1
+"""Lanczos ends where it is this part of the gap that another step could gain."""
+LEAST = 1e-7
+"""… or this part of the objective."""
+
+
+class FactoredCertificate(Certificate):
+    """The best lower bound so far, over a nuclear ball, from the slopes at entries of W.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    observed : Observed
+        Its rows.
+    floor : float, optional
+        A lower bound that is known beforehand.
+    """
+
+    def __init__(self, problem: Problem, observed: Observed, floor: float | None = None) -> None:
+        super().__init__(problem, floor)
+        assert isinstance(problem.domain, NuclearBall)
+        self._observed, self._radius = observed, problem.domain.radius
+        self.entries: tuple[Any, Array | None] = (None, None)
+        """A point whose entries are known, and these."""
+
+    def evaluate(self, W: Any, rows: Sequence[Any], betas: Sequence[float]) -> Report:
+        """Bound the optimum by the slopes at W; keep the best bound.
+
+        The gap in the report is NaN where the terms contradict Fenchel's inequality.
+        """
+        found, fw_gap = self.bound_at(W)
+        failure = self.best.failure + found.failure
+        if found.value > self.best.value:
+            self.best = found
+        if failure:
+            self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)
+        return Report(found, fw_gap, {}, {"slopes": []})
+
+    def bound_at(self, W: Factored) -> tuple[Bound, float]:
+        """The bound of the slopes at W, and ⟨v, W⟩ − min ⟨v, s⟩."""
+        known, entries = self.entries
+        if known is not W or entries is None:
+            entries = self._observed.entries(W)
+        dual = self._observed.dual(entries)
+        objective, conjugate = sum(dual.values), sum(dual.conjugates)
+        rounding = self._rounding(dual)
+        if not np.isfinite([objective, conjugate, rounding, sum(dual.products)]).all():
+            return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
+        if self._wrong(dual):
+            return Bound(), np.nan
+
+        def enough(low: float, high: float) -> bool:
+            gap = objective + conjugate + self._radius * low
+            room = max(SHARE * gap, LEAST * (abs(objective) + abs(conjugate)))
+            return self._radius * (high - low) <= room
+
+        top = top_bound(self._observed.adjoint(dual.y), enough)
+        kind = "probabilistic" if top.failure else "exact-singular-value"
+        value = self._value(top.value, dual, 1.0)
+        best, gap = Bound(value, kind, top.failure, "slopes"), sum(dual.products)
+        gap += self._radius * top.value
+        t = self._scale(top.value, dual)
+        if t != 1.0 and np.isfinite(t):
+            scaled = self._observed.dual(entries, t, dual.y)
+            value = self._value(top.value, scaled, t)
+            if value > best.value:
+                best = Bound(value, kind, top.failure, "slopes, scaled")
+        return best, gap
+
+    def _value(self, top: float, dual: Dual, t: float) -> float:
+        """−t r σ − Σ ω h*(y), rounded downwards."""
+        low, conjugate = t * self._radius * top, sum(dual.conjugates)
+        last = 8 * EPS * (low + abs(conjugate))
+        value = -low - conjugate - self._rounding(dual) - last
+        return value if np.isfinite(value) else -np.inf
+
+    def _rounding(self, dual: Dual) -> float:
+        return margin(self._sizes(dual), self._radius, len(self.problem.terms))
+
+    def _sizes(self, dual: Dual) -> list[Sizes]:
+        """What the sums of every term are rounded against."""
+        found = []
+        for i, t in enumerate(self.problem.terms):
+            pieces = self._observed.pieces(i)
+            spread, size = dual.spreads[i] / t.weight, dual.sizes[i] / t.weight
+            found.append(sizes_of(t, spread, size, pieces))
+        return found
+
+    def _scale(self, top: float, dual: Dual) -> float:
+        """The t ≥ 0 for which t·y proves most, about."""
+        line, y = self._radius * top, dual.y
+        if all(type(t.function) is Squared for t in self.problem.terms):
+            squares = sum(
+                t.weight * 0.5 * float(np.vdot(own, own))
+                for t, own in zip(self.problem.terms, self._split(y), strict=True)
+            )
+            line += sum(dual.conjugates) - squares
+            return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
+
+        def lost(t: float) -> float:
+            value = t * line + self._observed.conjugate(y, t)
+            return value if np.isfinite(value) else 1e300
+
+        most = 2.0 if lost(1.01) < 1e300 else 1.0
+        options = {"maxiter": SEARCH, "xatol": 1e-4}
+        found = minimize_scalar(lost, bounds=(0.0, most), method="bounded", options=options)
+        return float(found.x)
+
+    def _split(self, y: Array) -> list[Array]:
+        """The part of every term."""
+        ends = np.cumsum([t.map.size for t in self.problem.terms])[:-1]
+        return np.split(y, ends)
+
+    def _wrong(self, dual: Dual) -> bool:
+        """Whether ⟨y, z⟩ > h(z) + h*(y) for a term."""
+        slack = max(SLACK, self._observed.size * EPS)
+        columns = zip(dual.products, dual.values, dual.conjugates, dual.sizes, strict=True)
+        return any(
+            product - value - conjugate > slack * (abs(product) + abs(value) + size)
+            for product, value, conjugate, size in columns
+        )
+
+    def refuted(self, point: Any, W: Factored, bound: Bound) -> bool:
+        """Whether a point of the ball lies below a bound, which is then wrong."""
+        objective = self.problem.objective(point)
+        size = abs(objective) + abs(bound.value)
+        slack = SLACK
+        if bound.source == "given":
+            size, slack = size + 1e6 * self.problem.unit, GIVEN
+        elif bound.source != "values":
+            bound, _ = self.bound_at(W)
+        eps = float(np.finfo(self._observed.dtype).eps)
+        inside = float(np.sum(point.decomposed().s)) <= self._radius * (1 + 1e3 * eps)
+        return inside and bound.value > objective + max(slack, 1e3 * eps) * size

@@ -1,0 +1,245 @@
+"""`condgrad solve matrix-completion`: a recommender, or the problem of the paper."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from condgrad.cli.options import Preset, RunOptions, grouped
+from condgrad.cli.outputs import Outputs
+from condgrad.errors import ProblemError
+
+if TYPE_CHECKING:
+    from condgrad.applications import Outcome
+    from condgrad.applications.recommender import Recommender
+    from condgrad.io.ratings import Ratings
+
+PLAIN_ONLY = ("method", "beta0", "batch", "epochs", "seconds", "feasibility")
+"""Options of a run that the recommender does not have."""
+
+
+@grouped()
+def solve_matrix_completion(
+    ratings: Annotated[
+        Path, typer.Argument(help="user, item, rating by tab, comma, semicolon or ::")
+    ],
+    *,
+    test: Annotated[Path | None, typer.Option(help="Ratings to predict.")] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="… or the share of every user's ratings to predict.")
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="The paper's problem: no biases, a box on all entries.")
+    ] = False,
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            help="Nuclear-norm bound; default: found. Without --plain in units of the residuals' "
+            "root mean square times √(users · items)."
+        ),
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="LO HI of ratings; default: those of the file."),
+    ] = None,
+    l1: Annotated[float | None, typer.Option(help="Weight λ of an l1 term, with --plain.")] = None,
+    options: RunOptions,
+    outputs: Outputs,
+) -> None:
+    """Ratings filled in: mean, biases and factors, or with --plain the problem of the paper."""
+    from condgrad.io import read_ratings
+
+    outputs.check()
+    if test is not None and holdout is not None:
+        raise ProblemError("--test and --holdout are given: choose one of them")
+    if not plain:
+        refuse_plain(options, l1)
+    train = read_ratings(ratings, repeats="refuse" if plain else "mean")
+    held = None if test is None else read_ratings(test, repeats="refuse" if plain else "mean")
+    if holdout is not None:
+        train, held = split(train, holdout, options.seed)
+    solve = solve_plain if plain else recommend
+    solve(train, held, options, outputs, str(ratings), radius=radius, bounds=bounds, l1=l1)
+
+
+def refuse_plain(options: RunOptions, l1: float | None) -> None:
+    """Refuse what only the problem of the paper has."""
+    given = [f"--{name}" for name in PLAIN_ONLY if getattr(options, name) is not None]
+    given += ["--l1"] if l1 is not None else []
+    given += ["--preset"] if options.preset is not Preset.auto else []
+    given += ["--device"] if options.device.value == "cuda" else []
+    if given:
+        raise ProblemError(
+            f"{', '.join(given)}: the recommender has no such option; add --plain for the problem "
+            "of the paper, or leave it out"
+        )
+
+
+def split(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, Ratings]:
+    """Ratings to fit and ratings to predict."""
+    from condgrad.applications.ratings import Observed, held_out
+    from condgrad.io.ratings import Ratings
+
+    if not 0 < share < 1:
+        raise ProblemError(f"--holdout is {share:g}: it must be between 0 and 1")
+    sides = [np.unique(ids, return_inverse=True) for ids in (ratings.users, ratings.items)]
+    shape = sides[0][0].size, sides[1][0].size
+    observed = Observed(sides[0][1], sides[1][1], ratings.values, shape)
+    chosen, size = held_out(observed, share, np.random.default_rng(seed))
+    if not size:
+        raise ProblemError("--holdout leaves nothing to predict: there are too few ratings")
+    parts = [
+        Ratings(ratings.users[at], ratings.items[at], ratings.values[at])
+        for at in (~chosen, chosen)
+    ]
+    return parts[0], parts[1]
+
+
+def solve_plain(
+    train: Ratings,
+    held: Ratings | None,
+    options: RunOptions,
+    outputs: Outputs,
+    file: str,
+    *,
+    radius: float | None,
+    bounds: tuple[float, float] | None,
+    l1: float | None,
+) -> None:
+    """The problem of the paper."""
+    from condgrad.applications import matrix_completion
+    from condgrad.io import index_ratings
+
+    data = index_ratings(train, held)
+    some = data.test_values is not None and data.test_values.size > 0
+    test = (data.test_rows, data.test_cols, data.test_values) if some else None
+    application = matrix_completion(
+        *(data.rows, data.cols, data.values, data.shape),
+        radius=radius,
+        bounds=bounds,
+        l1=l1,
+        test=test,
+        preset=options.preset.value,
+    )
+    if not outputs.quiet and data.dropped:
+        note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
+        Console(stderr=True).print(note)
+    limits = options.limits(max_iter=5000)
+    run = options.run(application, "h-sag-v1", limits, outputs.quiet)
+    if test is not None:
+        low, high = bounds or (data.values.min(), data.values.max())
+        found = np.clip(np.asarray(run.result.W)[test[0], test[1]], low, high)
+        error = float(np.sqrt(np.mean(np.square(found - test[2]))))
+        run = with_metrics(run, {"test_rmse_clipped": error})
+    more = {"input": file, "model": "plain", "test_dropped": data.dropped}
+    outputs.finish(run, None, more, limits=limits)
+
+
+def with_metrics(run: Outcome, metrics: Mapping[str, float]) -> Outcome:
+    """The same run with further numbers."""
+    result = replace(run.result, metrics={**run.result.metrics, **metrics})
+    return replace(run, result=result)
+
+
+def recommend(
+    train: Ratings,
+    held: Ratings | None,
+    options: RunOptions,
+    outputs: Outputs,
+    file: str,
+    *,
+    radius: float | None,
+    bounds: tuple[float, float] | None,
+    l1: float | None,
+) -> None:
+    """Mean, biases and factors."""
+    from condgrad.applications import Outcome
+    from condgrad.applications.ratings import merged, rmse
+    from condgrad.applications.recommender import Settings, fit_recommender
+    from condgrad.points.factored import shown
+
+    began = time.perf_counter()
+    users, i = np.unique(train.users, return_inverse=True)
+    items, j = np.unique(train.items, return_inverse=True)
+    observed = merged(i, j, train.values, (users.size, items.size))
+    settings = Settings(
+        radius="auto" if radius is None else radius,
+        max_iter=200 if options.iterations is None else options.iterations,
+        tol=1e-2 if options.gap is None else options.gap,
+        n_jobs=options.jobs,
+        convex={"bounds": "auto" if bounds is None else bounds},
+    )
+    model = fit_recommender(observed, settings, options.seed)
+    seconds = time.perf_counter() - began
+    metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
+    unknown = 0
+    if held is not None:
+        at = positions(users, held.users), positions(items, held.items)
+        unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
+        metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
+        metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
+    result = replace(model.result, W=shown(model.result.W), metrics=metrics)
+    facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
+    facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
+    run = Outcome(
+        application="matrix-completion",
+        preset="auto",
+        slug="recommender",
+        beta0=None,
+        batch=None,
+        result=result,
+        settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
+    )
+    more = {"input": file, "model": "recommender", **facts}
+    outputs.finish(run, lambda console: print_model(facts, metrics, console), more)
+
+
+def positions(names: Any, wanted: Any) -> Any:
+    """Places of the wanted names among sorted ones, −1 where there is none."""
+    at = np.minimum(np.searchsorted(names, wanted), names.size - 1)
+    return np.where(names[at] == wanted, at, -1)
+
+
+def facts_of(model: Recommender) -> dict[str, Any]:
+    """What was chosen, and what it came to."""
+    choice, tried = model.choice, model.choice.chosen
+    return {
+        "rank": model.user_factors.shape[1],
+        "sweeps": model.sweeps,
+        "held_out": choice.held_out,
+        "validation_rmse": None if tried is None else tried.rmse,
+        "validation_rmse_biases": None if tried is None else choice.biases,
+        "path": choice.table().tolist(),
+    }
+
+
+def print_model(facts: Mapping[str, Any], metrics: Mapping[str, float], console: Console) -> None:
+    """The model in sentences."""
+    console = Console(file=console.file, highlight=False, soft_wrap=True)
+    console.print(
+        f"{facts['ratings']} ratings of {facts['items']} items by {facts['users']} users: mean, "
+        f"biases and {facts['rank']} factors, in {facts['fit_seconds']:.3g} s. The table is of "
+        "the convex fit that the factors start from."
+    )
+    if facts["validation_rmse"] is not None:
+        console.print(
+            f"Chosen on {facts['held_out']} ratings held out: RMSE {facts['validation_rmse']:.4f}; "
+            f"biases alone {facts['validation_rmse_biases']:.4f}."
+        )
+    if "test_rmse" in metrics:
+        console.print(
+            f"Test RMSE {metrics['test_rmse_clipped']:.4f} clipped to the range of ratings, "
+            f"{metrics['test_rmse']:.4f} without clipping"
+            + (
+                f"; {facts['test_unknown']} of an unknown user or item."
+                if facts["test_unknown"]
+                else "."
+            )
+        )

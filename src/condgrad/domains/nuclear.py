@@ -1,0 +1,65 @@
+"""The nuclear-norm ball, whose oracle is a pair of leading singular vectors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad._check import sides
+from condgrad._floats import EPS, below, length, power_of_two
+from condgrad._types import Array
+from condgrad.domains._base import Ball, Minimum
+from condgrad.domains.eigen import lowest_bound, top_singular_pair
+from condgrad.domains.projections import NuclearProjector, Projector
+from condgrad.points.atoms import Atom, RankOne
+
+
+class NuclearBall(Ball):
+    r"""{W : ‖W‖_* ≤ r}, the sum of the singular values bounded.
+
+    The oracle is −r u vᵀ with u, v the leading singular vectors of the direction.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Shape of W.
+    radius : float
+        r > 0.
+    """
+
+    finite_only: ClassVar[bool] = True
+
+    def __init__(self, shape: Any, radius: float) -> None:
+        super().__init__(sides("shape", shape), radius)
+
+    def lmo(self, v: Array, **options: Any) -> Atom:
+        _, left, right, products = top_singular_pair(v, **options)
+        return RankOne(-self.radius, left, right, products)
+
+    def hint(self, W: Array, last: Atom | None) -> Array:
+        """The right singular vector of the atom before, which spares a pass over W."""
+        return last.v if isinstance(last, RankOne) else W
+
+    def projector(self) -> Projector | None:
+        """But for a class derived from this one: it may mean another set."""
+        return NuclearProjector(self.radius) if type(self) is NuclearBall else None
+
+    def contains(self, W: Array, tol: float = 1e-8) -> bool:
+        most = self.radius * (1 + tol)
+        if np.sqrt(min(W.shape)) * length(W) <= most:  # no less than ‖W‖_*
+            return True
+        return bool(np.linalg.svd(W, compute_uv=False).sum() <= most)
+
+    def minimum(self, v: Array) -> Minimum:
+        """−r σ, σ² the largest eigenvalue of VᵀV, which is off by γ_m ‖V‖_F² = γ_m Tr VᵀV."""
+        V = np.asarray(v, dtype=np.float64)
+        V = V if V.shape[0] >= V.shape[1] else V.T
+        unit = power_of_two(V)  # squares must not underflow
+        V = V / unit
+        gram = V.T @ V
+        value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
+        rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
+        top = np.sqrt(max(0.0, -value + rounding))
+        kind = "exact-singular-value" if failure == 0 else "probabilistic"
+        return Minimum(below(self.radius, -unit * float(top)), kind, failure)

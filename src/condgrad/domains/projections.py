@@ -1,0 +1,125 @@
+"""Nearest points of domains: what steps to projections need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from condgrad._types import Array
+from condgrad.functions.group import project_simplex
+
+GUARD = 10
+"""Vectors kept beyond the rank, or an eighth of the rank where that is more."""
+SMALL = 150
+"""Up to this side a matrix is taken apart whole, …"""
+WIDE = 0.4
+"""… and where more vectors than this part of the side are needed."""
+
+
+class Projector(Protocol):
+    """Finds nearest points, and may begin where the search before ended."""
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        """The point of the set nearest to X, a new array, and the products with X that it took."""
+
+
+class NuclearProjector:
+    r"""The nearest matrix of nuclear norm at most r, singular values projected onto the simplex.
+
+    .. math:: X = \sum_i σ_i u_i v_i^\top ↦ \sum_i d_i u_i v_i^\top, \qquad
+              d = \arg\min\{‖d - σ‖ : d ≥ 0,\; 1^\top d ≤ r\}
+
+    Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK), K
+    the right vectors of the call before and some more; where all of them stay, K grows.
+
+    Parameters
+    ----------
+    radius : float
+        r > 0.
+    """
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+        self.frame: Array | None = None
+        """K."""
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        if X.shape[0] < X.shape[1]:
+            S, products = self.nearest(X.T)
+            return np.ascontiguousarray(S.T), products
+        n, products = X.shape[1], 0
+        while True:
+            K = self.frame
+            if n <= SMALL or (K is not None and K.shape[1] > WIDE * n):
+                left, values, right = _singular(X)
+                whole = True
+            else:
+                fresh = K is None
+                K = _drawn(n, GUARD, X) if K is None else K
+                left, values, right = _within(X, K, 3 if fresh else 1)
+                products += (6 if fresh else 2) * K.shape[1]
+                whole = False
+            d = np.maximum(values, 0.0)
+            if d.sum() > self.radius:
+                d = project_simplex(values, self.radius)
+            rank = int(np.count_nonzero(d))
+            kept = right[:, : rank + max(GUARD, rank // 8)]
+            if whole or rank < right.shape[1]:
+                break
+            self.frame = np.hstack([kept, _drawn(n, kept.shape[1], X)])
+        self.frame = kept
+        d = d[:rank].astype(X.dtype)
+        return (left[:, :rank] * d) @ right[:, :rank].T, products
+
+
+class ProductProjector:
+    """The nearest point of a product, block by block.
+
+    Parameters
+    ----------
+    parts : sequence of Projector
+        Those of the factors.
+    shapes : sequence of tuple
+        Shapes of their points.
+    """
+
+    def __init__(self, parts: Sequence[Projector], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.parts, self._shapes = list(parts), list(shapes)
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        found, start, products = [], 0, 0
+        for part, shape in zip(self.parts, self._shapes, strict=True):
+            stop = start + int(np.prod(shape))
+            S, spent = part.nearest(X[start:stop].reshape(shape))
+            found.append(S.reshape(-1))
+            start, products = stop, products + spent
+        return np.concatenate(found), products
+
+
+def _singular(X: Array) -> tuple[Array, Array, Array]:
+    """All singular triples; values in float64."""
+    left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    return left, values.astype(np.float64), right.T
+
+
+def _within(X: Array, K: Array, rounds: int) -> tuple[Array, Array, Array]:
+    """Singular triples of QQᵀX, Q an orthonormal basis of the span of X(XᵀX)^(rounds − 1) K."""
+    for _ in range(rounds):
+        Q = _orthonormal(X @ K)
+        K, R = scipy.linalg.qr(X.T @ Q, mode="economic", check_finite=False)
+    right, values, left = scipy.linalg.svd(R, check_finite=False)
+    return Q @ left.T, values.astype(np.float64), K @ right
+
+
+def _orthonormal(A: Array) -> Array:
+    Q: Array = scipy.linalg.qr(A, mode="economic", check_finite=False)[0]
+    return Q
+
+
+def _drawn(n: int, columns: int, like: Array) -> Array:
+    """Random columns of length about 1, the same at every call."""
+    drawn = np.random.default_rng(columns).standard_normal((n, min(columns, n)))
+    return (drawn / np.sqrt(n)).astype(like.dtype)

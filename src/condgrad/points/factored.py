@@ -1,0 +1,205 @@
+"""Matrices of low rank, kept as factors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from condgrad._types import ALL, Array, Rows
+from condgrad.backends import ops, threads
+from condgrad.errors import ProblemError
+from condgrad.maps import LinearMap
+
+SHOWN = 4_000_000
+"""Entries up to which a run hands out its point as an array."""
+CHUNK = 1 << 18
+"""Entries computed at a time."""
+
+
+class Factored:
+    """W = U diag(s) Vᵀ, of which only the factors are kept.
+
+    It stands where an array W is only read: ``np.asarray(W)`` and `dense` make the whole matrix,
+    `entries` some of it. It is never changed.
+
+    Parameters
+    ----------
+    U : array of shape (n, r)
+        Columns u_k.
+    s : array of shape (r,)
+        Numbers s_k; in what a run returns they are the singular values, from the largest on, and
+        the columns of U and V are orthonormal.
+    V : array of shape (m, r)
+        Columns v_k.
+
+    Examples
+    --------
+    >>> W = Factored([[1.0], [0.0]], [3.0], [[0.0], [1.0]])
+    >>> W.entries([0, 1], [1, 1])
+    array([3., 0.])
+    >>> np.asarray(W)
+    array([[0., 3.],
+           [0., 0.]])
+    """
+
+    ndim = 2
+
+    def __init__(self, U: Any, s: Any, V: Any) -> None:
+        self.U, self.s, self.V = (_floats(x) for x in (U, s, V))
+        good = self.U.ndim == self.V.ndim == 2 and self.s.ndim == 1
+        if not good or not self.U.shape[1] == self.V.shape[1] == self.s.size:
+            raise ProblemError(
+                f"U, s and V have shapes {self.U.shape}, {self.s.shape} and {self.V.shape}: they "
+                "must be (n, r), (r,) and (m, r)"
+            )
+        self.shape = (self.U.shape[0], self.V.shape[0])
+        self.dtype = np.result_type(self.U, self.V)
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...], dtype: Any = np.float64) -> Factored:
+        """The matrix of zeros, of rank 0."""
+        n, m = shape
+        return cls(np.zeros((n, 0), dtype), np.zeros(0, dtype), np.zeros((m, 0), dtype))
+
+    @classmethod
+    def of(cls, array: Any, tol: float = 1e-12) -> Factored:
+        """The singular vectors of an array, whose values exceed `tol` times the largest."""
+        U, s, VT = scipy.linalg.svd(np.asarray(array), full_matrices=False)
+        rank = int(np.count_nonzero(s > tol * s[0])) if s.size else 0
+        return cls(U[:, :rank], s[:rank], VT[:rank].T)
+
+    @property
+    def rank(self) -> int:
+        """Columns of the factors."""
+        return self.s.size
+
+    @property
+    def size(self) -> int:
+        """Entries of the matrix."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the factors take."""
+        return self.U.nbytes + self.s.nbytes + self.V.nbytes
+
+    def __repr__(self) -> str:
+        return f"<Factored: {self.shape[0]} x {self.shape[1]}, rank {self.rank}, {self.dtype}>"
+
+    @property
+    def left(self) -> Array:
+        """U diag(s), so that W = left Vᵀ."""
+        return np.ascontiguousarray(self.U * self.s)
+
+    def entries(self, i: Any, j: Any) -> Array:
+        """W_{i_l j_l}, one number for each pair of positions."""
+        i, j = np.atleast_1d(i), np.atleast_1d(j)
+        shape = np.broadcast_shapes(i.shape, j.shape)
+        i, j = (np.broadcast_to(x, shape).reshape(-1) for x in (i, j))
+        for name, x, side in (("i", i, self.shape[0]), ("j", j, self.shape[1])):
+            if x.dtype.kind not in "iu":
+                raise ProblemError(f"{name} has dtype {x.dtype}: positions are integers from 0")
+            if x.size and (x.min() < 0 or x.max() >= side):
+                raise ProblemError(f"{name} leaves the matrix of shape {self.shape}")
+        left, out = self.left, np.empty(i.size, self.dtype)
+
+        def work(part: list[slice]) -> None:
+            for whole in part:
+                for first in range(whole.start, whole.stop, CHUNK):
+                    at = slice(first, min(first + CHUNK, whole.stop))
+                    ops.pair_dots(i[at], j[at], left, self.V, out[at])
+
+        parts = threads.share([slice(0, i.size)])
+        threads.run([partial(work, part) for part in parts])
+        return out.reshape(shape)
+
+    def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
+        """Images z = A W of the rows `at` of a map that reads entries."""
+        z: Array = map.rows(self, at)  # type: ignore[arg-type]
+        return z
+
+    def dense(self, dtype: Any = None) -> Array:
+        """The whole matrix."""
+        return (self.left @ self.V.T).astype(dtype or self.dtype, copy=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a matrix kept as factors is an array only as a copy")
+        return self.dense(dtype)
+
+    def __matmul__(self, K: Any) -> Array:
+        return (self.U * self.s) @ (self.V.T @ np.asarray(K))
+
+    @property
+    def T(self) -> Factored:
+        """The transpose, of the same factors."""
+        return Factored(self.V, self.s, self.U)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Factored:
+        """The same in another precision."""
+        return Factored(*(x.astype(dtype, copy=copy) for x in (self.U, self.s, self.V)))
+
+    def copy(self) -> Factored:
+        """Factors of its own."""
+        return Factored(self.U.copy(), self.s.copy(), self.V.copy())
+
+    @property
+    def finite(self) -> bool:
+        """Whether no number of it is infinite or NaN."""
+        return all(bool(np.isfinite(x).all()) for x in (self.U, self.s, self.V))
+
+    def dot(self, other: Factored) -> float:
+        """⟨W, other⟩, summed in float64."""
+        left, right = _inner(self.U, other.U), _inner(self.V, other.V)
+        return float(np.einsum("a,ab,ab,b->", self.s, left, right, other.s, dtype=np.float64))
+
+    @property
+    def square(self) -> float:
+        """‖W‖² where the columns of U and of V are orthonormal."""
+        return float(np.sum(np.square(self.s), dtype=np.float64))
+
+    def decomposed(self) -> Factored:
+        """The same matrix with orthonormal factors, s its singular values from the largest on."""
+        (Q, R), (P, S) = (
+            scipy.linalg.qr(X, mode="economic", check_finite=False) for X in (self.U, self.V)
+        )
+        a, s, bt = scipy.linalg.svd((R * self.s) @ S.T, full_matrices=False, check_finite=False)
+        return Factored(Q @ a, s, P @ bt.T)
+
+
+class Held:
+    """The iterate of a run as factors, in the place of `Dense`; a step puts another there."""
+
+    previous = None
+    whole = True
+
+    def __init__(self, W: Factored) -> None:
+        self.array: Any = W
+
+
+def finite(W: Any) -> bool:
+    """Whether no number of a point is infinite or NaN."""
+    return W.finite if isinstance(W, Factored) else bool(np.isfinite(W).all())
+
+
+def shown(W: Any) -> Any:
+    """A point as users see it: factors as an array, up to `SHOWN` entries of it."""
+    return W.dense() if isinstance(W, Factored) and W.size <= SHOWN else W
+
+
+def _inner(A: Array, B: Array) -> Array:
+    """AᵀB in float64, a chunk of rows at a time."""
+    total = np.zeros((A.shape[1], B.shape[1]))
+    for first in range(0, A.shape[0], CHUNK >> 4):
+        part = slice(first, first + (CHUNK >> 4))
+        total += A[part].T.astype(np.float64) @ B[part].astype(np.float64)
+    return total
+
+
+def _floats(x: Any) -> Array:
+    array = np.asarray(x)
+    array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    return np.ascontiguousarray(array)

@@ -1,0 +1,265 @@
+"""Problems that read entries over a nuclear ball: the loop of `solve` with W kept as factors.
+
+All terms are smooth and read entries, so that the gradient is sparse and nothing asks for the other
+entries of W: no array of the shape of W is made anywhere. A box on all entries, or any other term
+that reads all of them, is not for this loop: such a problem goes the way of dense arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array, Params
+from condgrad.backends import memory, threads
+from condgrad.certificate.factored import FactoredCertificate
+from condgrad.domains import Domain, NuclearBall
+from condgrad.domains.eigen import LARGE
+from condgrad.domains.singular import STEPS
+from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation
+from condgrad.methods.factored import RULE, FactoredStep
+from condgrad.points.factored import Factored, Held
+from condgrad.problem import Problem
+from condgrad.rows.observed import Observed, ObservedTerm, observable
+from condgrad.run.callbacks import Watch
+from condgrad.run.checks import check_parts
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.loop import TOWARDS, Options, Run
+from condgrad.run.monitor import KEEP, Monitor
+from condgrad.run.prepare import generator
+from condgrad.run.proofs import Proofs
+from condgrad.run.result import Result
+from condgrad.run.state import RunState
+
+NAME = "accelerated projected gradient"
+"""What `Result.method` says."""
+COLUMNS = 60
+"""Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
+
+
+def applies(problem: Problem) -> bool:
+    """Whether a run can keep W as factors."""
+    return type(problem.domain) is NuclearBall and observable(problem)
+
+
+def suits(problem: Problem, options: Options) -> bool:
+    """Whether a run without a named method keeps W as factors.
+
+    Not on a GPU, and not where points are proposed or errors of estimates are asked for.
+    """
+    watch = options.watch
+    plain = options.device != "cuda" and watch.propose is None and not watch.errors
+    return plain and applies(problem)
+
+
+def needs(problem: Problem) -> list[memory.Need]:
+    """What such a run takes of the memory, by parts."""
+    n, m = problem.domain.shape
+    size, item = sum(t.map.size for t in problem.terms), problem.dtype.itemsize
+    few = "leave out users and items with few ratings, or take a sample"
+    columns = min(COLUMNS, n, m)
+    small = min(n, m)
+    proof = 5 * 8 * small**2 if small <= LARGE else 8 * STEPS * small
+    return [
+        memory.Need("ratings by rows and by columns", size * (24 + 9 * item), few),
+        memory.Need("factors", 14 * (n + m) * columns * item, few),
+        memory.Need("the bound", size * 4 * 8 + proof, few),
+    ]
+
+
+class FactoredProofs(Proofs):
+    """The certificate of such a run."""
+
+    _certificate: Any
+
+    def certify(self, W: Any, betas: Sequence[float], known: Any = None) -> Any:
+        report = self._certificate.evaluate(W, self._rows, betas)
+        self.bound = self._certificate.best
+        if np.isnan(report.fw_gap):
+            self._withdraw()
+            return None
+        return report
+
+    def contradicted(
+        self,
+        k: int,
+        point: Any,
+        evaluation: Evaluation,
+        W: Any,
+        betas: Sequence[float],
+        end: bool,
+    ) -> bool:
+        bound, value = self.bound.value, evaluation.objective
+        size = max(abs(bound), abs(value), self._problem.unit)
+        if self._certificate is None or not np.isfinite(bound) or bound <= value + 1e-9 * size:
+            return False
+        if not self._certificate.refuted(point, W, self.bound):
+            return False
+        self._withdraw()
+        return True
+
+
+class FactoredRun(Run):
+    """A run whose W is kept as factors; all that a `Run` offers."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self.problem, self._options = problem, options
+        self._threads, self._lead = threads.Calm(options.n_jobs), None
+        memory.require(needs(problem))
+        check_parts(problem, options.watch.certify)
+        with self._threads():
+            self._observed = Observed(problem)
+            rows: list[Any] = [ObservedTerm(self._observed, i) for i in range(len(problem.terms))]
+            W: Any = Held(first_point(problem, options.start))
+            rng = generator(options.seed)
+            radius = _radius(problem.domain)
+            self._mover = FactoredStep(self._observed, radius, W.array, rng, RULE)
+            self.state = RunState(W, np.zeros(0), rows, self._mover.state, None, rng)
+            self._show(self._mover.state.entries)
+            self._watch_it()
+
+    @property
+    def name(self) -> str:
+        """What `Result.method` says."""
+        return NAME
+
+    def _watch_it(self, clock: Any = None) -> None:
+        """Begin to watch the run over its problem."""
+        watch, problem, self._judge = self._options.watch, self.problem, None
+        if watch.certify:
+            self._judge = FactoredCertificate(problem, self._observed, watch.floor)
+            self._judge.entries = self._seen_entries
+        parts = (problem, self.state, None, self._judge, self._options.goal, watch, clock)
+        self._monitor = Monitor(*parts, proofs=FactoredProofs)
+
+    def _show(self, entries: Array) -> None:
+        """Tell those who will ask what the entries of W are."""
+        self._seen_entries: tuple[Any, Array | None] = (self.state.W.array, entries)
+        for rows in self.state.terms:
+            rows.know(*self._seen_entries)  # type: ignore[attr-defined]
+        judge = getattr(self, "_judge", None)
+        if judge is not None:
+            judge.entries = self._seen_entries
+
+    def _iterate(self) -> bool:
+        """One step after the other, until the monitor has a status."""
+        s, monitor, mover = self.state, self._monitor, self._mover
+        for k in itertools.count(s.k + 1):
+            W, products = mover.move(s.W.array, monitor.clock.lap)  # type: ignore[arg-type]
+            s.W.array, s.k, s.params = W, k, Params(k, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)  # type: ignore[assignment]
+            s.lmo_calls, s.matvecs = s.lmo_calls + 1, s.matvecs + products
+            for rows in s.terms:
+                rows.rows += rows.term.map.size  # type: ignore[misc]
+            self._show(mover.state.entries)
+            if monitor.after():
+                return False
+        return False
+
+    def _follows(self) -> bool:
+        return False
+
+    def move(self, domain: Domain) -> FactoredRun:
+        """Go on over a ball of another radius, which must contain W."""
+        if type(domain) is not NuclearBall or domain.shape != self.problem.domain.shape:
+            raise ProblemError(
+                f"domain is a {type(domain).__name__}: the run is over a NuclearBall of shape "
+                f"{self.problem.domain.shape}"
+            )
+        if self._monitor.status in KEEP:
+            raise ProblemError(f"the run cannot go on ({self._monitor.status}): start another")
+        _require_inside(self.state.W.array, domain, "domain does not contain the W of the run")
+        self.problem = Problem(domain, self.problem.terms, dtype=self.problem.dtype)
+        self._mover.radius = domain.radius
+        with self._threads():
+            self._watch_it(self._monitor.clock)
+        return self
+
+
+def fit(
+    problem: Problem,
+    start: Factored | Array | None = None,
+    *,
+    gap: float | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    certify: bool = True,
+    floor: float | None = None,
+    callbacks: Sequence[Any] = (),
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+) -> Result:
+    """Minimise over a nuclear ball a sum of smooth terms that read entries, W kept as factors.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over a `NuclearBall`, all terms smooth, separable and on `Entries`, scaled or not.
+    start : Factored or array, optional
+        A point of the ball, such as the W of a result; default: 0.
+    gap, max_iter, max_seconds, certify, floor, callbacks, seed, n_jobs
+        As of `condgrad.solve`.
+
+    Returns
+    -------
+    Result
+        Its W is a `Factored` with singular values s, whatever its size.
+
+    Raises
+    ------
+    ProblemError
+        Where the problem is not of this kind, or does not fit into the free memory.
+    """
+    if not isinstance(problem, Problem) or not applies(problem):
+        raise ProblemError(
+            "problem is not over a NuclearBall with smooth terms on Entries alone: use "
+            "condgrad.solve, which keeps W as an array"
+        )
+    watch, goal = Watch(callbacks=callbacks, certify=certify, floor=floor), Goal(gap)
+    watch.require(goal)
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**63))
+    if gap is not None and max_iter is max_seconds is None:
+        max_iter = TOWARDS
+    limits = Limits(max_iter, None, max_seconds, None)
+    run = FactoredRun(problem, Options(start, goal, watch, seed, n_jobs))
+    return run.advance_to(limits).result(factors=True)
+
+
+def first_point(problem: Problem, start: Any) -> Factored:
+    """Check the starting point."""
+    shape, dtype = problem.domain.shape, problem.dtype
+    if start is None:
+        return Factored.zeros(shape, dtype)
+    if not isinstance(start, Factored):
+        start = np.asarray(start)
+        if start.dtype.kind != "f":
+            raise ProblemError(
+                f"start has dtype {start.dtype}, which would truncate the iterates: pass "
+                "start.astype(float)"
+            )
+    if start.shape != shape:
+        raise ProblemError(
+            f"start has shape {start.shape}, but points of the domain have {shape}: reshape it, or "
+            "leave it out to start from 0"
+        )
+    finite = start.finite if isinstance(start, Factored) else bool(np.isfinite(start).all())
+    if not finite:
+        raise ProblemError("start contains NaN or infinity: replace those entries")
+    W = start.decomposed() if isinstance(start, Factored) else Factored.of(start)
+    what = "start lies outside the NuclearBall: scale or project it, or leave it out"
+    _require_inside(W, problem.domain, what)
+    return W.astype(dtype)
+
+
+def _require_inside(W: Any, domain: Domain, what: str) -> None:
+    if float(np.sum(W.s)) > _radius(domain) * (1 + 1e-6):
+        raise ProblemError(what)
+
+
+def _radius(domain: Domain) -> float:
+    assert isinstance(domain, NuclearBall)
+    return domain.radius

@@ -1,0 +1,248 @@
+"""What X and y mean: a matrix with holes, pairs of ids with ratings, or triples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from condgrad._types import Array
+from condgrad.applications.ratings import Observed
+from condgrad.errors import ProblemError
+from condgrad.io.roles import roles_of
+from condgrad.sklearn._ids import as_ids
+
+LAYOUTS = ("auto", "matrix", "pairs", "triples")
+"""How X may be given."""
+SAY = (
+    "say which is meant: layout='triples' (user, item, rating), layout='pairs' with the ratings as "
+    "y, or layout='matrix'"
+)
+
+
+class Places(NamedTuple):
+    """Where the columns of a table are; `rating` is None for pairs."""
+
+    user: int
+    item: int
+    rating: int | None = None
+
+
+class Table:
+    """A frame (of pandas, Polars, Arrow) or an array as columns."""
+
+    def __init__(self, X: Any) -> None:
+        self._X, self.names = X, None
+        if hasattr(X, "iloc"):
+            self.names = list(X.columns)
+        elif hasattr(X, "column_names"):  # Arrow
+            self.names = list(X.column_names)
+        elif hasattr(X, "get_columns"):  # Polars
+            self.names = list(X.columns)
+        else:
+            self._X = X if hasattr(X, "dtype") else _listed(X)
+        self.shape: tuple[int, ...] = tuple(self._X.shape)
+
+    @property
+    def width(self) -> int:
+        """Columns; 0 where it is not a table."""
+        return self.shape[1] if len(self.shape) == 2 and not sp.issparse(self._X) else 0
+
+    def column(self, k: int) -> Any:
+        """A column, as an array where it can be one."""
+        if hasattr(self._X, "iloc"):
+            column = self._X.iloc[:, k]
+            return column.to_numpy()
+        if hasattr(self._X, "column_names"):
+            return self._X.column(k).to_numpy()
+        if hasattr(self._X, "get_columns"):
+            return self._X.get_columns()[k].to_numpy()
+        return self._X[:, k]
+
+    def told(self) -> dict[str, int]:
+        """The place of each role that exactly one name tells."""
+        found = {} if self.names is None else roles_of(self.names)
+        return {role: places[0] for role, places in found.items() if len(places) == 1}
+
+    def pivoted(self) -> bool:
+        """Whether rows and columns of a frame have names of their own, as those of a pivot."""
+        index = getattr(self._X, "index", None)
+        if self.names is None or index is None:
+            return False
+        named = getattr(index, "name", None) is not None
+        return named and getattr(self._X.columns, "name", None) is not None
+
+
+def _listed(X: Any) -> NDArray[Any]:
+    """Lists as an array of objects; of numbers where they hold nothing else."""
+    table = np.array(X, dtype=object)
+    if table.ndim == 2 and not any(isinstance(x, str) for x in table.reshape(-1)[:1000]):
+        try:
+            plain = np.array(X)
+        except ValueError:
+            return table
+        return plain if plain.dtype.kind in "iufb" else table
+    return table
+
+
+def layout_of(X: Any, y: Any, layout: str) -> tuple[str, Places | None]:
+    """Which layout X and y have, and where the columns of pairs or triples are.
+
+    Raises
+    ------
+    ProblemError
+        Where several are possible, or the one asked for is not.
+    """
+    if layout == "matrix" or sp.issparse(X):
+        if layout in ("pairs", "triples"):
+            raise ProblemError(f"layout is {layout!r}, but X is a sparse matrix: use 'matrix'")
+        return "matrix", None
+    table = Table(X)
+    if layout == "pairs":
+        return layout, pair_places(table)
+    if layout == "triples":
+        if y is not None:
+            raise ProblemError("y is given, but triples have their ratings in X: leave y out")
+        return layout, triple_places(table)
+    if y is not None:
+        return ("pairs", pair_places(table)) if table.width == 2 else ("matrix", None)
+    return _guessed(table)
+
+
+def _guessed(table: Table) -> tuple[str, Places | None]:
+    """The layout of X without y, where there is only one it can have."""
+    told, width = table.told(), table.width
+    if table.pivoted() or width < 2:
+        return "matrix", None
+    if len(told) == 3 or (width == 3 and told.keys() & {"user", "rating"}):
+        return "triples", triple_places(table)
+    if table.names is not None and {"user", "item"} <= roles_of(table.names).keys():
+        raise _unclear(table, "names that do not tell user, item and rating apart")
+    kinds = [_kind(table.column(k)) for k in range(width)]
+    if "text" in kinds:
+        if width == 3 and kinds[2] != "text":
+            return "triples", triple_places(table)
+        raise _unclear(table, "text in it")
+    if width <= 4 and kinds[:2] == ["whole", "whole"]:
+        raise _unclear(table, "whole numbers, which may be ids or ratings, without a gap")
+    return "matrix", None
+
+
+def _unclear(table: Table, why: str) -> ProblemError:
+    return ProblemError(f"X has {table.width} columns with {why}, and there is no y: {SAY}")
+
+
+def _kind(column: Any) -> str:
+    """What the numbers of a column are: ``"whole"`` without a gap, ``"other"``, or ``"text"``."""
+    array = np.asarray(column)
+    if array.dtype.kind in "iub":
+        return "whole"
+    if array.dtype.kind not in "fO":
+        return "text"
+    if array.dtype.kind == "O" and any(isinstance(x, str) for x in array[:1000]):
+        return "text"
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        return "other" if array.dtype.kind == "O" and _has_missing(array) else "text"
+    return "whole" if np.array_equal(numbers, np.floor(numbers)) else "other"
+
+
+def _has_missing(array: NDArray[Any]) -> bool:
+    return any(type(x).__name__ in ("NAType", "NaTType", "NoneType") for x in array)
+
+
+def pair_places(table: Table) -> Places:
+    """User and item of a table of two columns, by their names or else in that order."""
+    if table.width != 2:
+        raise ProblemError(f"X has shape {table.shape}: pairs need two columns, user and item")
+    told = table.told()
+    swapped = told.get("user") == 1 or told.get("item") == 0
+    return Places(1, 0) if swapped else Places(0, 1)
+
+
+def triple_places(table: Table) -> Places:
+    """User, item and rating of a table of three columns or more, by name or else in that order."""
+    if table.width < 3:
+        raise ProblemError(
+            f"X has shape {table.shape}: triples need three columns, user, item and rating"
+        )
+    told = table.told()
+    if table.width > 3 and table.names is not None and 0 < len(told) < 3:
+        raise ProblemError(
+            f"X has columns {table.names}: name the columns user, item and rating, or give these "
+            "three in that order"
+        )
+    rest = [k for k in range(table.width) if k not in told.values()]
+    found = {r: told[r] if r in told else rest.pop(0) for r in ("user", "item", "rating")}
+    return Places(**found)
+
+
+def ids_of(X: Any, places: Places) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Users and items of a table."""
+    table = Table(X)
+    if table.width == 2 and places.rating is not None:  # triples without their ratings
+        places = pair_places(table)
+    if table.width <= max(places.user, places.item):
+        raise ProblemError(f"X has shape {table.shape}: give the columns of user and item")
+    return as_ids(table.column(places.user)), as_ids(table.column(places.item))
+
+
+def ratings_of(X: Any, y: Any, places: Places | None = None) -> Array:
+    """The ratings, checked: y, or the column of triples."""
+    if places is not None and places.rating is not None:
+        table = Table(X)
+        if table.width <= places.rating:
+            raise ProblemError(f"X has shape {table.shape}: the column of ratings is missing")
+        return _numbers(table.column(places.rating), "the ratings in X")
+    if y is None:
+        raise ProblemError("y is missing: pairs of user and item need their ratings")
+    values = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+    check_consistent_length(X if hasattr(X, "shape") else np.asarray(X, dtype=object), values)
+    return values
+
+
+def _numbers(column: Any, name: str) -> Array:
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = None
+    if values is None and _has_missing(np.asarray(column, dtype=object)):
+        raise ProblemError(f"{name} have missing values: drop those rows")
+    if values is None:
+        raise ProblemError(f"{name} are not all numbers: give numbers, or name the columns")
+    bad = np.count_nonzero(~np.isfinite(values))
+    if bad:
+        raise ProblemError(f"{name} contain NaN or infinity, {bad} times: drop those rows")
+    if not values.size:
+        raise ProblemError("X has no ratings")
+    return values
+
+
+def entries_of(X: Any) -> Observed:
+    """What a matrix holds: the stored entries of a sparse one, in any case without NaN."""
+    if sp.issparse(X):
+        coo = X.tocoo()
+        rows, cols, values = coo.row, coo.col, coo.data
+    else:
+        rows, cols = np.nonzero(~np.isnan(X))
+        values = X[rows, cols]
+    kept = ~np.isnan(values)
+    return Observed(rows[kept].astype(np.intp), cols[kept].astype(np.intp), values[kept], X.shape)
+
+
+def two_columns(X: Any) -> bool:
+    """Whether X can be a table of pairs."""
+    return not sp.issparse(X) and Table(X).width == 2
+
+
+def names_of(X: Any, shape: Sequence[int]) -> tuple[Any, Any]:
+    """Names of the rows and columns of a matrix."""
+    if hasattr(X, "iloc"):
+        return list(X.axes[0]), list(X.axes[1])
+    return list(range(shape[0])), list(range(shape[1]))

@@ -1,0 +1,255 @@
+"""Steps to projections: nearest points, known optima, bounds, and that watching changes nothing."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Problem, Status, Term, domains, functions, maps
+from condgrad.certificate import Certificate
+from condgrad.domains import projections
+from condgrad.domains.projections import NuclearProjector
+from condgrad.estimators import Relaxed
+from condgrad.methods.projected import AcceleratedStep, RelaxedStep
+from test_run import same_state
+
+
+def nearest(X, radius):
+    """The projection by all singular values, the threshold by bisection."""
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    if s.sum() <= radius:
+        return X
+    low, high = 0.0, s[0]
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(s - middle, 0).sum() > radius else (low, middle)
+    return (U * np.maximum(s - high, 0)) @ Vt
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 5), (5, 1), (40, 30)])
+@pytest.mark.parametrize("radius", [0.3, 3.0, 1e4])
+def test_small_matrices_are_projected_exactly(shape, radius):
+    X = np.random.default_rng(0).standard_normal(shape)
+    S, _ = NuclearProjector(radius).nearest(X)
+    np.testing.assert_allclose(S, nearest(X, radius), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(90, 60), (60, 90)])
+def test_large_ones_from_a_warm_subspace(shape, monkeypatch):
+    monkeypatch.setattr(projections, "SMALL", 10)
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal((shape[0], 4)) @ rng.standard_normal((4, shape[1]))
+    projector = NuclearProjector(0.8 * np.linalg.norm(base, "nuc"))
+    for i in range(12):
+        X = base + 0.02 * 0.5**i * rng.standard_normal(shape)
+        S, products = projector.nearest(X)
+        assert products > 0
+        assert np.linalg.norm(S, "nuc") <= projector.radius * (1 + 1e-12)
+    np.testing.assert_allclose(S, nearest(X, projector.radius), atol=1e-4 * np.abs(base).max())
+    assert projector.frame.shape[1] <= 15
+
+
+def test_the_subspace_grows_where_all_its_values_stay(monkeypatch):
+    monkeypatch.setattr(projections, "SMALL", 10)
+    X = np.random.default_rng(2).standard_normal((80, 60))
+    radius = 0.7 * np.linalg.norm(X, "nuc")
+    S, _ = NuclearProjector(radius).nearest(X)  # of rank 50 or so
+    np.testing.assert_allclose(S, nearest(X, radius), atol=1e-10)
+
+
+def test_single_precision_stays_single():
+    X = np.random.default_rng(3).standard_normal((30, 20)).astype(np.float32)
+    S, _ = NuclearProjector(5.0).nearest(X)
+    assert S.dtype == np.float32
+    np.testing.assert_allclose(S, nearest(X.astype(float), 5.0), atol=1e-4)
+
+
+def dense_rows(A, shape):
+    """⟨a, W⟩ for the rows a of a matrix."""
+    return maps.Stack([maps.Inner(a.reshape(shape)) for a in A])
+
+
+def completion(kind, shape=(8, 6), radius=6.0, seed=0, noise=0.0):
+    """A small problem of every kind, and its optimum by an interior-point solver."""
+    rng = np.random.default_rng(seed)
+    M = 2 + rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    M += noise * rng.standard_normal(shape)
+    seen = rng.random(shape) < 0.6
+    i, j = np.nonzero(seen)
+    X = cp.Variable(shape)
+    entries, everywhere = maps.Entries(i, j, shape), maps.AllEntries(shape)
+    fit, loss = (
+        Term(entries, functions.Squared(M[seen]), 2.0, "fit"),
+        cp.sum_squares(X - M, axis=None),
+    )
+    loss, terms, rules = cp.sum_squares(cp.multiply(seen, X - M)), [fit], [cp.normNuc(X) <= radius]
+    if kind == "box":
+        terms.append(Term(everywhere, functions.Interval(0.1, 1.5), name="box"))
+        rules += [X >= 0.1, X <= 1.5]
+    elif kind == "scaled box":
+        factor = rng.uniform(0.5, 2, X.size)
+        terms.append(Term(maps.Scaled(everywhere, factor), functions.Interval(0, 2), 3.0, "box"))
+        spread = factor.reshape(shape)
+        rules += [cp.multiply(spread, X) >= 0, cp.multiply(spread, X) <= 2]
+    elif kind == "l1":
+        terms.append(Term(everywhere, functions.L1(0.7), name="l1"))
+        loss += 0.7 * cp.sum(cp.abs(X))
+    elif kind == "rows":
+        A = rng.standard_normal((9, X.size))
+        b = A @ np.full(X.size, 0.2) + 0.1
+        terms.append(Term(dense_rows(A, shape), functions.AtMost(b), name="rows"))
+        rules.append(A @ cp.reshape(X, (X.size,), order="C") <= b)
+    elif kind == "huber":
+        terms[0] = Term(entries, functions.Huber(M[seen], 0.5), 1.0, "fit")
+        loss = cp.sum(cp.huber(cp.multiply(seen, X - M), 0.5)) / 2
+    elif kind == "linear":
+        C = rng.standard_normal(shape)
+        terms.append(Term(maps.Inner(C), functions.Linear(), name="cost"))
+        terms.append(Term(everywhere, functions.AtMost(1.0), name="box"))
+        loss += cp.sum(cp.multiply(C, X))
+        rules.append(X <= 1)
+    program = cp.Problem(cp.Minimize(loss), rules)
+    program.solve(solver=cp.CLARABEL)
+    assert program.status == "optimal"
+    return Problem(domains.NuclearBall(shape, radius), terms), float(program.value)
+
+
+KINDS = ("plain", "box", "scaled box", "l1", "rows", "huber", "linear")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_known_optima(kind, seed):
+    problem, optimum = completion(kind, seed=seed)
+    smooth = kind in ("plain", "huber")  # where W is kept as factors by itself
+    run = cg.start(problem, cg.apg() if smooth else None, gap=1e-5, feasibility=1e-6)
+    assert type(run._step) is (AcceleratedStep if smooth else RelaxedStep)
+    result = run.advance(iterations=4000).result()
+    assert result.status is Status.CONVERGED
+    assert result.objective == pytest.approx(optimum, rel=3e-5)
+    assert result.lower_bound <= optimum * (1 + 1e-7)
+    assert problem.domain.contains(result.W, 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_hold_at_every_iteration(kind):
+    """Also where the run is far from the optimum, and with other methods."""
+    problem, optimum = completion(kind, seed=5)
+    own = cg.pdhg() if problem.composite else cg.apg()
+    for method in (own, cg.hcgm(beta0=0.1), cg.sag_cgal()):
+        run = cg.start(problem, method, record=1000)
+        for _ in range(12):
+            run.advance(iterations=3)
+            judge = Certificate(problem)
+            judge.evaluate(run.state.W.array, run.state.terms, run._monitor.betas())
+            assert judge.best.value <= optimum + 1e-6 * abs(optimum)
+
+
+@pytest.mark.parametrize("kind", ["box", "scaled box"])
+def test_clipping_gains_on_a_box(kind):
+    """The same dual points with and without, early in a run."""
+    problem, optimum = completion(kind, (24, 16), 40.0, seed=1, noise=1.5)
+    run, gains = cg.start(problem), []
+    for _ in range(10):
+        run.advance(iterations=2)
+        one, two = Certificate(problem), Certificate(problem)
+        two._clipping = None
+        for judge in (one, two):
+            judge.evaluate(run.state.W.array, run.state.terms, run._monitor.betas())
+        assert one.best.value <= optimum * (1 + 1e-7)
+        gains.append((one.best.value - two.best.value) * ("clipped" in one.best.source))
+    assert max(gains) > 1e-3 * optimum
+
+
+def test_a_product_of_balls():
+    one, first = completion("plain", seed=2)
+    two, second = completion("plain", (5, 9), 4.0, seed=3)
+    domain = domains.Product([one.domain, two.domain])
+    terms = [
+        Term(maps.Restricted(p.terms[0].map, domain, i), p.terms[0].function, 2.0, f"fit{i}")
+        for i, p in enumerate((one, two))
+    ]
+    result = cg.solve(Problem(domain, terms), gap=1e-4, max_iter=3000)
+    assert (result.method, result.status) == ("APG", Status.CONVERGED)
+    assert result.objective == pytest.approx(first + second, rel=2e-4)
+
+
+def test_constraints_without_a_solution_are_refuted():
+    """Entries of 1 and more have a nuclear norm of √48 and more."""
+    terms = completion("plain")[0].terms
+    for bound in (0.6, 1.05):
+        box = Term(maps.AllEntries((8, 6)), functions.AtLeast(bound), name="box")
+        result = cg.solve(Problem(domains.NuclearBall((8, 6), 6.5), [*terms, box]), gap=1e-3)
+        wanted = Status.INFEASIBLE if bound > 1 else Status.CONVERGED
+        assert result.status is wanted
+
+
+def test_elsewhere_it_is_another_method():
+    simplex = Problem(domains.Simplex(4), [Term(maps.AllEntries((4,)), functions.AtMost(0.5))])
+    for method in (cg.pdhg(), cg.apg()):
+        assert cg.solve(simplex, method, max_iter=2).method == "SAG-CGAL"
+
+    class Smaller(domains.NuclearBall):
+        """It may mean another set."""
+
+    own = Problem(Smaller((3, 3), 1.0), [Term(maps.AllEntries(3), functions.Squared(1.0))])
+    assert cg.solve(own, max_iter=2).method == "SAG-CGAL"
+
+
+@pytest.mark.parametrize("relax", [1.0, 2.0, "auto", True, np.nan])
+def test_relaxation_is_checked(relax):
+    with pytest.raises(cg.ProblemError, match=r"relax is .*between 1 and 2"):
+        cg.pdhg(relax)
+
+
+@pytest.mark.parametrize("kind", ["plain", "box", "rows"])
+def test_watching_and_pieces_change_nothing(kind):
+    problem, _ = completion(kind)
+    method = cg.pdhg() if problem.composite else cg.apg()
+    plain = cg.start(problem, method).advance(iterations=60)
+    for watch in ({"certify": False}, {"record": 1}, {"callbacks": [lambda info: False]}):
+        same_state(plain, cg.start(problem, method, **watch).advance(iterations=60))
+    pieces = cg.start(problem, method)
+    for count in (1, 7, 52):
+        pieces.advance(iterations=count)
+    same_state(plain, pieces)
+
+
+def test_it_goes_on_over_another_ball():
+    problem, optimum = completion("box", radius=9.0)
+    small = Problem(domains.NuclearBall((8, 6), 8.5), problem.terms)
+    run = cg.start(small, gap=1e-5).advance(iterations=300)
+    run.move(problem.domain).advance(iterations=3000)
+    assert run.result().objective == pytest.approx(optimum, rel=3e-5)
+
+
+def test_multipliers_are_those_of_the_formula():
+    """γ = h'_β(z + βy), y + θ(γ − y), and A*y beside it, of stored and of other rows."""
+    rng = np.random.default_rng(4)
+    W = rng.standard_normal((4, 3))
+    A = rng.standard_normal((5, 12))
+    rows = dense_rows(A, (4, 3))
+    for map, matrix in ((maps.AllEntries((4, 3)), np.eye(12)), (rows, A)):
+        for function in (functions.Interval(-0.3, 0.2), functions.Squared(0.5), functions.L1(0.4)):
+            term = Term(map, function, 2.0, "t")
+            problem = Problem(domains.NuclearBall((4, 3), 9.0), [term])
+            run = cg.start(problem, cg.pdhg()) if not function.smooth else None
+            estimator = Relaxed()
+            s = estimator.init(term, problem)
+            y = np.zeros(map.size)
+            for k in range(1, 4):
+                p = cg.schedules.Schedule(cg.schedules.Constant(1.0), cg.schedules.Constant(0.7))(k)
+                p = type(p)(**{**vars(p), "theta": 1.6})
+                estimator.update(s, term, cg.points.dense.Dense(W), p, rng)
+                z = matrix @ W.reshape(-1) + 0.7 * y
+                slope = (z - function.prox(z, 0.7)) / 0.7
+                before, y = y, y + 1.6 * (slope - y)
+                np.testing.assert_allclose(s.y, y, atol=1e-12)
+                spread = np.zeros((4, 3))
+                map.add_to(s.estimate, 1.0, spread)
+                np.testing.assert_allclose(spread.reshape(-1), matrix.T @ y, atol=1e-12)
+                off = np.sum((slope - before) ** 2)
+                assert estimator.change(s, 1.6) == pytest.approx(off, abs=1e-12)
+            assert run is None or type(run._step) is RelaxedStep

@@ -1,0 +1,212 @@
+"""What X and y may be for `MatrixCompletion`, and what is refused instead of guessed."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+from condgrad import ProblemError
+from condgrad.sklearn import MatrixCompletion
+from condgrad.sklearn._ids import Ids
+
+QUICK = MatrixCompletion(0.5, corrective=False, max_iter=10)
+
+
+def triples(users=12, items=9, seed=0, kind=int):
+    """A frame of whole numbers."""
+    rng = np.random.default_rng(seed)
+    i, j = np.nonzero(rng.random((users, items)) < 0.6)
+    frame = pd.DataFrame({"user": i + 100, "item": j + 1, "rating": rng.integers(1, 6, i.size)})
+    return frame.astype({"user": kind, "item": kind})
+
+
+def same_as_pairs(model, frame):
+    wanted = clone(QUICK).fit(frame[["user", "item"]].to_numpy(), frame["rating"].to_numpy())
+    assert model.layout_ == "triples"
+    assert np.array_equal(model.user_ids_, wanted.user_ids_)
+    return np.allclose(model.completed_, wanted.completed_)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["user", "item", "rating"])))
+def test_named_columns_of_a_frame_in_any_order(order):
+    frame = triples()
+    assert same_as_pairs(clone(QUICK).fit(frame[list(order)]), frame)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["userId", "movieId", "rating"],
+        ["User-ID", "ISBN", "Book-Rating"],
+        ["uid", "iid", "stars"],
+        ["reviewerID", "asin", "overall"],
+        ["customer", "what", "how much"],
+        ["who", "what", "Score"],
+    ],
+)
+def test_names_that_tell(names):
+    frame = triples()
+    assert same_as_pairs(clone(QUICK).fit(frame.set_axis(names, axis=1)), frame)
+
+
+def test_more_columns_where_the_names_tell():
+    frame = triples()
+    frame.insert(0, "timestamp", 881250949 + np.arange(len(frame)))
+    frame["comment"] = "good"
+    model = clone(QUICK).fit(frame)
+    assert same_as_pairs(model, frame)
+    assert np.allclose(model.predict(frame), model.predict(frame["user"], frame["item"]))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint64, float, str, "category", "Int64", "string"])
+def test_ids_of_any_dtype(kind):
+    frame = triples(kind=kind)
+    model = clone(QUICK).fit(frame)
+    assert model.layout_ == "triples"
+    assert model.user_ids_.size == 12
+    plain = clone(QUICK).fit(triples())
+    assert np.allclose(np.sort(model.predict(frame)), np.sort(plain.predict(triples())))
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.float32, object, "Float64"])
+def test_ratings_of_any_dtype(kind):
+    frame = triples()
+    assert same_as_pairs(clone(QUICK).fit(frame.astype({"rating": kind})), frame)
+
+
+def test_texts_tell_triples_in_that_order():
+    frame = triples(kind=str)
+    wanted = clone(QUICK).fit(frame).completed_
+    for X in (frame.set_axis(list("abc"), axis=1), frame.astype(object).to_numpy()):
+        model = clone(QUICK).fit(X)
+        assert model.layout_ == "triples"
+        assert np.allclose(model.completed_, wanted)
+    rows = list(frame.itertuples(index=False, name=None))
+    assert np.allclose(clone(QUICK).fit(rows).completed_, wanted)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, lambda X: X.astype(float)])
+def test_whole_numbers_that_may_be_ids_are_refused(columns, container):
+    X = np.random.default_rng(0).integers(1, 6, (20, columns))
+    with pytest.raises(ProblemError, match=r"layout='triples' .*layout='matrix'"):
+        MatrixCompletion().fit(container(X))
+    model = clone(QUICK).set_params(layout="matrix").fit(container(X))
+    assert model.completed_.shape == (20, columns)
+
+
+def test_arrays_of_triples_when_said():
+    frame = triples()
+    model = clone(QUICK).set_params(layout="triples")
+    assert same_as_pairs(clone(model).fit(frame.to_numpy()), frame)
+    four = np.column_stack([frame.to_numpy(), np.arange(len(frame))])
+    assert same_as_pairs(clone(model).fit(four), frame)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "layout", "message"),
+    [
+        (triples().assign(movie=1), None, "auto", "do not tell user, item and rating apart"),
+        (triples(kind=str).set_axis(list("abc"), axis=1).assign(d=1), None, "auto", "text in it"),
+        (triples().assign(rating="x"), None, "auto", "not all numbers"),
+        (triples().assign(rating=np.nan), None, "auto", r"NaN or infinity, \d+ times: drop"),
+        (triples().assign(rating=pd.NA), None, "auto", "missing values: drop those rows"),
+        (triples().assign(user=np.nan), None, "auto", "NaN for a user"),
+        (triples(), np.ones(len(triples())), "triples", "leave y out"),
+        (triples()[["user", "item"]], None, "triples", "triples need three columns"),
+        (triples()[["user", "item"]], None, "auto", "do not tell"),
+        (triples()[["user", "item"]], None, "pairs", "y is missing"),
+        (triples().iloc[:0], None, "auto", "0 sample|no ratings"),
+    ],
+)
+def test_what_is_refused(X, y, layout, message):
+    with pytest.raises(ValueError, match=message):
+        MatrixCompletion(layout=layout).fit(X, y)
+
+
+def test_pairs_with_names_may_be_swapped():
+    frame = triples()
+    model = clone(QUICK).fit(frame[["item", "user"]], frame["rating"])
+    assert model.layout_ == "pairs"
+    assert model.user_ids_.min() >= 100
+    wanted = clone(QUICK).fit(frame[["user", "item"]], frame["rating"])
+    assert np.allclose(model.predict(frame[["item", "user"]]), wanted.predict(frame.iloc[:, :2]))
+
+
+def test_a_pivot_is_a_matrix():
+    frame = triples(4, 3).drop_duplicates(["user", "item"])
+    table = frame.pivot(index="user", columns="item", values="rating")
+    model = clone(QUICK).fit(table)
+    assert model.layout_ == "matrix"
+    assert model.user_ids_.tolist() == table.index.tolist()
+    assert clone(QUICK).fit(table.fillna(3)).layout_ == "matrix"
+
+
+def test_frames_that_are_not_of_pandas():
+    arrow = pytest.importorskip("pyarrow")
+    frame = triples()
+    assert same_as_pairs(clone(QUICK).fit(arrow.Table.from_pandas(frame)), frame)
+
+    class Polars:
+        """As much of a Polars frame as is used."""
+
+        def __init__(self, frame):
+            self._frame, self.columns, self.shape = frame, list(frame.columns), frame.shape
+
+        def __len__(self):
+            return len(self._frame)
+
+        def get_columns(self):
+            return [self._frame[name] for name in self.columns]
+
+    assert same_as_pairs(clone(QUICK).fit(Polars(frame)), frame)
+
+
+def test_triples_in_scikit_learn():
+    frame = triples(40, 30)
+    scores = cross_val_score(QUICK, frame, cv=KFold(3, shuffle=True, random_state=0))
+    assert scores.shape == (3,)
+    assert (scores < 0).all()
+    search = GridSearchCV(QUICK, {"radius": [0.1, 0.5]}, cv=KFold(2, shuffle=True)).fit(frame)
+    assert search.score(frame) == search.best_estimator_.score(frame)
+    model = search.best_estimator_
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(frame[["user", "item"]]), model.predict(frame))
+    assert model.transform(frame).shape == (len(frame), 1)
+    assert model.score(frame) == pytest.approx(
+        -np.sqrt(np.mean((model.predict(frame) - frame["rating"]) ** 2))
+    )
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([5, 3, 3, -7]),
+        np.array([1, 10**12, 5]),
+        np.array([-(2**62), 2**62]),
+        np.array([2**63 + 5, 3], dtype=np.uint64),
+        np.array([-100, 100, 7], dtype=np.int8),
+        np.array([0.5, 2.0, -3.5]),
+        np.array(["b", "a", "c"]),
+        [True, False],
+        ["x", 3, (1, 2)],
+    ],
+    ids=str,
+)
+def test_positions_of_ids_agree_with_a_dictionary(ids):
+    known = Ids("user", ids)
+    listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    place = {name: k for k, name in enumerate(known.names)}
+    assert set(known.names) == set(listed)
+    assert known.positions(ids).tolist() == [place[name] for name in listed]
+    strangers = [*listed, 10**15, -(10**15), "nobody", 7.25, 100]
+    wanted = [place.get(name, -1) for name in strangers]
+    assert known.positions(strangers).tolist() == wanted
+    numbers = np.array([-(2**63), -8, -7, 0, 3, 6, 10**12, 2**63 - 1])
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
+        wanted = [place.get(name, -1) for name in numbers.tolist()]
+        assert known.positions(numbers).tolist() == wanted
