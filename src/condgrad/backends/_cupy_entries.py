@@ -121,7 +121,7 @@ def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array,
     found, real = cp.empty(BLOCKS), z.dtype.type
     scalars = np.int64(z.size), real(beta), real(lower / beta), real(upper / beta)
     kernel(z.dtype.name, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
-    return float(found.sum())
+    return float(found.get().sum())
 
 
 def symmetric_part(v: Array, out: Array) -> None:
