@@ -189,7 +189,7 @@ def test_the_lower_end_of_a_spectrum(cupy, seed):
         found = bottom(ndarray(0.5 * (V + V.T)))
         assert values.min() - 1e-12 <= found.values[0] <= values.min() + 1e-4
         P = found.vectors.get()
-        np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-12)
+        np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-11)
         residual = V @ P[:, 0] - found.values[0] * P[:, 0]
         assert found.residual == pytest.approx(np.linalg.norm(residual), abs=1e-12)
 

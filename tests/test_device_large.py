@@ -10,7 +10,7 @@ from condgrad import applications, domains
 from condgrad.applications.clustering import Denoised, denoised
 from condgrad.backends import devices
 from condgrad.backends.arrays import foreign
-from condgrad.domains.bottom import bottom
+from condgrad.domains.bottom import _projected, bottom
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
 from condgrad.points.low_rank import Matrix
@@ -209,3 +209,15 @@ def test_a_program_that_stays_on_the_cpu_asks_no_gpu(monkeypatch, memory):
         solution = search.run()
         assert (solution.device == "cpu") == (memory < 1e8)
         assert foreign(search.reduced.like) == (memory > 1e8)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+@SEED
+def test_a_filter_whose_columns_are_too_long_for_squares(cupy, seed):
+    rng = np.random.default_rng(seed)
+    U = np.linalg.qr(rng.standard_normal((80, 80)))[0]
+    values = np.concatenate([[-1.0], 1 + 1e-15 * rng.random(79)])
+    found = bottom(ndarray((U * values) @ U.T))
+    assert found.values[0] == pytest.approx(-1.0)
+    long = ndarray(1e200 * rng.standard_normal((80, 5)))
+    assert np.isfinite(_projected(ndarray(U + U.T), long).values).all()

@@ -121,7 +121,7 @@ def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array,
     found, real = cp.empty(BLOCKS), z.dtype.type
     scalars = np.int64(z.size), real(beta), real(lower / beta), real(upper / beta)
     kernel(z.dtype.name, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
-    return float(found.sum())
+    return float(found.get().sum())
 
 
 def symmetric_part(v: Array, out: Array) -> None:
@@ -135,7 +135,7 @@ def symmetric_part(v: Array, out: Array) -> None:
 def symmetrise(V: Array) -> None:
     """V ← V/2 + Vᵀ/2."""
     if not _flat(V):
-        _reference.symmetrise(V)
+        V[:] = 0.5 * V + 0.5 * V.T
         return
     n, across = V.shape[0], -(-V.shape[0] // SIDE)
     kernel(V.dtype.name, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))

@@ -232,11 +232,6 @@ def symmetric_part(v: Array, out: Array) -> None:
     out[:] = 0.5 * (v + v.T)
 
 
-def symmetrise(V: Array) -> None:
-    """V ← V/2 + Vᵀ/2."""
-    V[:] = 0.5 * V + 0.5 * V.T
-
-
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
     """W − step (v + vᵀ)/2 − offset, written to `out`."""
     symmetric_part(v, out)

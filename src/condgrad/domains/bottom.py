@@ -6,10 +6,10 @@ import threading
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
+from condgrad._floats import TINY
 from condgrad._types import Array
-from condgrad.backends.arrays import beyond, diagonal, host, namespace
+from condgrad.backends.arrays import beyond, diagonal, host
 
 BLOCK = 32
 """Vectors in a block."""
@@ -25,6 +25,8 @@ POWER, COLUMNS = 8, 4
 CLOSE = 0.01
 """What is farther from the lowest value than this part of the spread is always damped."""
 
+DEPENDENT = 1e-4
+"""Columns of length 1 are near dependence where a combination has this squared length or less."""
 LEAN = 6000
 """Above this side no other matrix is made beside V."""
 
@@ -62,10 +64,10 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
        using Chebyshev-filtered subspace iteration", J. Comput. Phys. 219(1), 2006.
     """
     n = V.shape[0]
-    none, unit = np.empty((n, 0), like=V), float(np.linalg.norm(V)) / np.sqrt(n)
+    unit = float(np.linalg.norm(V)) / np.sqrt(n)
     width = min(BLOCK, max(1, n // 4))
     start = drawn(n, width, V) if near is None else near[:, :width]
-    found = _projected(V, beyond(none, start))
+    found = _projected(V, start)
     products, top = start.shape[1], np.inf
     for i in range(ROUNDS):
         if found.residual <= RESIDUAL * unit:
@@ -79,8 +81,7 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
         if low >= top:
             break
         before = found.values[0]
-        Y = _filtered(V, found.vectors, low, top)
-        found = _projected(V, beyond(none, Y / namespace(Y).linalg.norm(Y, axis=0)))
+        found = _projected(V, _filtered(V, found.vectors, low, top))
         products += (DEGREE + 1) * start.shape[1]
         if abs(before - found.values[0]) <= STILL * spread:
             break
@@ -124,12 +125,30 @@ def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
     return Y
 
 
-def _projected(V: Array, P: Array) -> Bottom:
-    """The Ritz pairs of V on orthonormal columns."""
-    Z = V @ P
-    T = host(P.T @ Z)
-    values, small = scipy.linalg.eigh(0.5 * (T + T.T), driver="evd", check_finite=False)
-    U = np.asarray(small, like=V)
+def _projected(V: Array, Y: Array) -> Bottom:
+    """The Ritz pairs of V on the span of columns, by their products, which come to the CPU.
+
+    Where the columns, scaled to length 1, are near dependence, they are made orthonormal first.
+    """
+    Z, k = V @ Y, Y.shape[1]
+    B = np.concatenate([Y, Z], axis=1)
+    M = host(B.T @ B)
+    if not np.isfinite(M).all():  # a filter can make columns too long for squares
+        Y = Y / np.maximum(np.abs(Y).max(axis=0), TINY)
+        Z = V @ Y
+        B = np.concatenate([Y, Z], axis=1)
+        M = host(B.T @ B)
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(M)[:k], TINY))
+    squares, W = np.linalg.eigh(scale[:, None] * M[:k, :k] * scale)
+    if not squares[0] > DEPENDENT:
+        P = beyond(np.empty((V.shape[0], 0), like=V), Y * np.asarray(scale, like=V))
+        Z, W = V @ P, np.eye(k)
+        T = host(P.T @ Z)
+    else:
+        P, W = Y, scale[:, None] * W / np.sqrt(squares)
+        T = W.T @ M[:k, k:] @ W
+    values, small = np.linalg.eigh(0.5 * (T + T.T))
+    U = np.asarray(W @ small, like=V)
     x = P @ U
     r = Z @ U[:, 0] - float(values[0]) * x[:, 0]
     return Bottom(values, x, float(np.linalg.norm(r)), 0)

@@ -34,13 +34,15 @@ def deflate(V: Array, basis: Array, top: float | None = None) -> None:
     X = V @ Q
     Z = X.T - (Q.T @ X) @ Q.T
     for s in slabs(V):
-        V[s] -= X[s] @ Q.T
-        V[s] -= Q[s] @ Z
+        part = V[s]
+        part -= X[s] @ Q.T
+        part -= Q[s] @ Z
     if top is None:
         top = 2 * max(float(np.abs(V[s]).sum(axis=1).max()) for s in slabs(V)) or 1.0
     Y = V.dtype.type(top) * Q
     for s in slabs(V):
-        V[s] += Y[s] @ Q.T
+        part = V[s]
+        part += Y[s] @ Q.T
 
 
 def checked(V: Array, near: Array | None, whole: int) -> float:
