@@ -242,7 +242,7 @@ def installed(memory=float(1 << 33), gpus=1):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
-        kernels.symmetrise, kernels.axpy_at = _reference.symmetrise, axpy_at
+        kernels.symmetrise, kernels.axpy_at = _reference_segments.symmetrise, axpy_at
         yield cupy
     finally:
         for name in names:

@@ -9,7 +9,7 @@ import cupy as cp
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import _reference
+from condgrad.backends import _reference, _reference_segments
 
 THREADS = 256
 BLOCKS = 1056
@@ -135,7 +135,7 @@ def symmetric_part(v: Array, out: Array) -> None:
 def symmetrise(V: Array) -> None:
     """V ← V/2 + Vᵀ/2."""
     if not _flat(V):
-        V[:] = 0.5 * V + 0.5 * V.T
+        _reference_segments.symmetrise(V)
         return
     n, across = V.shape[0], -(-V.shape[0] // SIDE)
     kernel(V.dtype.name, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))

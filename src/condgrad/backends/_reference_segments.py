@@ -1,4 +1,4 @@
-"""The plain twins of `_cupy_segments`."""
+"""The plain twins of kernels that only a GPU has: `_cupy_segments`, `_cupy_entries.symmetrise`."""
 
 from __future__ import annotations
 
@@ -40,3 +40,8 @@ def _listed(starts: Array, first: int, count: int) -> tuple[Array, Array]:
     """The places of all numbers of some segments, and to which of these each belongs."""
     ends = starts[first : first + count + 1]
     return np.arange(ends[0], ends[-1]), np.repeat(np.arange(count), np.diff(ends))
+
+
+def symmetrise(V: Array) -> None:
+    """V ← V/2 + Vᵀ/2."""
+    V[:] = 0.5 * V + 0.5 * V.T
