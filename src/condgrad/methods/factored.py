@@ -99,8 +99,8 @@ class FactoredStep:
     rows or the columns of V. Its leading singular vectors come from one step of subspace iteration
     on the frame K of the iteration before: Q = orth(X K), then the singular value decomposition of
     QᵀX. The singular values are projected onto {d ≥ 0, Σ d ≤ r}; those that survive, and some more,
-    are the next frame. Where all of them do it grows, but not while f falls fast: what is added then
-    is mostly noise that later steps have to take out again.
+    are the next frame. Where all of them do it grows, but not while f falls fast: in what was tried
+    most of what is added then was taken out again later.
 
     L is measured: a step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
     and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
