@@ -26,28 +26,31 @@ class Rule:
 
     Parameters
     ----------
-    guard : int, default 10
+    guard : int, default 20
         Columns kept beyond the rank, or a part of the rank where that is more; and as many are
         drawn where all singular values survive.
-    part : int, default 10
+    part : int, default 5
         That part of the rank, 1/`part`.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
-    fall, slow : float, default 0.9 and 0.1
+    fall, slow : float, default 0.7 and 0.2
         L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
     safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
         Steps tried at most in an iteration.
+    brisk : float, default 0.02
+        While f falls by more than this part of itself in an iteration the frame does not grow.
     """
 
-    guard: int = 10
-    part: int = 10
+    guard: int = 20
+    part: int = 5
     small: int = 100
-    fall: float = 0.9
-    slow: float = 0.1
+    fall: float = 0.7
+    slow: float = 0.2
     safety: float = 1.2
     tries: int = 20
+    brisk: float = 0.02
 
 
 RULE = Rule()
@@ -71,6 +74,8 @@ class FactoredState:
     """Columns near the leading right singular vectors of what is projected next."""
     L: float
     momentum: float = 1.0
+    brisk: bool = True
+    """Whether f fell fast in the latest iteration."""
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
 
@@ -94,7 +99,8 @@ class FactoredStep:
     rows or the columns of V. Its leading singular vectors come from one step of subspace iteration
     on the frame K of the iteration before: Q = orth(X K), then the singular value decomposition of
     QᵀX. The singular values are projected onto {d ≥ 0, Σ d ≤ r}; those that survive, and some more,
-    are the next frame, which grows while all of them do.
+    are the next frame. Where all of them do it grows, but not while f falls fast: in what was tried
+    most of what is added then was taken out again later.
 
     L is measured: a step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
     and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
@@ -153,12 +159,13 @@ class FactoredStep:
             s.L = rule.safety * bend / size
             s.frame = s.frame[:, :columns]
         if clear:
-            s.L = L * max(rule.fall, min(1.0, bend / (size * L)) ** rule.slow)
+            s.L = L * max(rule.fall, min(1.0, max(0.0, bend / (size * L))) ** rule.slow)
         beside = new.dot(W)
         turned = s.along(m, new.square, inner, beside) > 0 or objective > s.objective
         s.momentum = 1.0 if turned else later
         s.squares = (new.square, beside, s.squares[0])
         s.entries_before, s.entries, s.before = s.entries, found, W
+        s.brisk = s.objective - objective > rule.brisk * abs(s.objective)
         s.v, s.objective = slopes, objective
         lap("step")
         return new, products
@@ -185,7 +192,8 @@ class FactoredStep:
             d = project_simplex(d, self.radius)
         rank = int(np.count_nonzero(d))
         right = np.ascontiguousarray(P @ bt.T)
-        s.frame = self._framed(right, rank)
+        waits = s.brisk and rank == K.shape[1]
+        s.frame = right if waits else self._framed(right, rank)
         new = Factored(Q @ a[:, :rank], d[:rank].astype(kind), right[:, :rank])
         return new, float(d @ values)
 
