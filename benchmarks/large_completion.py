@@ -31,7 +31,8 @@ def positions(rng, users, items, ratings):
     while found.size < ratings:
         count = int(1.1 * (ratings - found.size)) + 100
         i, j = (np.searchsorted(c, rng.random(count)).astype(np.int64) for c in cdf)
-        found = np.union1d(found, i * items + j)
+        found = np.sort(np.concatenate([found, i * items + j]))
+        found = found[np.append(True, found[1:] > found[:-1])]
     keep = np.sort(rng.permutation(found.size)[:ratings])
     return np.divmod(found[keep], items)
 

@@ -1,19 +1,29 @@
-"""Which units a run can compute in; `Problem` says what the quantities are."""
+"""Which units a run can compute in, and a point to measure some at; see `Problem`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from condgrad.domains import Domain
+from condgrad.domains import Domain, NuclearBall
 from condgrad.errors import ProblemError
+from condgrad.maps.pattern import read_entries
+from condgrad.points.factored import Factored
 
 if TYPE_CHECKING:
     from condgrad.problem import Term
 
 RANGE = {"float64": 140, "float32": 15}
 """What a run squares must lie between 10⁻ᵏ and 10ᵏ for this k."""
+
+
+def center_of(domain: Domain, terms: Sequence[Term]) -> Any:
+    """A point of the domain, as factors of rank 0 where no term reads more than entries of W."""
+    sparse = all(read_entries(t.map) is not None for t in terms)
+    if sparse and type(domain) is NuclearBall:
+        return Factored.zeros(domain.shape)
+    return domain.center()
 
 
 def check_magnitudes(domain: Domain, terms: Sequence[Term], dtype: str) -> None:

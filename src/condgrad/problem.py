@@ -14,13 +14,12 @@ from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
-from condgrad.domains import Domain, NuclearBall
+from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
-from condgrad.magnitudes import check_magnitudes
+from condgrad.magnitudes import center_of, check_magnitudes
 from condgrad.maps import LinearMap
-from condgrad.maps.pattern import read_entries
 from condgrad.passes import Miss, Plain, chunks, passes_of
 from condgrad.points.factored import Factored
 
@@ -328,7 +327,7 @@ class Problem:
         A millionth of the largest that a linear term can be on the domain, the length of its
         gradient times the largest ‖W‖, and of what the other terms of f are at its centre.
         """
-        center, reach, total = self.center, float(self.domain.reach), 0.0
+        center, reach, total = center_of(self.domain, self.terms), float(self.domain.reach), 0.0
         for t in self.smooth:
             if not isinstance(t.function, Linear):
                 total += abs(t.value(center))
@@ -338,14 +337,6 @@ class Problem:
             else:
                 total += length(t.gradient(center, 1.0)) * reach
         return 1e-6 * total
-
-    @property
-    def center(self) -> Any:
-        """A point of the domain, as factors where no term reads more than entries of W."""
-        sparse = all(read_entries(t.map) is not None for t in self.terms)
-        if sparse and type(self.domain) is NuclearBall:
-            return Factored.zeros(self.domain.shape)
-        return self.domain.center()
 
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""

@@ -26,14 +26,14 @@ class Rule:
 
     Parameters
     ----------
-    guard : int, default 10
+    guard : int, default 20
         Columns kept beyond the rank, or a part of the rank where that is more; and as many are
         drawn where all singular values survive.
-    part : int, default 10
+    part : int, default 5
         That part of the rank, 1/`part`.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
-    fall, slow : float, default 0.9 and 0.1
+    fall, slow : float, default 0.7 and 0.2
         L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
     safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
@@ -41,11 +41,11 @@ class Rule:
         Steps tried at most in an iteration.
     """
 
-    guard: int = 10
-    part: int = 10
+    guard: int = 20
+    part: int = 5
     small: int = 100
-    fall: float = 0.9
-    slow: float = 0.1
+    fall: float = 0.7
+    slow: float = 0.2
     safety: float = 1.2
     tries: int = 20
 
@@ -153,7 +153,7 @@ class FactoredStep:
             s.L = rule.safety * bend / size
             s.frame = s.frame[:, :columns]
         if clear:
-            s.L = L * max(rule.fall, min(1.0, bend / (size * L)) ** rule.slow)
+            s.L = L * max(rule.fall, min(1.0, max(0.0, bend / (size * L))) ** rule.slow)
         beside = new.dot(W)
         turned = s.along(m, new.square, inner, beside) > 0 or objective > s.objective
         s.momentum = 1.0 if turned else later

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._ours import ours
 from condgrad._types import Array, pick
 from condgrad.backends import threads
 from condgrad.functions import Function
@@ -68,6 +69,7 @@ class Observed:
 
     def __init__(self, problem: Problem) -> None:
         self.terms, self.dtype = problem.terms, problem.dtype
+        self._ours = all(ours(t.function) for t in self.terms)  # others may not bear threads
         read = [read_entries(t.map) for t in self.terms]
         assert all(r is not None for r in read)
         self._factors = [r[1] for r in read if r is not None]
@@ -184,7 +186,7 @@ class Observed:
 
     def _each(self, work: Callable[[Block], Any]) -> list[Any]:
         """What some work says of every block, in their order."""
-        jobs = max(1, min(threads.count(), self.size // ENOUGH))
+        jobs = max(1, min(threads.count(), self.size // ENOUGH)) if self._ours else 1
         cuts = np.linspace(0, len(self._blocks), jobs + 1).astype(int)
 
         def some(blocks: Sequence[Block]) -> list[Any]:

@@ -17,6 +17,7 @@ from condgrad._types import Array, Rows
 from condgrad.domains import Domain, Product
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
+from condgrad.magnitudes import center_of
 from condgrad.maps import LinearMap
 from condgrad.problem import Problem, Term
 
@@ -144,7 +145,7 @@ def _check_function(problem: Problem, term: Term, rng: np.random.Generator) -> N
     name = f"function of term {term.name!r} ({type(h).__name__})"
     few = h.separable and A.size > SMALL
     at = np.unique(rng.integers(A.size, size=ROWS)) if few else slice(0, A.size)
-    near = A.rows(problem.center, at).astype(np.float64)
+    near = A.rows(center_of(problem.domain, problem.terms), at).astype(np.float64)
     unit = float(np.abs(near).max()) or A.row_norm * float(problem.domain.reach) or 1.0
     try:
         _check_conjugate(name, h, near, unit, at, rng)

@@ -107,7 +107,7 @@ class FactoredRun(Run):
 
     def __init__(self, problem: Problem, options: Options) -> None:
         self.problem, self._options = problem, options
-        self._threads, self._lead = threads.Calm(options.n_jobs), None
+        self._threads, self._control = threads.Calm(options.n_jobs), None
         memory.require(needs(problem))
         check_parts(problem, options.watch.certify)
         with self._threads():
@@ -156,9 +156,6 @@ class FactoredRun(Run):
             self._show(mover.state.entries)
             if monitor.after():
                 return False
-        return False
-
-    def _follows(self) -> bool:
         return False
 
     def move(self, domain: Domain) -> FactoredRun:

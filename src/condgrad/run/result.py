@@ -210,7 +210,8 @@ class Result(Answer):
     """
 
     W: Array
-    """The best point."""
+    """The best point, an array or, where it was kept as factors and has more than four million
+    entries, a `condgrad.points.Factored`."""
     status: Status
     objective: float
     """Smooth and Lipschitz terms at `W`."""

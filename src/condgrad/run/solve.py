@@ -47,9 +47,12 @@ def solve(
     method : Method, optional
         How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default: one that finds its
         own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.sag_cgal`
-        else (`condgrad.methods.suited`).
-    start : array, optional
-        W_1, a point of the domain; default: the domain's centre.
+        else (`condgrad.methods.suited`). Over a `NuclearBall` with smooth terms on `Entries` alone,
+        scaled or not, W is kept as factors and moved by accelerated projected gradients, so that no
+        array has its shape (docs/large.md); not on a GPU, nor with `propose` or `errors`. A term
+        that reads all entries, such as a box, makes W an array.
+    start : array or Factored, optional
+        W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
         Limits on iterations, on epochs (passes over the composite rows), on the method's own time
         and on oracle calls. The first one reached ends the run; without any, 1000 iterations do,
@@ -102,7 +105,10 @@ def solve(
     Returns
     -------
     Result
-        The best point, an honest status and the trace, whatever ended the run.
+        The best point, an honest status and the trace, whatever ended the run. The point is an
+        array; where W was kept as factors and has more than four million entries it is a
+        `condgrad.points.Factored`, of which ``np.asarray`` makes an array, and so is what callbacks
+        and metrics see.
 
     Raises
     ------
