@@ -37,6 +37,8 @@ SWEEPS, WAIT = 40, 3
 """Sweeps over the factors at most, and without a lower RMSE."""
 RANK = 32
 """Directions that are fitted again at most, those of the largest singular values."""
+ROOM = 1 << 30
+"""Bytes that the second moments of all users and items may take; directions are fewer otherwise."""
 SMALL, MOST = 100, 0.3
 """Ratings to hold out where there are few, but not a larger share than this."""
 ENOUGH = 20
@@ -294,7 +296,7 @@ def _earliest(errors: Sequence[float]) -> int:
 
 def _factor_fit(base: ResidualFit, P: Array, Q: Array, rank: int) -> FactorFit:
     """A fit of the factors that starts from those of the largest singular values."""
-    most = slice(0, rank)
+    most = slice(0, max(1, min(rank, int(np.sqrt(ROOM / 8 / sum(base.observed.shape))) - 1)))
     Z = pair_dots(P, Q, base.observed.rows, base.observed.cols)
     noise = float(np.mean(np.square(base.residual - Z)))
     users, items = (P[:, most], base.user_biases), (Q[:, most], base.item_biases)
