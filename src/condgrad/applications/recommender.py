@@ -264,7 +264,10 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
         tried.append(Tried(radius, tuple(errors), start))
         if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
+            tried[best] = tried[best]._replace(W=None)  # frees memory
             best = len(tried) - 1
+        elif len(tried) - 1 != best:
+            tried[-1] = tried[-1]._replace(W=None)
         radius *= GROWTH
         rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
         slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit

@@ -90,9 +90,10 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     weighting : float, default 0.5
         α in [0, 1); 0 is the plain nuclear norm.
     layout : {"auto", "matrix", "pairs", "triples"}, default "auto"
-        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns; without y
-        triples where names or texts tell; else a matrix, whose y is ignored. Two to four columns
-        that begin with two of whole numbers may be either, and are refused.
+        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns or names that
+        tell user and item; without y triples where names or texts tell; else a matrix, whose y is
+        ignored. Two to four columns that begin with two of whole numbers may be several of these,
+        and are refused.
     method : str, Method or None, default None
         How to solve the convex problem. None: by accelerated projections onto the ball, W kept as
         factors, or by ``"sag-cgal"`` where `constrain` or `l1` is given. A name out of
