@@ -209,11 +209,14 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         P, Q, penalty = base.factors(result)
         users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
         sweeps = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
-        if sweeps:
-            fit = _factor_fit(base, P, Q, settings.rank)
-            for _ in range(sweeps):
-                fit.sweep()
-            users, items, new_rows = fit.users, fit.items, fit.new_rows
+        try:
+            if sweeps:
+                fit = _factor_fit(base, P, Q, settings.rank)
+                for _ in range(sweeps):
+                    fit.sweep()
+                users, items, new_rows = fit.users, fit.items, fit.new_rows
+        except KeyboardInterrupt:  # the convex fit is there
+            sweeps, result = 0, replace(result, status=Status.INTERRUPTED)
     return Recommender(
         mean=base.mean,
         user_biases=users[1],
