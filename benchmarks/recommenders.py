@@ -6,7 +6,8 @@
 has 5000 users, 1000 items and 200,000 training ratings: biases, rank 8 and noise of 0.5. `large`
 (20,000 users, 5000 items, a million ratings) and `larger` (70,000, 10,000, ten million) are
 generated too, in half stars, with popular items and others; ask for condgrad only there (`--only
-condgrad`), and read the peak of the memory below the table. Every model chooses its settings on the training part only, those that hold ratings out on the same ones:
+condgrad`), and read the peak of the memory below the table. Every model chooses its settings on the
+training part only, those that hold ratings out on the same ones:
 
 * biases: mean and damped biases, the damping chosen out of seven;
 * ALS: alternating least squares with biases, rank, ridge and sweeps chosen out of 12 pairs and 25;
