@@ -39,6 +39,8 @@ class Rule:
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
         Steps tried at most in an iteration.
+    brisk : float, default 0.02
+        While f falls by more than this part of itself in an iteration the frame does not grow.
     """
 
     guard: int = 20
@@ -48,6 +50,7 @@ class Rule:
     slow: float = 0.2
     safety: float = 1.2
     tries: int = 20
+    brisk: float = 0.02
 
 
 RULE = Rule()
@@ -71,6 +74,8 @@ class FactoredState:
     """Columns near the leading right singular vectors of what is projected next."""
     L: float
     momentum: float = 1.0
+    brisk: bool = True
+    """Whether f fell fast in the latest iteration."""
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
 
@@ -159,6 +164,7 @@ class FactoredStep:
         s.momentum = 1.0 if turned else later
         s.squares = (new.square, beside, s.squares[0])
         s.entries_before, s.entries, s.before = s.entries, found, W
+        s.brisk = s.objective - objective > rule.brisk * abs(s.objective)
         s.v, s.objective = slopes, objective
         lap("step")
         return new, products
@@ -185,7 +191,8 @@ class FactoredStep:
             d = project_simplex(d, self.radius)
         rank = int(np.count_nonzero(d))
         right = np.ascontiguousarray(P @ bt.T)
-        s.frame = self._framed(right, rank)
+        waits = s.brisk and rank == K.shape[1]
+        s.frame = right if waits else self._framed(right, rank)
         new = Factored(Q @ a[:, :rank], d[:rank].astype(kind), right[:, :rank])
         return new, float(d @ values)
 
