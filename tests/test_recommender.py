@@ -8,6 +8,7 @@ from condgrad.applications.ratings import Observed, held_out, merged, rmse
 from condgrad.applications.recommender import Settings, choose, fit_recommender
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
+from condgrad.run.result import Status
 
 
 def planted(users=80, items=60, share=0.3, rank=2, noise=0.3, seed=0):
@@ -139,6 +140,26 @@ def test_new_rows_are_those_of_the_fit():
     rows = np.searchsorted([3, 7], train.rows[few])
     some = Observed(rows, train.cols[few], train.values[few], (2, 60))
     assert np.allclose(model.complete(some), whole[[3, 7]])
+
+
+def test_interrupted_sweeps_leave_the_convex_fit(monkeypatch):
+    train, _ = planted()
+    sweep, calls = FactorFit.sweep, []
+    planned = fit_recommender(train, Settings())
+    many = sum(len(tried.errors) - 1 for tried in planned.choice.path)
+
+    def interrupted(self):
+        calls.append(1)
+        if len(calls) > many + 1:
+            raise KeyboardInterrupt
+        sweep(self)
+
+    monkeypatch.setattr(FactorFit, "sweep", interrupted)
+    model = fit_recommender(train, Settings())
+    assert model.result.status is Status.INTERRUPTED
+    assert model.sweeps == 0
+    alone = rmse(model.rate(train.rows, train.cols), train.values)
+    assert error_of(planned, train) < alone < train.values.std()
 
 
 def test_threads_do_not_change_the_model():

@@ -128,6 +128,18 @@ def test_what_is_refused(X, y, layout, message):
         MatrixCompletion(layout=layout).fit(X, y)
 
 
+def test_pairs_among_other_columns():
+    frame = triples().assign(when=3)
+    model = clone(QUICK).fit(frame[["when", "item", "user"]], frame["rating"])
+    assert model.layout_ == "pairs"
+    wanted = clone(QUICK).fit(frame[["user", "item"]], frame["rating"])
+    assert np.allclose(model.completed_, wanted.completed_)
+    found = model.predict(frame[["when", "item", "user"]])
+    assert np.allclose(found, wanted.predict(frame[["user", "item"]]))
+    with pytest.raises(ProblemError, match="and there is a y: say which"):
+        clone(QUICK).fit(frame[["user", "item", "when"]].to_numpy(), frame["rating"])
+
+
 def test_pairs_with_names_may_be_swapped():
     frame = triples()
     model = clone(QUICK).fit(frame[["item", "user"]], frame["rating"])

@@ -37,6 +37,8 @@ SWEEPS, WAIT = 40, 3
 """Sweeps over the factors at most, and without a lower RMSE."""
 RANK = 32
 """Directions that are fitted again at most, those of the largest singular values."""
+ROOM = 1 << 30
+"""Bytes that the second moments of all users and items may take; directions are fewer otherwise."""
 SMALL, MOST = 100, 0.3
 """Ratings to hold out where there are few, but not a larger share than this."""
 ENOUGH = 20
@@ -207,11 +209,14 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         P, Q, penalty = base.factors(result)
         users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
         sweeps = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
-        if sweeps:
-            fit = _factor_fit(base, P, Q, settings.rank)
-            for _ in range(sweeps):
-                fit.sweep()
-            users, items, new_rows = fit.users, fit.items, fit.new_rows
+        try:
+            if sweeps:
+                fit = _factor_fit(base, P, Q, settings.rank)
+                for _ in range(sweeps):
+                    fit.sweep()
+                users, items, new_rows = fit.users, fit.items, fit.new_rows
+        except KeyboardInterrupt:  # the convex fit is there
+            sweeps, result = 0, replace(result, status=Status.INTERRUPTED)
     return Recommender(
         mean=base.mean,
         user_biases=users[1],
@@ -262,7 +267,10 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
         tried.append(Tried(radius, tuple(errors), start))
         if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
+            tried[best] = tried[best]._replace(W=None)  # frees memory
             best = len(tried) - 1
+        elif len(tried) - 1 != best:
+            tried[-1] = tried[-1]._replace(W=None)
         radius *= GROWTH
         rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
         slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
@@ -294,7 +302,7 @@ def _earliest(errors: Sequence[float]) -> int:
 
 def _factor_fit(base: ResidualFit, P: Array, Q: Array, rank: int) -> FactorFit:
     """A fit of the factors that starts from those of the largest singular values."""
-    most = slice(0, rank)
+    most = slice(0, max(1, min(rank, int(np.sqrt(ROOM / 8 / sum(base.observed.shape))) - 1)))
     Z = pair_dots(P, Q, base.observed.rows, base.observed.cols)
     noise = float(np.mean(np.square(base.residual - Z)))
     users, items = (P[:, most], base.user_biases), (Q[:, most], base.item_biases)

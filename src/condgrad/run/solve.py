@@ -47,10 +47,11 @@ def solve(
     method : Method, optional
         How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default: one that finds its
         own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.pdhg` or
-        `condgrad.apg` over nuclear balls, `condgrad.sag_cgal` else (`condgrad.methods.suited`). Over a `NuclearBall` with smooth terms on `Entries` alone,
-        scaled or not, W is kept as factors and moved by accelerated projected gradients, so that no
-        array has its shape (docs/large.md); not on a GPU, nor with `propose` or `errors`. A term
-        that reads all entries, such as a box, makes W an array.
+        `condgrad.apg` over nuclear balls, `condgrad.sag_cgal` else (`condgrad.methods.suited`).
+        Over a `NuclearBall` with smooth terms on `Entries` alone, scaled or not, W is kept as
+        factors and moved by accelerated projected gradients, so that no array has its shape
+        (docs/large.md); not on a GPU, nor with `propose` or `errors`. A term that reads all
+        entries, such as a box, makes W an array.
     start : array or Factored, optional
         W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional

@@ -20,8 +20,8 @@ from condgrad.sklearn._ids import as_ids
 LAYOUTS = ("auto", "matrix", "pairs", "triples")
 """How X may be given."""
 SAY = (
-    "say which is meant: layout='triples' (user, item, rating), layout='pairs' with the ratings as "
-    "y, or layout='matrix'"
+    "say which is meant: layout='triples' (user, item, rating), layout='pairs' (user, item) with "
+    "the ratings as y, or layout='matrix'"
 )
 
 
@@ -109,32 +109,33 @@ def layout_of(X: Any, y: Any, layout: str) -> tuple[str, Places | None]:
         if y is not None:
             raise ProblemError("y is given, but triples have their ratings in X: leave y out")
         return layout, triple_places(table)
-    if y is not None:
-        return ("pairs", pair_places(table)) if table.width == 2 else ("matrix", None)
-    return _guessed(table)
+    return _guessed(table, y is not None)
 
 
-def _guessed(table: Table) -> tuple[str, Places | None]:
-    """The layout of X without y, where there is only one it can have."""
+def _guessed(table: Table, rated: bool) -> tuple[str, Places | None]:
+    """The layout of X, where there is only one it can have; `rated`: whether there is a y."""
     told, width = table.told(), table.width
+    if rated and (width == 2 or told.keys() >= {"user", "item"}):
+        return "pairs", pair_places(table)
     if table.pivoted() or width < 2:
         return "matrix", None
-    if len(told) == 3 or (width == 3 and told.keys() & {"user", "rating"}):
+    if not rated and (len(told) == 3 or (width == 3 and told.keys() & {"user", "rating"})):
         return "triples", triple_places(table)
     if table.names is not None and {"user", "item"} <= roles_of(table.names).keys():
-        raise _unclear(table, "names that do not tell user, item and rating apart")
+        raise _unclear(table, "names that do not tell user, item and rating apart", rated)
     kinds = [_kind(table.column(k)) for k in range(width)]
-    if "text" in kinds:
-        if width == 3 and kinds[2] != "text":
+    if "text" in kinds and (width <= 4 or not rated):
+        if width == 3 and kinds[2] != "text" and not rated:
             return "triples", triple_places(table)
-        raise _unclear(table, "text in it")
+        raise _unclear(table, "text in it", rated)
     if width <= 4 and kinds[:2] == ["whole", "whole"]:
-        raise _unclear(table, "whole numbers, which may be ids or ratings, without a gap")
+        raise _unclear(table, "whole numbers, which may be ids or ratings, without a gap", rated)
     return "matrix", None
 
 
-def _unclear(table: Table, why: str) -> ProblemError:
-    return ProblemError(f"X has {table.width} columns with {why}, and there is no y: {SAY}")
+def _unclear(table: Table, why: str, rated: bool) -> ProblemError:
+    y = "there is a y" if rated else "there is no y"
+    return ProblemError(f"X has {table.width} columns with {why}, and {y}: {SAY}")
 
 
 def _kind(column: Any) -> str:
@@ -158,10 +159,12 @@ def _has_missing(array: NDArray[Any]) -> bool:
 
 
 def pair_places(table: Table) -> Places:
-    """User and item of a table of two columns, by their names or else in that order."""
+    """User and item of a table, by their names, or else the only two columns in that order."""
+    told = table.told()
+    if told.keys() >= {"user", "item"}:
+        return Places(told["user"], told["item"])
     if table.width != 2:
         raise ProblemError(f"X has shape {table.shape}: pairs need two columns, user and item")
-    told = table.told()
     swapped = told.get("user") == 1 or told.get("item") == 0
     return Places(1, 0) if swapped else Places(0, 1)
 

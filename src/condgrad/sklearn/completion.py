@@ -69,8 +69,9 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         Whether to fit the factors again; ``"auto"``: unless `constrain` or `l1` is given. Without
         it the model is the solution of the convex problem.
     rank : int, default 32
-        Directions that are fitted again at most, those of the largest singular values. Directions
-        that are noise are left out.
+        Directions that are fitted again at most, those of the largest singular values; fewer where
+        k² numbers for every user and item would take more than 1 GiB. Directions that are noise are
+        left out.
     validation : float, default 0.1
         Share of every user's ratings that is held out for the choices; more where that is fewer
         than 100 ratings, 0.3 at most; 0: nothing is held out.
@@ -89,14 +90,16 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     weighting : float, default 0.5
         α in [0, 1); 0 is the plain nuclear norm.
     layout : {"auto", "matrix", "pairs", "triples"}, default "auto"
-        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns; without y
-        triples where names or texts tell; else a matrix, whose y is ignored. Two to four columns
-        that begin with two of whole numbers may be either, and are refused.
+        ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns or names that
+        tell user and item; without y triples where names or texts tell; else a matrix, whose y is
+        ignored. Two to four columns that begin with two of whole numbers may be several of these,
+        and are refused.
     method : str, Method or None, default None
         How to solve the convex problem. None: by accelerated projections onto the ball, W kept as
         factors, or by ``"sag-cgal"`` where `constrain` or `l1` is given. A name out of
         `condgrad.METHODS`, whose steps are then 2/(k + 1 + 2r/σ), σ the largest singular value of R
         in the units of D and E; or a `Method`, used as it is. These need arrays of users × items.
+        Radii are tried by projections in any case.
     max_iter : int, default 200
         Iterations.
     tol : float or None, default 1e-2
