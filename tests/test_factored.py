@@ -184,7 +184,7 @@ def test_the_largest_singular_value_is_bounded(seed, lanczos, monkeypatch):
     rng = np.random.default_rng(seed)
     shape = n, m = tuple(int(x) for x in rng.integers(1, 60, 2))
     flat = rng.permutation(n * m)[: rng.integers(1, n * m + 1)]
-    unit = 10.0 ** rng.integers(-120, 120)
+    unit = 10.0 ** rng.integers(-300, 300)
     V = Pattern([maps.Entries(*np.divmod(flat, m), shape)]).matrix(
         unit * rng.standard_normal(flat.size)
     )
@@ -192,6 +192,19 @@ def test_the_largest_singular_value_is_bounded(seed, lanczos, monkeypatch):
     true = np.linalg.norm(V.compressed().toarray() / unit, 2) * unit
     assert true <= top.value <= true * (1 + 1e-6)
     assert (top.failure > 0) == lanczos
+
+
+@pytest.mark.parametrize("lanczos", [False, True])
+def test_numbers_at_one_place_add_up(lanczos, monkeypatch):
+    """Three maps read every entry, so that no number is as large as what stands there."""
+    if lanczos:
+        monkeypatch.setattr(singular, "LARGE", 0)
+    shape = (9, 7)
+    entries = maps.Entries(*np.nonzero(np.ones(shape)), shape)
+    V = Pattern(3 * [entries]).matrix(np.ones(3 * 63))
+    true = 3 * np.sqrt(63)
+    assert V.compressed().nnz == 63
+    assert true <= singular.top_bound(V).value <= true * (1 + 1e-6)
 
 
 def test_lanczos_may_end_early(monkeypatch):
@@ -259,6 +272,19 @@ def test_terms_of_several_kinds_that_share_entries():
     assert result.status is Status.CONVERGED
     assert result.objective == pytest.approx(best, rel=1e-5)
     assert result.lower_bound <= best + 1e-12 * abs(best)
+
+
+def test_bounds_of_terms_that_read_the_same_entries():
+    rng, shape = np.random.default_rng(0), (4, 3)
+    target = rng.normal(size=shape) + 2
+    entries, x = maps.Entries(*np.nonzero(np.ones(shape)), shape), target.reshape(-1)
+    terms = [Term(entries, functions.Squared(x), name=f"fit {i}") for i in range(3)]
+    radius = 0.9 * np.linalg.norm(target, "nuc")
+    best = 1.5 * np.sum(np.square(ball(target, radius) - target))
+    result = fit(Problem(domains.NuclearBall(shape, radius), terms), gap=1e-9, max_iter=1000)
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= best * (1 + 1e-12)
+    assert result.objective == pytest.approx(best, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(40))
