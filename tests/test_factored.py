@@ -526,6 +526,20 @@ def test_a_floor_that_is_too_high_is_seen():
     assert result.lower_bound == -np.inf
 
 
+def test_a_bound_that_was_too_high_once_is_seen(monkeypatch):
+    calls = []
+
+    def wrong(V, enough=None):
+        calls.append(1)
+        top = singular.top_bound(V, enough)
+        return top._replace(value=top.value / 3) if len(calls) == 1 else top
+
+    monkeypatch.setattr("condgrad.certificate.factored.top_bound", wrong)
+    result = fit(problem(0, radius=8.0), gap=1e-9, max_iter=300)
+    assert result.status is Status.CONTRADICTION
+    assert result.lower_bound == -np.inf
+
+
 def test_a_conjugate_that_is_too_small_is_seen():
     class Wrong(functions.Squared):
         def conjugate(self, y, at=cg.maps._base.ALL):
