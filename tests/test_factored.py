@@ -184,7 +184,7 @@ def test_the_largest_singular_value_is_bounded(seed, lanczos, monkeypatch):
     rng = np.random.default_rng(seed)
     shape = n, m = tuple(int(x) for x in rng.integers(1, 60, 2))
     flat = rng.permutation(n * m)[: rng.integers(1, n * m + 1)]
-    unit = 10.0 ** rng.integers(-120, 120)
+    unit = 10.0 ** rng.integers(-300, 300)
     V = Pattern([maps.Entries(*np.divmod(flat, m), shape)]).matrix(
         unit * rng.standard_normal(flat.size)
     )
@@ -192,6 +192,19 @@ def test_the_largest_singular_value_is_bounded(seed, lanczos, monkeypatch):
     true = np.linalg.norm(V.compressed().toarray() / unit, 2) * unit
     assert true <= top.value <= true * (1 + 1e-6)
     assert (top.failure > 0) == lanczos
+
+
+@pytest.mark.parametrize("lanczos", [False, True])
+def test_numbers_at_one_place_add_up(lanczos, monkeypatch):
+    """Three maps read every entry, so that no number is as large as what stands there."""
+    if lanczos:
+        monkeypatch.setattr(singular, "LARGE", 0)
+    shape = (9, 7)
+    entries = maps.Entries(*np.nonzero(np.ones(shape)), shape)
+    V = Pattern(3 * [entries]).matrix(np.ones(3 * 63))
+    true = 3 * np.sqrt(63)
+    assert V.compressed().nnz == 63
+    assert true <= singular.top_bound(V).value <= true * (1 + 1e-6)
 
 
 def test_lanczos_may_end_early(monkeypatch):
@@ -259,6 +272,19 @@ def test_terms_of_several_kinds_that_share_entries():
     assert result.status is Status.CONVERGED
     assert result.objective == pytest.approx(best, rel=1e-5)
     assert result.lower_bound <= best + 1e-12 * abs(best)
+
+
+def test_bounds_of_terms_that_read_the_same_entries():
+    rng, shape = np.random.default_rng(0), (4, 3)
+    target = rng.normal(size=shape) + 2
+    entries, x = maps.Entries(*np.nonzero(np.ones(shape)), shape), target.reshape(-1)
+    terms = [Term(entries, functions.Squared(x), name=f"fit {i}") for i in range(3)]
+    radius = 0.9 * np.linalg.norm(target, "nuc")
+    best = 1.5 * np.sum(np.square(ball(target, radius) - target))
+    result = fit(Problem(domains.NuclearBall(shape, radius), terms), gap=1e-9, max_iter=1000)
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= best * (1 + 1e-12)
+    assert result.objective == pytest.approx(best, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -496,6 +522,20 @@ def test_going_on_over_a_larger_ball():
 def test_a_floor_that_is_too_high_is_seen():
     p = problem(0, radius=8.0)
     result = cg.solve(p, floor=10 * by_arrays(p), max_iter=50)
+    assert result.status is Status.CONTRADICTION
+    assert result.lower_bound == -np.inf
+
+
+def test_a_bound_that_was_too_high_once_is_seen(monkeypatch):
+    calls = []
+
+    def wrong(V, enough=None):
+        calls.append(1)
+        top = singular.top_bound(V, enough)
+        return top._replace(value=top.value / 3) if len(calls) == 1 else top
+
+    monkeypatch.setattr("condgrad.certificate.factored.top_bound", wrong)
+    result = fit(problem(0, radius=8.0), gap=1e-9, max_iter=300)
     assert result.status is Status.CONTRADICTION
     assert result.lower_bound == -np.inf
 

@@ -163,6 +163,35 @@ def test_clipping_gains_on_a_box(kind):
     assert max(gains) > 1e-3 * optimum
 
 
+def test_bounds_close_where_conjugates_are_not_quadratic():
+    """Scaled slopes would lose what a parabola through their conjugates promises."""
+    labels = np.where(np.random.default_rng(3).random(20) < 0.5, 1.0, -1.0)
+    everywhere = maps.AllEntries((5, 4))
+    fit = Term(everywhere, functions.Logistic(labels), name="fit")
+    for terms in ([fit], [fit, Term(everywhere, functions.Interval(-0.5, 0.6), name="box")]):
+        problem = Problem(domains.NuclearBall((5, 4), 2.0), terms)
+        result = cg.solve(problem, gap=1e-6, feasibility=1e-6, max_iter=2000)
+        assert result.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("scale", [1.0, -0.5])
+def test_duals_are_those_behind_a_changed_bound(scale):
+    rng, shape = np.random.default_rng(1), (6, 5)
+    M = 2 * rng.standard_normal(shape)
+    i, j = np.nonzero(rng.random(shape) < 0.7)
+    box = functions.Interval(-0.3, 0.4)
+    terms = [
+        Term(maps.Entries(i, j, shape), functions.Absolute(M[i, j]), 2.0, "fit"),
+        Term(maps.Scaled(maps.AllEntries(shape), scale), box, 3.0, "box"),
+    ]
+    result = cg.solve(Problem(domains.NuclearBall(shape, 4.0), terms), max_iter=5, duals=True)
+    v = sum(t.weight * t.map.adjoint(result.duals[t.name]) for t in terms)
+    proved = -4 * np.linalg.norm(v, 2)
+    proved -= sum(t.weight * t.function.conjugate(result.duals[t.name]) for t in terms)
+    assert "clipped" in result.bound_source
+    assert result.lower_bound == pytest.approx(proved, rel=1e-9)
+
+
 def test_a_product_of_balls():
     one, first = completion("plain", seed=2)
     two, second = completion("plain", (5, 9), 4.0, seed=3)

@@ -98,6 +98,8 @@ class Certificate:
         zeros = {t.name: _at_zero(t) for t in problem.terms}  # y = 0: Σ ω inf h
         self._shifts: list[Shift] | None = None
         self._clipping = Clipping.of(problem)
+        self._changed: dict[str, Array] = {}
+        """`duals` of the latest bound where `_clipping` has found it."""
         self._reach = float(problem.domain.reach)
         self._zero = [zeros[t.name] for t in problem.composite]
         sizes = [p.sizes for p in zeros.values()]
@@ -113,6 +115,7 @@ class Certificate:
         parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
         kept = any("multipliers" in r.points for r in rows)
         near = nearby(W) if served(self.problem.domain, W) else None
+        self._changed = {}
         if self._clipping is not None and not kept:
             found, fw_gap = self._clipped(parts, W, rows, betas)
         else:
@@ -134,7 +137,7 @@ class Certificate:
             found = _better(found, other)
         if self._keep and (found.value > self.best.value or not self.duals):
             scale = self.scale.get(which, 1.0) if "scaled" in found.source else 1.0
-            self.duals = {
+            self.duals = self._changed or {
                 t.name: scale * r.point(which, W, beta)
                 for t, r, beta in zip(terms, rows, betas, strict=True)
                 if not t.function.smooth
@@ -218,8 +221,8 @@ class Certificate:
         total = sum(p.product for p in parts)
         if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
             return Bound(), np.inf
-        points = [r.point("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
-        parts, changed, low = self._clipping.improved(parts, points)
+        given = [r.point("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
+        parts, points, changed, low = self._clipping.improved(parts, given)
         v = _sum(parts, self.problem.domain.shape, self.problem.like)
         rounding, conjugate = (
             self._margin([p.sizes for p in parts]),
@@ -231,6 +234,9 @@ class Certificate:
         last = 2 * EPS * (abs(least.value) + abs(conjugate))
         value = float(least.value) - float(conjugate) - float(rounding + last)
         name = f"slopes, {changed}" if changed else "slopes"
+        if self._keep:
+            pairs = zip(self.problem.terms, points, strict=True)
+            self._changed = {t.name: y for t, y in pairs if not t.function.smooth}
         return Bound(value, least.kind, least.failure, name), total - low
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:

@@ -7,7 +7,8 @@ afterwards as any dual point is.
   that reads every entry between two finite ends, whose multipliers are free. σ_max falls to the
   level, and the term's conjugate pays for it.
 * All multipliers are scaled by one t ≥ 0. h*(ty) is taken to be a quadratic function of t, which it
-  is for squares, Huber's function, absolute values and intervals.
+  is for squares, Huber's function, absolute values and intervals. For others, logistic ones as an
+  example, that can promise what is not there: h* itself says which of the points is best.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ class Clipping:
 
     def improved(
         self, parts: Sequence[Part], points: Sequence[Array]
-    ) -> tuple[Sequence[Part], str, float]:
-        """Parts of a better dual point, what was changed, and about min ⟨v, s⟩ at the given one.
+    ) -> tuple[Sequence[Part], Sequence[Array], str, float]:
+        """A better dual point, in parts and as it is; what changed; min ⟨v, s⟩ at the given one.
 
-        `points` are the multipliers of every term.
+        `points` are the multipliers of every term; the last number is about right.
         """
         v = np.sum([p.v for p in parts], axis=0)
         values, frame = _spectrum(v)
@@ -82,16 +83,29 @@ class Clipping:
         best = self._guess(low - (whole - bend), bend, points)
         if self._free is not None and values[0] > 0:
             best = self._search(best, v, values, frame, points, bend, whole - bend)
-        if best.change is None and best.scale == 1.0:
-            return parts, "", low
-        names = ["clipped"] if best.change is not None else []
-        new = [best.scale * y for y in points]
-        if best.change is not None:
+        known, chosen, new = low - whole, Guess(low - whole, 1.0), points
+        for guess in (best, best._replace(scale=1.0)):
+            if guess.scale == 1.0 and guess.change is None:
+                continue
+            moved = self._moved(guess, points)
+            top = values[0] if guess.change is None else (1 - 2.0**-guess.level) * values[0]
+            value = -guess.scale * self._radius * top - sum(self._conjugates(moved, 1.0))
+            if value > known:
+                known, chosen, new = value, guess, moved
+        names = ["clipped"] if chosen.change is not None else []
+        names += ["scaled"] if chosen.scale != 1.0 else []
+        if names:
+            parts = [part_of(t, None, y, 1.0) for t, y in zip(self._terms, new, strict=True)]
+        return parts, new, ", ".join(names), low
+
+    def _moved(self, guess: Guess, points: Sequence[Array]) -> list[Array]:
+        """The multipliers of a guess."""
+        new = [guess.scale * y for y in points]
+        if guess.change is not None:
             assert self._free is not None
             term = self._terms[self._free]
-            new[self._free] += best.scale * best.change.reshape(-1) / _factor(term)
-        found = [part_of(t, None, y, 1.0) for t, y in zip(self._terms, new, strict=True)]
-        return found, ", ".join([*names, *(["scaled"] if best.scale != 1.0 else [])]), low
+            new[self._free] += guess.scale * guess.change.reshape(-1) / _factor(term)
+        return [t.function.into_dual(y) for t, y in zip(self._terms, new, strict=True)]
 
     def _conjugates(self, points: Sequence[Array], t: float) -> list[float]:
         """ω h*(ty) of every term."""

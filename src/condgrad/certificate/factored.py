@@ -152,15 +152,16 @@ class FactoredCertificate(Certificate):
             for product, value, conjugate, size in columns
         )
 
-    def refuted(self, point: Any, W: Factored, bound: Bound) -> bool:
-        """Whether a point of the ball lies below a bound, which is then wrong."""
+    def refuted(self, point: Any, bound: Bound) -> bool:
+        """Whether a point of the ball, all of which are feasible, lies below a bound: it is wrong.
+
+        The bound itself counts, whatever the slopes of the moment prove.
+        """
         objective = self.problem.objective(point)
         size = abs(objective) + abs(bound.value)
         slack = SLACK
         if bound.source == "given":
             size, slack = size + 1e6 * self.problem.unit, GIVEN
-        elif bound.source != "values":
-            bound, _ = self.bound_at(W)
         eps = float(np.finfo(self._observed.dtype).eps)
         inside = float(np.sum(point.decomposed().s)) <= self._radius * (1 + 1e3 * eps)
         return inside and bound.value > objective + max(slack, 1e3 * eps) * size

@@ -26,7 +26,9 @@ class Sparse(Protocol):
 
     shape: tuple[int, int]
     values: Array
-    """Its entries, of which several may have one place, where they add up."""
+    """Its entries, of which several may have one place, where they add up, …"""
+    repeats: int
+    """… and how many at most."""
 
     def times(self, K: Array) -> Array:
         """V K."""
@@ -35,7 +37,7 @@ class Sparse(Protocol):
         """Vᵀ Q."""
 
     def compressed(self) -> Any:
-        """The same as a CSR matrix of SciPy."""
+        """The same as a CSR matrix of SciPy, a number for each place."""
 
 
 class Top(NamedTuple):
@@ -69,6 +71,7 @@ def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -
     """
     unit = power_of_two(V.values)
     size = above(length(V.values / unit), V.values.size + 4) if V.values.size else 0.0
+    size = above(size * float(np.sqrt(V.repeats)), 2)  # (Σ x_i)² ≤ k Σ x_i² for k numbers
     if size == 0:
         return Top(0.0, 0.0, 0)
     n = min(V.shape)
@@ -97,7 +100,7 @@ def _by_lanczos(
     goal, best, done = np.pi / (2 * n) * FAILURE**2, size, 0
     for k in range(steps):
         Q[k], done = r, k + 1
-        r = second(first(r[:, None]))[:, 0] / unit**2
+        r = second(first(r[:, None]) / unit)[:, 0] / unit  # squares must not underflow
         diagonal[k] = Q[k] @ r
         for _ in range(2):
             r -= (Q[:done] @ r) @ Q[:done]

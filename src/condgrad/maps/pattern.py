@@ -88,7 +88,7 @@ class Pattern:
 
     def __init__(self, maps: Sequence[Entries]) -> None:
         self.shape: tuple[int, int] = (maps[0].shape[0], maps[0].shape[1])
-        self.size = sum(m.size for m in maps)
+        self.size, self.repeats = sum(m.size for m in maps), len(maps)
         narrow = np.int32 if max(*self.shape, self.size) < 2**31 else np.int64
         i: Any = np.empty(self.size, narrow)
         j: Any = np.empty(self.size, narrow)
@@ -121,6 +121,8 @@ class SparseMatrix:
 
     def __init__(self, pattern: Pattern, values: Array) -> None:
         self.shape, self._pattern, self.values = pattern.shape, pattern, values
+        self.repeats = pattern.repeats
+        """How many values can have one place: no map reads an entry twice."""
         self._rows = pattern.by_rows.sorted(values)
         self._columns = pattern.by_columns.sorted(values)
 
@@ -133,6 +135,10 @@ class SparseMatrix:
         return self._pattern.by_columns.times(self._columns, Q)
 
     def compressed(self) -> sp.csr_matrix:
-        """The same as a matrix of SciPy."""
-        order = self._pattern.by_rows
-        return sp.csr_matrix((self._rows, order.indices, order.indptr), self.shape, copy=False)
+        """The same as a matrix of SciPy, a number for each place."""
+        order, repeated = self._pattern.by_rows, self.repeats > 1
+        parts = self._rows, order.indices, order.indptr
+        matrix = sp.csr_matrix(parts, self.shape, copy=repeated)
+        if repeated:
+            matrix.sum_duplicates()
+        return matrix

@@ -97,7 +97,7 @@ class FactoredProofs(Proofs):
         size = max(abs(bound), abs(value), self._problem.unit)
         if self._certificate is None or not np.isfinite(bound) or bound <= value + 1e-9 * size:
             return False
-        if not self._certificate.refuted(point, W, self.bound):
+        if not self._certificate.refuted(point, self.bound):
             return False
         self._withdraw()
         return True
