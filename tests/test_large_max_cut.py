@@ -43,6 +43,15 @@ def sparse(n, m, seed, signs=False, whole=True):
     return A
 
 
+@pytest.mark.parametrize("weight", [1e-150, 1e-161, 2e-162, 1e-170])
+def test_rows_have_length_one_whatever_the_weights(factored, weight):
+    """Squares of some are not precise; a triangle of those beside one of weight 1."""
+    triangle = np.ones((3, 3)) - np.eye(3)
+    A = sp.csr_array(sp.block_diag([triangle, weight * triangle]))
+    point = max_cut(A).run(gap=1e-9, max_iter=30).result.W
+    np.testing.assert_allclose(np.linalg.norm(point.factor, axis=1), 1, rtol=1e-12)
+
+
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
 def test_bounds_and_cuts_of_many_small_graphs(factored, signs, whole):

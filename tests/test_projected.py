@@ -174,6 +174,24 @@ def test_bounds_close_where_conjugates_are_not_quadratic():
         assert result.status is Status.CONVERGED
 
 
+def test_an_optimum_of_zero_without_smooth_terms():
+    """A gap relative to 0 would never close, and the start, which violates g, would be the best."""
+    rng, shape = np.random.default_rng(0), (5, 4)
+    M = rng.standard_normal((5, 1)) @ rng.standard_normal((1, 4))
+    everywhere = maps.AllEntries(shape)
+    exact = Term(everywhere, functions.Absolute(M.reshape(-1)), name="fit")
+    some = maps.Scaled(everywhere, np.repeat([1.0, 0.0], [5, 15]))
+    sparse = Term(some, functions.L1(), name="l1")
+    total = Term(maps.Inner(np.ones(shape)), functions.AtLeast(3.0), name="sum")
+    radius = 2 * np.linalg.norm(M, "nuc")
+    for terms in ([exact], [sparse, total]):
+        problem = Problem(domains.NuclearBall(shape, radius), terms)
+        result = cg.solve(problem, gap=1e-3, max_iter=3000)
+        assert result.status is Status.CONVERGED
+        assert result.infeasibility < 1e-2
+        assert abs(result.objective) <= 1e-3 * problem.unit
+
+
 @pytest.mark.parametrize("scale", [1.0, -0.5])
 def test_duals_are_those_behind_a_changed_bound(scale):
     rng, shape = np.random.default_rng(1), (6, 5)

@@ -272,7 +272,8 @@ class Problem:
         """The least number that a relative gap is taken of, so that an optimum of 0 can be met.
 
         A millionth of the largest that a linear term can be on the domain, the length of its
-        gradient times the largest ‖W‖, and of what the other terms of f are at its centre.
+        gradient times the largest ‖W‖, and of what other terms are at its centre; constraints do
+        not count. Where all of that is 0, as for a norm alone, of what a row can be.
         """
         center, reach, total = center_of(self.domain, self.terms), float(self.domain.reach), 0.0
         for t in self.smooth:
@@ -283,6 +284,12 @@ class Problem:
                 total += length(np.broadcast_to(slopes, t.map.size)) * reach
             else:
                 total += length(t.gradient(center, 1.0)) * reach
+        others = [t for t in self.composite if not t.function.indicator]
+        values = [abs(t.value(center)) for t in others]
+        total += sum(x for x in values if np.isfinite(x))
+        if total == 0 and np.isfinite(reach):
+            sizes = [t.weight * t.function.magnitude(t.map.row_norm * reach) for t in others]
+            total = float(sum(sizes))
         return 1e-6 * total
 
     def objective(self, W: Array) -> float:

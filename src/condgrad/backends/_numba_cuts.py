@@ -22,7 +22,7 @@ def mixing_sweep(indptr: Array, indices: Array, data: Array, V: Array) -> None:
         square = 0.0
         for c in range(k):
             square += g[c] * g[c]
-        if square > 0:
+        if square > 1e-290:
             factor = -1 / np.sqrt(square)
             for c in range(k):
                 V[i, c] = factor * g[c]

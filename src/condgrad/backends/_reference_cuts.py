@@ -12,13 +12,14 @@ from condgrad._types import Array
 def mixing_sweep(indptr: Array, indices: Array, data: Array, V: Array) -> None:
     """Set every row of V in turn to −g/‖g‖, g = Σ_j a_ij v_j of a CSR matrix, where that is not 0.
 
-    So ⟨A, VVᵀ⟩ becomes as small as one row of unit length can make it.
+    So ⟨A, VVᵀ⟩ becomes as small as one row of unit length can make it. A row stays where ‖g‖² is
+    too small to be precise: its length would not be 1.
     """
     for i, (start, stop) in enumerate(pairwise(indptr)):
         g = data[start:stop] @ V[indices[start:stop]]
-        norm = np.sqrt(g @ g)
-        if norm > 0:
-            V[i] = g / -norm
+        square = g @ g
+        if square > 1e-290:
+            V[i] = g / -np.sqrt(square)
 
 
 def flip_sweep(
