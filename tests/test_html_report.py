@@ -306,5 +306,5 @@ def test_the_answer_says_the_infeasibility_and_the_chance(monkeypatch):
     run = sparsest_cut(ring).run(max_iter=3)
     text = page(Record.of(run, adjacency=ring))
     assert f"relative infeasibility {run.result.worst:.2g}" in text
-    assert f"wrong with probability {up(run.bound_failure, 1)}" in text
+    assert f"wrong with probability {up(run.bound_failure, 2)}" in text
     assert run.bound_failure > 0

@@ -85,7 +85,7 @@ class GraphCut(Answer):
         beyond = "above" if self.sense == "max" else "below"
         known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
         if self.bound_failure:
-            known += f" (wrong with probability {up(self.bound_failure, 1)})"
+            known += f" (wrong with probability {up(self.bound_failure, 2)})"
         size = f"{len(self.partition[0])} of {self.side.size} vertices"
         members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
         more = ", …" if len(self.partition[0]) > SHOWN else ""

@@ -54,7 +54,7 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
     rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
     if np.isfinite(run.bound):
-        chance = f", wrong with probability {up(run.bound_failure, 1)}" if run.bound_failure else ""
+        chance = f", wrong with probability {up(run.bound_failure, 2)}" if run.bound_failure else ""
         text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
@@ -167,7 +167,7 @@ def promise(run: Outcome, what: str) -> str:
         return (
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
-    kind = "Proved" if not failure else f"With probability 1 - {up(failure, 1)}"
+    kind = "Proved" if not failure else f"With probability 1 - {up(failure, 2)}"
     found = run.sign * run.rounded.value
     if gap > 0 and found <= 0:  # a percentage of it says nothing
         beyond = "above" if run.sense == "max" else "below"

@@ -21,8 +21,11 @@ from condgrad.applications.ratings import (
 from condgrad.domains import NuclearBall
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
+from condgrad.methods import pdhg
 from condgrad.methods.control import Balance
 from condgrad.methods.registry import Method
+from condgrad.methods.spectral import Spectral
+from condgrad.methods.steps import Atoms
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
 from condgrad.run import factored_loop
@@ -124,7 +127,7 @@ class ResidualFit:
             return factored_loop.fit(self.problem(radius), _within(start, radius), **how)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)
-        return solve(problem, _method(problem, method or "sag-cgal", radius, tol), **how)
+        return solve(problem, _method(problem, method or pdhg(), radius, tol), **how)
 
     def factors(self, result: Result) -> tuple[Array, Array, float]:
         """Factors of Z out of W = D Z E, and half of the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball.
@@ -136,7 +139,7 @@ class ResidualFit:
         if isinstance(W, Factored):
             P, Q = W.U * np.sqrt(W.s), W.V * np.sqrt(W.s)
         else:
-            P, Q = balanced_factors(W, result.iterations)  # one atom an iteration
+            P, Q = balanced_factors(W, min(W.shape))
         norm = float(np.vdot(Q, Q))
         P, Q = P / self.D[:, None], Q / self.E[:, None]
         Z = pair_dots(P, Q, self.observed.rows, self.observed.cols)
@@ -163,6 +166,8 @@ def _method(problem: Problem, method: str | Method, radius: float, tol: float | 
     start, size = np.zeros(problem.domain.shape), problem.terms[0].map.size
     application = Application("", "auto", problem, start, {"": "auto"}, min(1000, size))
     built, _, _ = application.method(method)
+    if not isinstance(built.step, (Atoms, Spectral)):
+        return built  # there are no atoms to step to
     v = problem.terms[0].gradient(start, 1.0)
     sigma = -float(np.vdot(v, problem.domain.lmo(v).dense())) / (2 * radius)
     late = 2 * radius / sigma if sigma > 0 else 0.0

@@ -225,8 +225,8 @@ def print_model(facts: Mapping[str, Any], metrics: Mapping[str, float], console:
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     console.print(
         f"{facts['ratings']} ratings of {facts['items']} items by {facts['users']} users: mean, "
-        f"biases and {facts['rank']} factors, in {facts['fit_seconds']:.3g} s. The table is of "
-        "the convex fit that the factors start from."
+        f"biases and {facts['rank']} factors, in {facts['fit_seconds']:.3g} s. Objective, "
+        "bound and gap are those of the convex fit that the factors start from."
     )
     if facts["validation_rmse"] is not None:
         console.print(

@@ -55,7 +55,7 @@ class Certification(Answer):
         """Inertia, bound and gap, and why it ended, as a sentence."""
         clusters = f"{self.n_clusters} cluster{'s' if self.n_clusters > 1 else ''}"
         sure = (
-            f" (wrong with probability {up(self.bound_failure, 1)})" if self.bound_failure else ""
+            f" (wrong with probability {up(self.bound_failure, 2)})" if self.bound_failure else ""
         )
         text = (
             f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "

@@ -129,7 +129,7 @@ def _guessed(table: Table, rated: bool) -> tuple[str, Places | None]:
             return "triples", triple_places(table)
         raise _unclear(table, "text in it", rated)
     if width <= 4 and kinds[:2] == ["whole", "whole"]:
-        raise _unclear(table, "whole numbers, which may be ids or ratings, without a gap", rated)
+        raise _unclear(table, "whole numbers in the first two, which may be ids or ratings", rated)
     return "matrix", None
 
 
@@ -139,7 +139,7 @@ def _unclear(table: Table, why: str, rated: bool) -> ProblemError:
 
 
 def _kind(column: Any) -> str:
-    """What the numbers of a column are: ``"whole"`` without a gap, ``"other"``, or ``"text"``."""
+    """What a column has: ``"whole"`` numbers without a missing one, ``"other"``s, or ``"text"``."""
     array = np.asarray(column)
     if array.dtype.kind in "iub":
         return "whole"

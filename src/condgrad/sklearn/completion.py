@@ -96,7 +96,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         and are refused.
     method : str, Method or None, default None
         How to solve the convex problem. None: by accelerated projections onto the ball, W kept as
-        factors, or by ``"sag-cgal"`` where `constrain` or `l1` is given. A name out of
+        factors, or by ``"pdhg"`` where `constrain` or `l1` is given. A name out of
         `condgrad.METHODS`, whose steps are then 2/(k + 1 + 2r/σ), σ the largest singular value of R
         in the units of D and E; or a `Method`, used as it is. These need arrays of users × items.
         Radii are tried by projections in any case.
