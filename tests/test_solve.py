@@ -9,6 +9,7 @@ import condgrad
 from condgrad import Problem, ProblemError, Status, StopWhen, Term, Trace, domains, functions, maps
 from condgrad.estimators import SAG
 from condgrad.run.solve import solve
+from general import GENERAL
 
 RNG = np.random.default_rng(0)
 X, B = RNG.standard_normal((20, 5)), RNG.standard_normal(20)
@@ -248,7 +249,7 @@ def check_best(p, result, last=True):
         assert mine <= final + 1e-12
 
 
-@pytest.mark.parametrize("slug", [s for s in condgrad.METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s != "sag-fw"])
 @pytest.mark.parametrize("steps", [0, 1, 37, 200])
 def test_best_point(slug, steps):
     p = problem()
@@ -338,7 +339,7 @@ def test_nothing_is_printed(capsys):
     assert str(Status.MAX_ITER) in str(result)
 
 
-@pytest.mark.parametrize("slug", [s for s in condgrad.METHODS if s != "sag-fw"])
+@pytest.mark.parametrize("slug", [s for s in GENERAL if s != "sag-fw"])
 @pytest.mark.parametrize("make", [problem, matrix])
 def test_float32_problem(make, slug):
     p = make(dtype=np.float32)
