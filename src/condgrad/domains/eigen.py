@@ -234,6 +234,16 @@ def lowest_bound(
     return below(unit, float(ritz) - epsilon * spread - 4 * n * EPS * size), FAILURE
 
 
+def top_of_gram(gram: Array, rows: int) -> tuple[float, float]:
+    """A number above σ_max(V) for VᵀV as computed, V with so many rows; the chance that it is not.
+
+    VᵀV is off by γ_rows ‖V‖_F² = γ_rows Tr VᵀV.
+    """
+    value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
+    rounding = (rows + 10) * EPS * float(np.trace(gram))
+    return float(np.sqrt(max(0.0, -value + rounding))), failure
+
+
 def _proved(V: Array) -> float:
     r"""A number below the smallest eigenvalue of a symmetric V whose largest entry is about 1.
 

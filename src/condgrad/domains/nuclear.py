@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._check import sides
-from condgrad._floats import EPS, below, length, power_of_two
+from condgrad._floats import below, length, power_of_two
 from condgrad._types import Array
 from condgrad.domains._base import Ball, Minimum
-from condgrad.domains.eigen import lowest_bound, top_singular_pair
+from condgrad.domains.eigen import top_of_gram, top_singular_pair
 from condgrad.domains.projections import NuclearProjector, Projector
 from condgrad.points.atoms import Atom, RankOne
 
@@ -58,8 +58,6 @@ class NuclearBall(Ball):
         unit = power_of_two(V)  # squares must not underflow
         V = V / unit
         gram = V.T @ V
-        value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
-        rounding = (V.shape[0] + 10) * EPS * float(np.trace(gram))
-        top = np.sqrt(max(0.0, -value + rounding))
+        top, failure = top_of_gram(gram, V.shape[0])
         kind = "exact-singular-value" if failure == 0 else "probabilistic"
-        return Minimum(below(self.radius, -unit * float(top)), kind, failure)
+        return Minimum(below(self.radius, -unit * top), kind, failure)

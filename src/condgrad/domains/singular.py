@@ -11,7 +11,7 @@ import scipy.linalg
 from condgrad._floats import EPS, above, length, power_of_two
 from condgrad._types import Array
 from condgrad.backends import ops
-from condgrad.domains.eigen import FAILURE, LARGE, lowest_bound
+from condgrad.domains.eigen import FAILURE, LARGE, top_of_gram
 
 GRAM = 10**9
 """Multiplications up to which VᵀV is formed."""
@@ -80,10 +80,8 @@ def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -
         matrix = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T.tocsr()
         if float(np.square(np.diff(matrix.indptr).astype(float)).sum()) <= GRAM:
             gram = (matrix.T @ matrix).toarray()
-            value, failure = lowest_bound(-0.5 * gram - 0.5 * gram.T)
-            rounding = (matrix.shape[0] + 10) * EPS * float(np.trace(gram))
-            top = np.sqrt(max(0.0, -value + rounding))
-            return Top(unit * min(size, float(top) * (1 + 4 * EPS)), failure, 0)
+            top, failure = top_of_gram(gram, matrix.shape[0])
+            return Top(unit * min(size, top * (1 + 4 * EPS)), failure, 0)
     return _by_lanczos(V, unit, size, enough)
 
 

@@ -26,10 +26,10 @@ class ProjectedState:
     """What a step to a projection remembers."""
 
     projector: Projector
-    before: Array
-    """The point that the next step starts from, …"""
     ahead: Dense
-    """… and the one whose rows are looked at."""
+    """The point whose rows are looked at, …"""
+    before: Array
+    """… and the one that a primal-dual step starts from; empty for an accelerated one."""
     weight: float = 1.0
     """ω between the primal and the dual step, or 1/L of an accelerated one."""
     moved: float = 0.0
@@ -49,7 +49,7 @@ class ProjectedStep(AtomStep):
     def __init__(self, problem: Problem, projector: Projector) -> None:
         super().__init__(problem.domain)
         zeros = np.zeros(problem.domain.shape, problem.dtype)
-        self.state = ProjectedState(projector, zeros, Dense(zeros))
+        self.state = ProjectedState(projector, Dense(zeros), np.empty(0, problem.dtype))
         self._room = np.empty_like(zeros)
 
     def over(self, domain: Domain) -> None:
@@ -61,7 +61,9 @@ class ProjectedStep(AtomStep):
     def ahead(self, W: Dense) -> Dense:
         s = self.state
         if not s.begun:
-            s.before[...] = s.ahead.array[...] = W.array
+            s.ahead.array[...] = W.array
+            if s.before.size:
+                s.before[...] = W.array
             s.begun = True
         return s.ahead
 
@@ -116,7 +118,7 @@ class RelaxedStep(ProjectedStep):
         self, problem: Problem, projector: Projector, rows: Sequence[Keeper], rule: Relaxation
     ) -> None:
         super().__init__(problem, projector)
-        self._rule = rule
+        self._rule, self.state.before = rule, np.zeros_like(self._room)
         self.own = [r for r in rows if not isinstance(r.term.function, Linear)]
         symmetric = problem.domain.symmetric
         norms = [r.term.map.norm(symmetric) / length_of(r) for r in self.own]
