@@ -224,10 +224,8 @@ class Certificate:
         given = [r.point("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
         parts, points, changed, low = self._clipping.improved(parts, given)
         v = _sum(parts, self.problem.domain.shape, self.problem.like)
-        rounding, conjugate = (
-            self._margin([p.sizes for p in parts]),
-            sum(p.conjugate for p in parts),
-        )
+        rounding = self._margin([p.sizes for p in parts])
+        conjugate = sum(p.conjugate for p in parts)
         if not np.isfinite([rounding, conjugate, length(v)]).all():
             return Bound(), np.inf
         least = self.problem.domain.minimum(v)

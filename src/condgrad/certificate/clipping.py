@@ -139,7 +139,6 @@ class Clipping:
         assert self._free is not None
         term, y = self._terms[self._free], points[self._free]
         own = term.weight * term.function.conjugate(y)
-        seen: dict[int, float] = {}
 
         def look(level: int) -> Guess:
             top = (1 - 2.0**-level) * values[0]
@@ -147,13 +146,12 @@ class Clipping:
             change = _cut(v, frame[:, :count], 1 - top / values[:count])
             new = term.weight * term.function.conjugate(y + change.reshape(-1) / _factor(term))
             rise = -self._radius * top - (linear - own + new)
-            seen[level] = (guess := self._guess(rise, bend, points, level)).value
-            return guess._replace(change=change)
+            return self._guess(rise, bend, points, level)._replace(change=change)
 
         first = look(self._level)
         for way in (1, -1):
             level, last = self._level + way, first
-            while 1 <= level < LEVELS and level not in seen:
+            while 1 <= level < LEVELS:
                 guess = look(level)
                 if guess.value <= last.value:
                     break
