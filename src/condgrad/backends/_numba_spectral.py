@@ -112,7 +112,7 @@ def lanczos(
     steps = min(Q.shape[0], n) - fixed
     diagonal, off = np.empty(steps), np.empty(steps)
     r, part, along = start.astype(V.dtype), np.empty(n, V.dtype), np.empty(Q.shape[0], V.dtype)
-    before, scale, m, b = 0.0, 0.0, steps, 0.0
+    before, scale, m, found, lower = 0.0, 0.0, steps, 0, 0.0
     look = 4 if V.size >= 16_000 else 8
     for _ in range(2 if fixed > 0 else 0):
         np.dot(Q[:fixed], r, along[:fixed])
@@ -134,26 +134,29 @@ def lanczos(
             r -= part
         b = np.sqrt(np.dot(r, r))
         scale = max(scale, abs(a) + b + before)
+        off[j] = b
         m = j + 1
         if b <= 10.0 * eps * np.sqrt(n) * scale:
             break
         if enough > 0 and m == look:
-            off[j] = b
             value, s = tridiagonal_lowest(diagonal[:m], off[:j], 1e-4)
-            lower = value - beyond * abs(value)
-            if b * abs(s[j]) <= enough * abs(value) and (
-                seen <= 0 or hidden(diagonal[:m], off[:m], lower) < seen
-            ):
+            if found > 0 and value < lower:
+                found = 0
+            if found == 0 and b * abs(s[j]) <= enough * abs(value):
+                found, lower = m, value - beyond * abs(value)
+            if found > 0 and (seen <= 0 or hidden(diagonal[:m], off[:m], lower) < seen):
                 break
             look += 1 if V.size >= 1000 * look**2 else look
-        off[j] = b
         before = b
         r /= b
+    spent = m
+    if found > 0 and tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-4)[0] >= lower:
+        m = found
     value, s = tridiagonal_lowest(diagonal[:m], off[: m - 1], 1e-15)
     x = np.dot(s.astype(V.dtype), Q[fixed : fixed + m])
     x /= np.sqrt(np.dot(x, x))
     if enough > 0:  # the projection knows value and residual well enough for a rough answer
-        return x, value, b * abs(s[m - 1]), scale, m
+        return x, value, off[m - 1] * abs(s[m - 1]), scale, spent
     r[:] = -gram_product(V, x) if gram else np.dot(V, x)
     value = np.dot(x, r)
     for _ in range(2 if fixed > 0 else 0):
@@ -161,4 +164,4 @@ def lanczos(
         np.dot(along[:fixed], Q[:fixed], part)
         r -= part
     r -= V.dtype.type(value) * x
-    return x, value, np.sqrt(np.dot(r, r)), scale, m + 1
+    return x, value, np.sqrt(np.dot(r, r)), scale, spent + 1

@@ -287,8 +287,9 @@ def lanczos(
     complement. Full re-orthogonalisation, two passes a step; breakdown is judged relative to the
     size of the matrix seen so far. Where `enough` is positive it looks after 4, 5, 6, … steps (a
     small matrix 8, 16, 32, …) whether the residual is at most that part of the eigenvalue, and
-    stops; where `seen` is positive only if an eigenvalue that is lower by the part `beyond` would
-    have less than `seen` of the unit start, squared, along its eigenvector (`hidden`).
+    stops. Where `seen` is positive it goes on, with the pair it has, until an eigenvalue that is
+    lower by the part `beyond` would have less than `seen` of the unit start, squared, along its
+    eigenvector (`hidden`); one that comes to light takes the place of the pair.
 
     Returns the unit vector x, its Rayleigh quotient, the residual ‖Mx − ⟨x, Mx⟩x‖ (both from the
     projected matrix where `enough` is positive, which spares a product), an estimate of ‖M‖ and the
@@ -306,11 +307,10 @@ def lanczos(
 
     r = project(start.astype(V.dtype))
     b, scale, look = float(np.linalg.norm(r)), 0.0, 4 if V.size >= 16_000 else 8
+    found, lower = 0, 0.0
     diagonal: list[float] = []
     off: list[float] = []
     for j in range(min(Q.shape[0], start.size) - fixed):
-        if j > 0:
-            off.append(b)
         q = Q[fixed + j] = r / b
         basis = Q[: fixed + j + 1]
         r = product(q)
@@ -318,22 +318,27 @@ def lanczos(
         r = project(r)
         b = float(np.linalg.norm(r))
         scale = max(scale, abs(diagonal[-1]) + b + (off[-1] if off else 0.0))
+        off.append(b)
         if b <= 10 * eps * np.sqrt(start.size) * scale:
             break
         if enough > 0 and j + 1 == look:
-            value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-4)
-            lower, beside = value - beyond * abs(value), np.array([*off, b])
-            if b * abs(s[-1]) <= enough * abs(value) and (
-                seen <= 0 or hidden(np.array(diagonal), beside, lower) < seen
-            ):
+            value, s = tridiagonal_lowest(np.array(diagonal), np.array(off[:j]), 1e-4)
+            if found and value < lower:
+                found = 0
+            if not found and b * abs(s[-1]) <= enough * abs(value):
+                found, lower = j + 1, value - beyond * abs(value)
+            if found and (seen <= 0 or hidden(np.array(diagonal), np.array(off), lower) < seen):
                 break
             look += 1 if V.size >= 1000 * look**2 else look
-    value, s = tridiagonal_lowest(np.array(diagonal), np.array(off), 1e-15)
-    x = np.asarray(s.astype(V.dtype), like=V) @ basis[fixed:]
+    spent = m = len(diagonal)
+    if found and tridiagonal_lowest(np.array(diagonal), np.array(off[: m - 1]), 1e-4)[0] >= lower:
+        m = found
+    value, s = tridiagonal_lowest(np.array(diagonal[:m]), np.array(off[: m - 1]), 1e-15)
+    x = np.asarray(s.astype(V.dtype), like=V) @ Q[fixed : fixed + m]
     x = x / np.linalg.norm(x)
     if enough > 0:
-        return x, value, float(b * abs(s[-1])), scale, len(diagonal)
+        return x, value, float(off[m - 1] * abs(s[-1])), scale, spent
     basis, r = Q[:fixed], product(x)
     value = float(x @ r)
     residual = project(r) - value * x
-    return x, value, float(np.linalg.norm(residual)), scale, len(diagonal) + 1
+    return x, value, float(np.linalg.norm(residual)), scale, spent + 1

@@ -31,13 +31,15 @@ LOOSE = 0.1
 """Residual, relative to the eigenvalue, that a scheduled call accepts."""
 ENOUGH = 0.01
 """Residual, relative to the eigenvalue, at which a scheduled call for an eigenpair stops early."""
-HURRIED, CALM = 0.03, 0.3
+HURRIED, CALM = 0.03, 3.0
 """The same for a singular pair, relative to σ²: CALM/effort², and HURRIED at most."""
-HIDDEN, BEYOND = 0.1, 5.0
-"""A scheduled call for a singular pair goes on while a value larger by the part BEYOND/effort² of
+HIDDEN, BEYOND = 1.0, 100.0
+"""A scheduled call for a singular pair looks on while a value larger by the part BEYOND/effort² of
 σ², and HIDDEN at most, may have escaped it …"""
 MISS = 0.1
 """… with this probability."""
+RANDOM = 0.1
+"""How long the random part of its start is beside what the iterate suggests."""
 TIGHT = 1e-9
 """Residual, relative to the eigenvalue, that a call for full accuracy accepts."""
 
@@ -145,28 +147,33 @@ def top_singular_pair(
 ) -> tuple[float, Array, Array, int]:
     r"""Largest singular value σ of V with unit u, v, V v = σ u, and the products it took.
 
-    Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`. It starts from h + g/‖g‖, g
-    random and h a vector close to v given as `hint`, or WᵀWx with another random x where the hint
-    is the iterate W, scaled to length 1. With an `effort` e it takes ⌈e · ln n⌉ steps, or stops as
-    soon as
+    Lanczos on VᵀV, which reads V once a step, as in `lowest_eigpair`. It starts from
+    WᵀWg/‖WᵀWg‖ + g/(10‖g‖), g random and W the iterate given as `hint`, or with a vector close to v
+    as `hint` from that in place of the first part. With an `effort` e it takes ⌈e · ln n⌉ steps, or
+    stops as soon as
 
-    - the residual is at most min(0.03, 0.3/e²) θ, θ the value found for σ², and
-    - σ² > (1 + min(0.1, 5/e²)) θ would mean that at most a squared length c² of the unit start lies
-      along v (`_reference.hidden`), where g alone makes it more with probability 0.9, *whatever the
-      hint is*: the residual of a pair that is not the leading one can be small.
+    - the residual is at most min(0.03, 3/e²) θ, θ the value found for σ², and
+    - σ² > (1 + min(1, 100/e²)) θ would mean that at most a squared length c² of the unit start lies
+      along v (`_reference.hidden`), where g makes it more with probability 0.9 whatever a vector
+      given as `hint` is: the residual of a pair that is not the leading one can be small. (With an
+      iterate both parts come from one g, and the probability is that of the second part alone.)
+
+    The steps that the second takes after the first serve to look: the pair is the one that was
+    there, unless a larger value than allowed comes to light. More exact atoms are dearer and do not
+    make the runs end lower (the table in docs/reproduction.md).
 
     A step to s with ⟨v, s⟩ ≤ min + δ η_k C_k/2, C_k = Σ_t ω_t L_t ‖A_t‖² D² with L_t = 1/β_k for
     composite terms, does to the proof of a conditional gradient method what C_k (1 + δ) in place of
     C_k does. With η_k = 2/(k + 1) and β_k = β0/√(k + 1) what is allowed so falls as 1/√k, which is
-    1/e² for the effort e = k^(1/4) of the methods.
+    1/e² for the effort e = k^(1/4) of the methods; the shares above fall so from k = 10⁴ on.
     """
     if min(V.shape) > SMALL:
         V, hint = np.ascontiguousarray(V), None if hint is None else np.ascontiguousarray(hint)
         rng = rng or np.random.default_rng(0)
-        start = _gram_start(V, rng, hint)
+        start, part = _gram_start(V, rng, hint)
         # g₁/‖g‖ has a density that is highest at 0, and there at most √(n/2π): P(|g₁| ≤ c‖g‖) is at
         # most c√(2n/π), and no larger if a number that does not depend on g is added to g₁/‖g‖.
-        seen = np.pi / (2 * start.size) * (MISS / float(np.linalg.norm(start))) ** 2
+        seen = np.pi / (2 * start.size) * (MISS * part / float(np.linalg.norm(start))) ** 2
         pair = _lanczos(V, True, start, effort, seen=seen)
         if pair is not None:
             u = V @ pair.vector
@@ -311,21 +318,17 @@ def _start(
     return start
 
 
-def _gram_start(V: Array, rng: np.random.Generator, hint: Array | None) -> Array:
-    """A random unit vector plus a given one, or one that the iterate suggests, scaled to length 1.
-
-    The two are independent: what is random must not be made up for by the other.
-    """
-    n = V.shape[1:]
-    g = rng.standard_normal(n).astype(V.dtype)
-    g /= np.linalg.norm(g)
+def _gram_start(V: Array, rng: np.random.Generator, hint: Array | None) -> tuple[Array, float]:
+    """A vector given, or suggested by the iterate, plus a random one, and the latter's length."""
+    g = rng.standard_normal(V.shape[1:]).astype(V.dtype)
+    unit = g / np.linalg.norm(g)
     if hint is None:
-        return g
-    x = hint
-    if hint.ndim == 2:
-        x = ops.gram_product(hint, rng.standard_normal(n).astype(V.dtype))
+        return unit, 1.0
+    x = hint if hint.ndim == 1 else ops.gram_product(hint, g)
     length = float(np.linalg.norm(x))
-    return g + x / V.dtype.type(length) if length > 0 and np.isfinite(length) else g
+    if not (length > 0 and np.isfinite(length)):
+        return unit, 1.0
+    return x / V.dtype.type(length) + V.dtype.type(RANDOM) * unit, RANDOM
 
 
 def _lanczos(

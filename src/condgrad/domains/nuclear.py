@@ -37,10 +37,6 @@ class NuclearBall(Ball):
         _, left, right, products = top_singular_pair(v, **options)
         return RankOne(-self.radius, left, right, products)
 
-    def hint(self, W: Array, last: Atom | None) -> Array:
-        """The right singular vector of the atom before, which spares a pass over W."""
-        return last.v if isinstance(last, RankOne) else W
-
     def projector(self) -> Projector | None:
         """But for a class derived from this one: it may mean another set."""
         return NuclearProjector(self.radius) if type(self) is NuclearBall else None
