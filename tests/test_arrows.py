@@ -9,6 +9,7 @@ ROOT = Path(condgrad.__file__).parent
 LAYERS = (
     ("_types", "_keyboard", "_files", "errors", "_round"),
     ("_floats", "_check", "backends"),
+    ("checkpoint",),
     ("maps",),
     ("points", "functions"),
     ("domains",),

@@ -15,8 +15,9 @@ from condgrad.backends.arrays import HOST, foreign
 from condgrad.errors import ProblemError
 from condgrad.evaluation import worst
 from condgrad.methods.registry import Method
+from condgrad.run.begin import start
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Run, start
+from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.sdp import exact
