@@ -116,7 +116,7 @@ class Reader:
         with self.path.open("rb") as file:
             head = file.read(ALIGN)
             if not head.startswith(MAGIC):
-                raise InputError(path, "this is no checkpoint of condgrad")
+                raise InputError(self.path, "this is no checkpoint of condgrad")
             if len(head) < ALIGN:
                 raise self.damaged("it ends early")
             _, version, at, length, check = HEAD.unpack_from(head)
@@ -124,7 +124,8 @@ class Reader:
                 raise self.damaged("the checksum of its head is wrong")
             if version != FORMAT:
                 raise InputError(
-                    path, f"this checkpoint has format {version}, and this condgrad reads {FORMAT}"
+                    self.path,
+                    f"this checkpoint has format {version}, and this condgrad reads {FORMAT}",
                 )
             if any(head[HEAD.size + 4 :]):
                 raise self.damaged("its head has more than it should")
@@ -164,7 +165,7 @@ class Reader:
                 "memory are free",
             )
         out, done, found = np.empty(length, np.uint8), 0, 0
-        view = memoryview(out)
+        view = out.data
         unpacker = None if stored == length else zlib.decompressobj()
         with self.path.open("rb") as file:
             file.seek(at)

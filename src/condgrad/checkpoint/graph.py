@@ -207,8 +207,8 @@ class Writer:
         if sp.issparse(value) and value.format in SPARSE:
             return self._sparse(value, number, where)
         if ours(value) and not isinstance(value, (types.FunctionType, types.MethodType)):
-            parts = {n: self.value(v, f"{where}.{n}") for n, v in attributes(value).items()}
-            return ["object", number, _class_name(kind), parts]
+            own = {n: self.value(v, f"{where}.{n}") for n, v in attributes(value).items()}
+            return ["object", number, _class_name(kind), own]
         raise ProblemError(
             f"{where} is a {kind.__module__}.{kind.__qualname__}, which a checkpoint cannot hold"
         )
@@ -227,8 +227,8 @@ class Writer:
         return ["array", len(self._arrays) - 1]
 
     def _sparse(self, value: Any, number: int, where: str) -> Any:
-        names = {"coo": ("data", "coords"), "dia": ("data", "offsets")}
-        names = names.get(value.format, ("data", "indices", "indptr"))
+        second = {"coo": ("coords",), "dia": ("offsets",)}.get(value.format, ("indices", "indptr"))
+        names: tuple[str, ...] = ("data", *second)
         parts = [self.value(getattr(value, n), f"{where}.{n}") for n in names]
         kind = type(value).__name__
         return ["sparse", number, kind, list(value.shape), dict(zip(names, parts, strict=True))]
@@ -310,12 +310,14 @@ class Maker:
         return bytes.fromhex(raw)
 
     def _list(self, number: int, items: Any) -> list[Any]:
-        made = self._known[number] = []
+        made: list[Any] = []
+        self._known[number] = made
         made.extend(self.value(v) for v in items)
         return made
 
     def _set(self, number: int, items: Any) -> set[Any]:
-        made = self._known[number] = set()
+        made: set[Any] = set()
+        self._known[number] = made
         made.update(self.value(v) for v in items)
         return made
 
@@ -350,7 +352,8 @@ class Maker:
         return made
 
     def _object(self, number: int, name: str, parts: Any) -> Any:
-        made = self._known[number] = object.__new__(_class(name, object))
+        made: Any = object.__new__(_class(name, object))
+        self._known[number] = made
         for key, value in parts.items():
             if not key.isidentifier():
                 raise TypeError

@@ -86,7 +86,7 @@ def _digest(array: Any) -> str:
     else:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for i in range(0, flat.size, PIECE):
-            digest.update(flat[i : i + PIECE])
+            digest.update(flat[i : i + PIECE].data)
     return f"{array.dtype.str} {array.shape} {digest.hexdigest()}"
 
 

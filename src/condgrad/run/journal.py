@@ -10,21 +10,22 @@ through once more: those that were done are answered from the file, and the one 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from condgrad.checkpoint import Pack, Print, Reader, packed, unpacked
+from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
 from condgrad.errors import InputError, ProblemError
 from condgrad.run import saved
 from condgrad.run.limits import Limits
 from condgrad.run.monitor import KEEP, Counts
-from condgrad.run.result import Result
+from condgrad.run.result import Result, Status
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
+KEPT = ("checkpoint", "every", "resume")
+"""Options of calls that keep a journal."""
 PathLike = str | os.PathLike[str]
+Answer = TypeVar("Answer")
 
 _current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
 
@@ -58,13 +62,22 @@ class Open:
 
 @dataclass
 class Page:
-    """A stage that is no run: what it needs to go on, from whoever is at work there."""
+    """A stage that is no run, and keeps what it needs to go on by itself."""
 
+    name: str
     journal: Journal | None = None
     number: int = 0
+    result: Any = None
+    """What came of it, where it was done when the file was written, …"""
     known: Any = None
-    """What was kept when the file was written, or None."""
-    _state: Callable[[], Any] = field(default=lambda: None)
+    """… or what it knew then, or None."""
+    prints: Print = field(default_factory=dict)
+    _state: Callable[[], Any] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to keep."""
+        return self._state is not None
 
     def keep(self, state: Callable[[], Any]) -> None:
         """Between two steps: write the state if it is time."""
@@ -72,9 +85,20 @@ class Page:
             self._state = state
             self.journal.tick()
 
+    def leave(self, status: Status) -> None:
+        """The clock ends it, or something worse."""
+        if self.journal is not None:
+            self.journal.leave(status)
+
+    def end(self, result: Callable[[], Any]) -> None:
+        """It is done."""
+        if self.journal is not None:
+            self.journal.turn(self, result())
+
     def pack(self) -> Pack:
         """As it is written."""
-        return packed(self._state(), "the state", number=self.number)
+        assert self._state is not None
+        return packed(self._state(), "the state", number=self.number, prints=self.prints)
 
 
 class Journal:
@@ -101,6 +125,7 @@ class Journal:
         self._open: dict[int, Open] = {}
         self._page: Page | None = None
         self._next = 0
+        self._broken = self._late = False
 
     def solve(self, asked: Asked, limits: Limits, **how: Any) -> Result:
         """Make a run, advance it and return its result: a stage of its own."""
@@ -117,8 +142,7 @@ class Journal:
         entry = self._runs.pop(number, None)
         if entry is not None:
             self._check(entry, prints)
-            assert self._reader is not None
-            run = saved.revived(asked, entry, self._reader)
+            run = saved.revived(asked, entry, self._file)
         else:
             run = asked.begin()
         self._open[number] = Open(run, prints, number, number)
@@ -137,10 +161,9 @@ class Journal:
             own = self._open[number] = Open(run, prints, number, number)
         own.last, entry = number, self._runs.get(own.number)
         here = entry is not None and entry["last"] == number
-        if here:
+        if entry is not None and here:
             self._check(entry, own.prints)
-            assert self._reader is not None
-            saved.restore(run, entry, self._reader)
+            saved.restore(run, entry, self._file)
             own.since = tuple(entry["since"])
             del self._runs[own.number]
         else:
@@ -164,25 +187,32 @@ class Journal:
             self._done.append(self._again(number, known))
         return known
 
-    def page(self, name: str) -> Page:
-        """A page for a stage that keeps its own state; `turn` ends it."""
-        number, _ = self._stage(name, {}, open_only=True)
-        entry = self._pages.pop(number, None)
-        known = None if entry is None else unpacked(entry, self._file)
-        self._page = Page(self, number, known)
+    def page(self, name: str, data: Any) -> Page:
+        """A page for a stage that keeps its own state and is made of these data."""
+        prints = print_of(data, name)
+        number, result = self._stage(name, prints)
+        if result is not None:
+            self._done.append(self._again(number, result))
+            return Page(name, None, number, result)
+        entry, known = self._pages.pop(number, None), None
+        if entry is not None:
+            self._check(entry, prints)
+            known = unpacked(entry, self._file)
+        self._page = Page(name, self, number, None, known, prints=prints)
         return self._page
 
-    def turn(self, name: str, value: Any) -> None:
-        """The page at work is done."""
+    def turn(self, page: Page, value: Any) -> None:
+        """A page is done."""
         self._page = None
-        self._finish(value, name, {})
+        self._finish(value, page.name, page.prints)
+        self.leave(None)
 
     @property
     def _file(self) -> Reader:
         assert self._reader is not None
         return self._reader
 
-    def _stage(self, name: str, prints: Print, open_only: bool = False) -> tuple[int, Any]:
+    def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
         """The number of the next stage, and what came of it where it was done before."""
         number, self._next = self._next, self._next + 1
         if number >= len(self._stored):
@@ -208,11 +238,12 @@ class Journal:
         """Take a run further, with checkpoints on the way and at the end."""
         run, token = own.run, _current.set(None)  # what callbacks solve is no stage
         try:
+            if self._writing is not None:
+                own.pack()  # refused now what could not be written later
             run._monitor.keep = self.tick
             run.advance_to(limits, until, own.since)
             run._monitor.keep = None
-            if run._monitor.status not in KEEP:
-                self.save()
+            self.leave(run._monitor.status)
             return run.result(**how)
         finally:
             _current.reset(token)
@@ -220,15 +251,28 @@ class Journal:
     def tick(self) -> None:
         """Between two iterations: write the file if it is time."""
         if self._writing is not None and self._writing.due:
+            self._late = False
             self.save()
+
+    def leave(self, status: Status | None) -> None:
+        """Write the file at the end of a run or a page, if nothing broke it off.
+
+        Where the clock ended it, it shall go on when it is resumed: what comes after it then, in
+        no time, is not written.
+        """
+        if status in KEEP:
+            self._broken = True
+        if not self._late:
+            self.save()
+        self._late = self._late or status is Status.MAX_SECONDS
 
     def save(self) -> None:
         """Write the file now."""
-        if self._writing is None:
+        if self._writing is None or self._broken:
             return
         with self._writing.timed():
             runs = [own.pack() for own in self._open.values() if not own.run.stale]
-            pages = [] if self._page is None else [self._page.pack()]
+            pages = [self._page.pack()] if self._page is not None and self._page.begun else []
             about = {"condgrad": saved.version()}
             self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
 
@@ -286,7 +330,8 @@ def checkpoints(
             raise ProblemError("resume is True, but there is no checkpoint: give its path")
         resume = path if Path(path).exists() else None
     reader = saved.opened(resume) if resume else None
-    journal = Journal(resume or None if path is None else path, every, reader)  # type: ignore[arg-type]
+    into: Any = resume if path is None else path
+    journal = Journal(into, every, reader)
     token = _current.set(journal)
     try:
         yield journal
@@ -295,9 +340,27 @@ def checkpoints(
         journal.close()
 
 
-def current() -> Journal | None:
-    """The journal of the call that is at work."""
-    return _current.get()
+def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The same call with the options ``checkpoint``, ``every`` and ``resume`` of `solve`."""
+
+    @functools.wraps(call)
+    def with_checkpoints(
+        *args: Any,
+        checkpoint: PathLike | None = None,
+        every: float = EVERY,
+        resume: PathLike | bool | None = None,
+        **options: Any,
+    ) -> Answer:
+        with checkpoints(checkpoint, every, resume):
+            return call(*args, **options)
+
+    return with_checkpoints
+
+
+def page(name: str, data: Any) -> Page:
+    """A page for a stage that is no run, of the journal that is kept or of none."""
+    journal = _current.get()
+    return Page(name) if journal is None else journal.page(name, data)
 
 
 def advanced(run: Run, limits: Limits, until: Any = None, **how: Any) -> Result:
@@ -316,11 +379,11 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     return journal.solve(asked, limits, **how)
 
 
-def fresh_seed() -> int:
+def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
-
-    def draw() -> int:
-        return int(np.random.default_rng().integers(2**63))
-
-    journal = _current.get()
+    draw, journal = draw or _draw, _current.get()
     return draw() if journal is None else int(journal.value("seed", draw))
+
+
+def _draw() -> int:
+    return int(np.random.default_rng().integers(2**63))

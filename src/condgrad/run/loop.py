@@ -55,7 +55,15 @@ class Run:
     1.0
     """
 
-    _transient = ("problem", "method", "asked", "first", "estimators", "_options", "_threads")
+    _transient: tuple[str, ...] = (
+        "problem",
+        "method",
+        "asked",
+        "first",
+        "estimators",
+        "_options",
+        "_threads",
+    )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
 
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:

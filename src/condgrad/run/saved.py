@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from condgrad._types import Array
@@ -47,11 +48,15 @@ def given_by(run: Run) -> Given:
 
 
 def memory_of(value: Any) -> dict[str, Any] | None:
-    """What somebody who watches a run must remember (`remembers` of the class), or None."""
+    """What somebody who watches a run must remember (`remembers` of the class), or None.
+
+    Functions remember nothing.
+    """
     names = getattr(type(value), "remembers", None)
     if names is None:
         return None
     parts = {name: getattr(value, name) for name in names}
+    parts = {name: v for name, v in parts.items() if _minds(v) or not callable(v)}
     return {n: [memory_of(v), None] if _minds(v) else [None, v] for n, v in parts.items()}
 
 
@@ -157,7 +162,7 @@ def opened(path: str | PathLike[str]) -> Reader:
             f"there is no checkpoint {str(path)!r}: start without it (resume=None)"
         ) from None
     except OSError as error:
-        raise InputError(path, f"the checkpoint cannot be read ({error.strerror})") from None
+        raise InputError(Path(path), f"the checkpoint cannot be read ({error.strerror})") from None
     text = reader.text
     whole = isinstance(text, dict) and all(
         isinstance(text.get(name), list) for name in ("done", "runs", "pages")
@@ -166,7 +171,7 @@ def opened(path: str | PathLike[str]) -> Reader:
         raise reader.damaged("its description cannot be read")
     if text.get("condgrad") != version():
         raise InputError(
-            path,
+            reader.path,
             f"this checkpoint is of condgrad {text.get('condgrad')}, and this is {version()}: go "
             "on with that version, or start anew",
         )
@@ -215,7 +220,9 @@ def resume(
 
     reader = opened(path)
     if not reader.text["runs"]:
-        raise InputError(path, "this checkpoint has no run at work: its call has other parts")
+        raise InputError(
+            reader.path, "this checkpoint has no run at work: its call has other parts"
+        )
     entry = reader.text["runs"][-1]
     try:
         kind = {"Run": Run, "FactoredRun": FactoredRun}[entry["class"]]
