@@ -7,7 +7,6 @@ import condgrad as cg
 from condgrad import METHODS, Problem, Term, applications, domains, functions, maps
 from factored_problems import problem as ratings
 from general import GENERAL
-from test_methods import least_squares, max_cut
 
 
 def graph(n, seed=0):
@@ -46,9 +45,22 @@ def plain(slug):
     return METHODS[slug]("auto") if METHODS[slug].smoothed else METHODS[slug]()
 
 
+def rows(smooth=False):
+    from test_methods import least_squares  # which takes a while to import
+
+    problem = least_squares()[0]
+    return Problem(problem.domain, problem.smooth) if smooth else problem
+
+
+def matrices():
+    from test_methods import max_cut
+
+    return max_cut()[0]
+
+
 CASES = {
-    **{f"{s} on vectors": (lambda: least_squares()[0], s) for s in GENERAL if s != "sag-fw"},
-    **{f"{s} on matrices": (lambda: max_cut()[0], s) for s in GENERAL if s != "sag-fw"},
+    **{f"{s} on vectors": (rows, s) for s in GENERAL if s != "sag-fw"},
+    **{f"{s} on matrices": (matrices, s) for s in GENERAL if s != "sag-fw"},
     "pdhg on a box": (box, "pdhg"),
     "pdhg with a norm": (lambda: box(l1=True), "pdhg"),
     "apg": (ratings, "apg"),
@@ -56,7 +68,7 @@ CASES = {
     "sag-cgal on triangles": (cut, "sag-cgal"),
     "h-sag-v2 on triangles": (cut, "h-sag-v2"),
     "compiled loop": (vectors, cg.sag_fw(batch=3)),
-    "sag-fw": (lambda: Problem(domains.Simplex(6), least_squares()[0].smooth), cg.sag_fw(batch=2)),
+    "sag-fw": (lambda: rows(smooth=True), cg.sag_fw(batch=2)),
     "float32 tables": (cut, cg.sag_cgal(batch=0.1, table_dtype="float32")),
     "sparse tables": (cut, cg.h_sag_v2(batch=50, table="sparse", table_dtype="float32")),
     "rescaled": (cut, cg.h_sag_v2(batch=0.2, rescale=True)),

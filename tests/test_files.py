@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from condgrad._files import replaced
+from condgrad._files import replaced, sweep
 
 
 def test_a_file_takes_the_place_of_another_when_it_is_whole(tmp_path):
@@ -15,17 +15,24 @@ def test_a_file_takes_the_place_of_another_when_it_is_whole(tmp_path):
     with replaced(path) as file:
         file.write(b"new")
         assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["answer"]
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["answer"]
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, MemoryError])
 def test_what_fails_leaves_what_was_there(tmp_path, error):
     path = tmp_path / "answer"
     path.write_bytes(b"old")
-    with pytest.raises(error), replaced(path) as file:
-        file.write(b"half")
-        raise error
-    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["answer"]
+
+    def work():
+        with replaced(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        work()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["answer"]
 
 
 def test_a_rename_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -42,7 +49,8 @@ def test_links_are_followed_and_loops_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "answer")
     with replaced(tmp_path / "link") as file:
         file.write(b"new")
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "answer").read_bytes() == b"new"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "answer").read_bytes() == b"new"
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OSError, match="symbolic links"), replaced(tmp_path / "loop"):
         pass
@@ -77,4 +85,16 @@ def test_many_writers_leave_one_whole_file(tmp_path):
     for thread in threads:
         thread.join()
     whole = path.read_bytes()
-    assert len(whole) == 10_000 and len(set(whole)) == 1 and os.listdir(tmp_path) == ["answer"]
+    assert len(whole) == 10_000
+    assert len(set(whole)) == 1
+    assert os.listdir(tmp_path) == ["answer"]
+
+
+def test_only_what_nobody_writes_is_swept(tmp_path):
+    (tmp_path / ".condgrad-left.part").write_bytes(b"half")
+    (tmp_path / "other.part").write_bytes(b"mine")
+    with replaced(tmp_path / "answer") as file:
+        file.write(b"new")
+        file.flush()
+        sweep(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["answer", "other.part"]

@@ -46,6 +46,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as file:
+            _hold(file)
             yield file
             file.flush()
             if mode is not None:
@@ -75,3 +76,25 @@ def _settle(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _hold(file: BinaryIO) -> bool:
+    """Take hold of a file for as long as it is open; False where another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # not on every system
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove what processes that were killed have left half written in a folder."""
+    with contextlib.suppress(OSError):
+        for part in Path(folder).glob(f"{MARK}*.part"):
+            with contextlib.suppress(OSError), part.open("rb") as file:
+                if part.stat().st_size and _hold(file):
+                    part.unlink()

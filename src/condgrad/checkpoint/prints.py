@@ -16,6 +16,7 @@ from condgrad.backends.arrays import foreign, host
 from condgrad.checkpoint.graph import attributes, inside
 
 PIECE = 1 << 24
+MARK = ", with the digest "
 Print = dict[str, str]
 """By the name of a part what is known of it."""
 
@@ -55,9 +56,8 @@ def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
     seen.add(id(value))
     if sp.issparse(value):
         same = sp.csr_array(value)
-        found[name] = f"{same.shape} " + " ".join(
-            _digest(part) for part in (same.data, same.indptr, same.indices)
-        )
+        parts = [_digest(part) for part in (same.data, same.indptr, same.indices)]
+        found[name] = f"a sparse matrix of shape {same.shape}{MARK}{' '.join(parts)}"
         return
     found[name] = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, partial):
@@ -87,7 +87,7 @@ def _digest(array: Any) -> str:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for i in range(0, flat.size, PIECE):
             digest.update(flat[i : i + PIECE].data)
-    return f"{array.dtype.str} {array.shape} {digest.hexdigest()}"
+    return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest.hexdigest()}"
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
@@ -98,7 +98,8 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
             continue
         if old is None or new is None:
             return f"{name} is {'not there any more' if new is None else 'new'}"
-        if len(new) + len(old) < 100:
+        if MARK not in new + old and len(new) + len(old) < 100:
             return f"{name} is {new} here and was {old}"
-        return f"{name} has other numbers"
+        (new, *_), (old, *_) = new.split(MARK), old.split(MARK)
+        return f"{name} has other numbers" if new == old else f"{name} is {new} here and was {old}"
     return None

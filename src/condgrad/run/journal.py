@@ -23,8 +23,8 @@ import numpy as np
 from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
 from condgrad.errors import InputError, ProblemError
 from condgrad.run import saved
-from condgrad.run.limits import Limits
-from condgrad.run.monitor import KEEP, Counts
+from condgrad.run.limits import Counts, Limits
+from condgrad.run.monitor import KEEP
 from condgrad.run.result import Result, Status
 from condgrad.run.writer import Writing
 

@@ -29,8 +29,8 @@ from condgrad.run import saved, vector_loop
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.direction import direction, lend
-from condgrad.run.limits import Goal, Limits
-from condgrad.run.monitor import KEEP, Counts, Monitor
+from condgrad.run.limits import Counts, Goal, Limits
+from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.prepare import first_point, fitted, generator, leading
 from condgrad.run.result import Result, Status
 from condgrad.run.state import RunState

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,29 +20,16 @@ from condgrad.methods.steps import AtomStep
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Goal, Limits
-from condgrad.run.measures import errors, merit, number, smoothed
+from condgrad.run.limits import Clock, Counts, Goal, Limits
+from condgrad.run.measures import Best, errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
 
-Counts = tuple[int, float, int]
-"""Iterations, epochs and oracle calls."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
-
-
-@dataclass
-class Best:
-    """The best point so far."""
-
-    W: Array
-    k: int
-    evaluation: Evaluation
-    metrics: dict[str, float]
-    proposed: bool = False
 
 
 class Monitor:
@@ -52,7 +38,7 @@ class Monitor:
     _transient = ("_until", "keep")
     _until: Callable[[Info], object] | None = None
     keep: Callable[[], None] | None = None
-    """Called between two iterations, as by who writes checkpoints."""
+    """Called between two iterations."""
 
     def __init__(
         self,
@@ -109,10 +95,7 @@ class Monitor:
         ends: Sequence[Status],
         since: Counts | None = None,
     ) -> bool:
-        """Count limits from now; False where the run has ended by other than `ends`.
-
-        `since` has the iterations, epochs and oracle calls to count from instead.
-        """
+        """Count limits from now or `since`; False where the run has ended by other than `ends`."""
         if self.status not in ends:
             return False
         k, epochs, lmo = since or self.counts

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from condgrad._files import sweep
 from condgrad.backends.memory import free_memory
 from condgrad.checkpoint import Pack, write
 from condgrad.errors import ProblemError, cause
@@ -43,6 +44,7 @@ class Writing:
                 f"checkpoint is {str(path)!r}, which cannot be written: give a file in a folder "
                 "that is there"
             )
+        sweep(folder)
         self._next = time.monotonic() + every
         self._thread: threading.Thread | None = None
         self._trouble: Exception | None = None
