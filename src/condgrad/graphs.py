@@ -29,6 +29,7 @@ from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
+from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
@@ -106,6 +107,9 @@ def sparsest_cut(
     presolve: bool = True,
     n_jobs: int | None = None,
     device: str = "cpu",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = EVERY,
+    resume: str | os.PathLike[str] | bool | None = None,
 ) -> GraphCut:
     r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
 
@@ -141,6 +145,8 @@ def sparsest_cut(
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    checkpoint, every, resume
+        A file that keeps the state of all runs, and one to go on from, as for `condgrad.solve`.
 
     Examples
     --------
@@ -168,7 +174,9 @@ def sparsest_cut(
         application: applications.Application = by_blocks(A, sizes)
     else:
         application = applications.sparsest_cut(A, vertex_weights=uneven(sizes))
-    return _cut(application.run(**options), names, 2 / float(sizes.sum()) ** 2)
+    with checkpoints(checkpoint, every, resume):
+        found = application.run(**options)
+    return _cut(found, names, 2 / float(sizes.sum()) ** 2)
 
 
 def max_cut(
@@ -181,6 +189,9 @@ def max_cut(
     n_jobs: int | None = None,
     hyperplanes: int = 100,
     device: str = "cpu",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = EVERY,
+    resume: str | os.PathLike[str] | bool | None = None,
 ) -> GraphCut:
     r"""A cut of large weight w(S, S̄), with a proven bound on the largest.
 
@@ -196,7 +207,7 @@ def max_cut(
         beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs, device
+    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -214,19 +225,21 @@ def max_cut(
     if n == 2 or total == 0:
         return _known(names, (np.arange(n) == 0) & (total > 0), total, "max")
     began, limit = time.perf_counter(), np.inf if max_seconds is None else max_seconds
-    application = applications.max_cut(
-        A, warm=gap, warm_seconds=limit, hyperplanes=hyperplanes, seed=seed
-    )
-    if max_seconds is not None:
-        max_seconds = max(0.0, began + limit - time.perf_counter())
-    options: dict[str, Any] = {
-        "gap": gap,
-        "max_seconds": max_seconds,
-        "seed": seed,
-        "n_jobs": n_jobs,
-        "device": device,
-    }
-    return _cut(application.run(max_epochs=PASSES, **options), names, -1.0)
+    with checkpoints(checkpoint, every, resume):
+        application = applications.max_cut(
+            A, warm=gap, warm_seconds=limit, hyperplanes=hyperplanes, seed=seed
+        )
+        if max_seconds is not None:
+            max_seconds = max(0.0, began + limit - time.perf_counter())
+        options: dict[str, Any] = {
+            "gap": gap,
+            "max_seconds": max_seconds,
+            "seed": seed,
+            "n_jobs": n_jobs,
+            "device": device,
+        }
+        found = application.run(max_epochs=PASSES, **options)
+    return _cut(found, names, -1.0)
 
 
 def _check(gap: float, max_seconds: float | None, device: str) -> None:

@@ -19,6 +19,7 @@ from condgrad.methods import METHODS, Method, suited
 from condgrad.methods.registry import check
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
+from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Status
 from condgrad.run.solve import solve
@@ -47,6 +48,8 @@ class Rounder:
 
     anywhere = True
     """It takes W where the run keeps it."""
+    remembers = ("best", "_like", "_rounding")
+    """What a checkpoint keeps of it."""
 
     def __init__(
         self,
@@ -200,6 +203,7 @@ class Application:
         check(self.problem, built)
         return built.name, used
 
+    @journaled
     def run(
         self,
         slug: str | None = None,
@@ -208,6 +212,8 @@ class Application:
         **limits: Any,
     ) -> Outcome:
         """Solve with the method of that name, or `slug`; `limits` go to `condgrad.solve`.
+
+        ``checkpoint``, ``every`` and ``resume`` are as there.
 
         Where a gap is asked for, rounded solutions are offered to the run as points, and it ends
         once the best of them is within the gap. Ctrl-C ends the run, and a second time its last

@@ -144,6 +144,7 @@ class _Rounding:
     """
 
     anywhere = True
+    remembers = ("_rng", "_finished", "_there", "_best")
 
     def __init__(self, distances: Inner, k: int) -> None:
         self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)

@@ -23,6 +23,7 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.evaluation import Evaluation, Violation
 from condgrad.points import Gram
 from condgrad.run.callbacks import Info, check_watchers
+from condgrad.run.journal import journaled
 from condgrad.run.limits import Clock, Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
@@ -62,6 +63,7 @@ class LargeMaxCut(Application):
             )
         return "mixing method", None
 
+    @journaled
     def run(
         self,
         slug: str | None = None,
@@ -99,6 +101,8 @@ class LargeMaxCut(Application):
 
 class _Run:
     """One run: what was seen of it so far."""
+
+    remembers = ("clock", "trace", "stopped")
 
     def __init__(
         self,

@@ -18,6 +18,9 @@ from condgrad.domains import Minimum, Spectrahedron
 from condgrad.domains.eigen import lowest_bound
 from condgrad.errors import from_keyboard
 from condgrad.points import Gram
+from condgrad.run import journal
+from condgrad.run.result import Status
+from condgrad.run.saved import memory_of, remind
 
 FIRST, MOST = 10, 640
 """The bound is computed after so many sweeps first, then after twice as many each time."""
@@ -100,6 +103,13 @@ def mixing(
     .. [1] P.-W. Wang, W.-C. Chang, J. Z. Kolter, "The mixing method: low-rank coordinate descent
        for semidefinite programming with diagonal constraints", arXiv 1706.00476, 2017.
     """
+    own = getattr(watch, "__self__", None)
+    page = journal.page("mixing", (A, gap, seed, factored))
+    if page.result is not None:
+        found, seen_by = page.result
+        remind(own, seen_by)
+        mixed: Mixed = found
+        return mixed
     n, zero = A.shape[0], SLACK * float(abs(A).sum())
     rng, full = np.random.default_rng(seed), int(np.sqrt(2 * n)) + 2
     V = rng.standard_normal((n, min(full, RANK) if factored else full))
@@ -107,16 +117,26 @@ def mixing(
     bounds: list[Minimum] = []
     end, last, before = time.perf_counter() + max_seconds, 0.0, -np.inf
     done, seen, sweeps, interrupted = 0, -1, min(2 * FIRST if factored else FIRST, most), False
+    if page.known is not None:
+        V, rng, bounds, done, seen, sweeps, before, seen_by = page.known
+        remind(own, seen_by)
 
     def proved() -> Minimum:
         """A bound as close as V can make use of after so many sweeps."""
         return _sparse_bound(A, V, max(gap, EARLY / max(done, 1))) if factored else _bound(A, V)
+
+    def state() -> tuple[Any, ...]:
+        """What a checkpoint keeps between two sweeps."""
+        return V, rng, bounds, done, seen, sweeps, before, memory_of(own)
 
     try:
         while True:
             while done < sweeps and time.perf_counter() < end - last:
                 _sweep(A, V)
                 done += 1
+                page.keep(state)
+            if done < sweeps:
+                page.leave(Status.MAX_SECONDS)
             began = time.perf_counter()
             if done > seen:  # the clock may have left no time for a sweep
                 bounds.append(proved())
@@ -140,7 +160,12 @@ def mixing(
     bounds = bounds or [proved()]
     best, failure = min(bounds, key=lambda b: b.value), sum(b.failure for b in bounds)
     W = Gram(V) if factored else V @ V.T
-    return Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
+    mixed = Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
+    if interrupted:
+        page.leave(Status.INTERRUPTED)
+    elif done >= sweeps:
+        page.end(lambda: (mixed, memory_of(own)))
+    return mixed
 
 
 def _value(A: Any, V: Array) -> float:

@@ -28,6 +28,7 @@ from condgrad.certificate import relative_gap
 from condgrad.errors import MemoryLimit
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
+from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
@@ -48,6 +49,7 @@ class ByBlocks(Application):
     weights: Array
     blocks: Sequence[Block]
 
+    @journaled
     def run(
         self,
         slug: str | None = None,

@@ -150,6 +150,7 @@ class _Rounding:
     """Rounds W where it lies; on a GPU it answers with the best cut so far."""
 
     anywhere = True
+    remembers = ("_device", "_best")
 
     def __init__(self, adjacency: Any, weights: Any) -> None:
         self._graph = adjacency, weights

@@ -7,7 +7,8 @@ are its options, and it gets the group filled.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -69,7 +70,9 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
         def run(**given: Any) -> None:
             for name, group in groups.items():
                 given[name] = group(**{f.name: given.pop(f.name) for f in fields[name]})
-            command(**given)
+            kept = [g for g in map(given.get, groups) if isinstance(g, RunOptions)]
+            with kept[0].keeping() if kept else nullcontext():
+                command(**given)
 
         shown = [option for name, p in own.items() for option in fields.get(name, [p])]
         keywords = [option.replace(kind=option.KEYWORD_ONLY) for option in shown]
@@ -116,6 +119,37 @@ class RunOptions:
     device: Annotated[
         Device, typer.Option(help="Where to solve: on the CPU, on a GPU by CuPy, or where it pays.")
     ] = Device.cpu
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the state of the run in this file; default: that of --resume."),
+    ] = None
+    every: Annotated[float, typer.Option(help="… written every so many seconds.")] = 60.0
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on from this checkpoint of the same command."),
+    ] = None
+    resume_or_start: Annotated[
+        bool,
+        typer.Option("--resume-or-start", help="… or begin, if that file is not there yet."),
+    ] = False
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Keep checkpoints of what is solved meanwhile, where that is asked for."""
+        from condgrad.run.journal import checkpoints
+
+        file, there = self.resume or self.checkpoint, self.resume
+        if self.resume_or_start:
+            if file is None:
+                raise ProblemError("--resume-or-start is given, but no file: add --resume FILE")
+            there = file if file.exists() else None
+        elif there is not None and not there.exists():
+            raise ProblemError(
+                f"--resume is {str(there)!r}, which is not there: leave it out, or add "
+                "--resume-or-start to begin in that case"
+            )
+        with checkpoints(self.checkpoint or file, self.every, there):
+            yield
 
     def limits(self, **default: float) -> dict[str, Any]:
         """When to stop, for `solve`: the limits and tolerances given.

@@ -22,13 +22,15 @@ from condgrad.domains.singular import STEPS
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.methods.factored import RULE, FactoredStep
+from condgrad.methods.registry import Method
 from condgrad.points.factored import Factored, Held
 from condgrad.problem import Problem
 from condgrad.rows.observed import Observed, ObservedTerm, observable
+from condgrad.run import journal
 from condgrad.run.callbacks import Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Options, Run
+from condgrad.run.loop import TOWARDS, Asked, Options, Run
 from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.prepare import generator
 from condgrad.run.proofs import Proofs
@@ -106,13 +108,24 @@ class FactoredProofs(Proofs):
 class FactoredRun(Run):
     """A run whose W is kept as factors; all that a `Run` offers."""
 
-    def __init__(self, problem: Problem, options: Options) -> None:
-        self.problem, self._options = problem, options
+    _transient = (*Run._transient, "_observed")
+
+    def __init__(self, problem: Problem, method: None, options: Options) -> None:
+        self.prepare(problem, method, options)
+        self._begin()
+
+    def prepare(self, problem: Problem, method: Method | None, options: Options) -> None:
+        self.asked = self.problem = problem
+        self.first, self.estimators, self._options = None, [], options
         self._threads, self._control = threads.Calm(options.n_jobs), None
         memory.require(needs(problem))
         check_parts(problem, options.watch.certify)
         with self._threads():
             self._observed = Observed(problem)
+
+    def _begin(self) -> None:
+        problem, options = self.problem, self._options
+        with self._threads():
             rows: list[Any] = [ObservedTerm(self._observed, i) for i in range(len(problem.terms))]
             W: Any = Held(first_point(problem, options.start))
             rng = generator(options.seed)
@@ -218,12 +231,12 @@ def fit(
     watch, goal = Watch(callbacks=callbacks, certify=certify, floor=floor), Goal(gap)
     watch.require(goal)
     if seed is None:
-        seed = int(np.random.default_rng().integers(2**63))
+        seed = journal.fresh_seed()
     if gap is not None and max_iter is max_seconds is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, None, max_seconds, None)
-    run = FactoredRun(problem, Options(start, goal, watch, seed, n_jobs))
-    return run.advance_to(limits).result(factors=True)
+    run = Asked(FactoredRun, problem, None, Options(start, goal, watch, seed, n_jobs))
+    return journal.solved(run, limits, factors=True)
 
 
 def first_point(problem: Problem, start: Any) -> Factored:

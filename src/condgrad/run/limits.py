@@ -18,6 +18,9 @@ from condgrad.run.result import Status
 ROWS = 10.0
 """A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
 
+Counts = tuple[int, float, int]
+"""Iterations, epochs and oracle calls."""
+
 
 class Limits:
     """Where a run must end; without any limit, after 1000 iterations."""

@@ -5,9 +5,10 @@ advances it. Callbacks, trace, certificate and progress watch and change nothing
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,19 +18,18 @@ from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
-from condgrad.estimators import Full
-from condgrad.methods import suited
 from condgrad.methods.control import BalanceState
 from condgrad.methods.lead import look
-from condgrad.methods.registry import Method, check
+from condgrad.methods.registry import Method
 from condgrad.methods.steps import ATOMS
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem
-from condgrad.rows import Keeper, keeper_of
-from condgrad.run import vector_loop
-from condgrad.run.callbacks import Callback, Info, Watch
+from condgrad.rows import keeper_of
+from condgrad.run import saved, vector_loop
+from condgrad.run.callbacks import Info, Watch
 from condgrad.run.checks import check_parts
-from condgrad.run.limits import Goal, Limits
+from condgrad.run.direction import direction, lend
+from condgrad.run.limits import Counts, Goal, Limits
 from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.prepare import first_point, fitted, generator, leading
 from condgrad.run.result import Result, Status
@@ -55,14 +55,33 @@ class Run:
     1.0
     """
 
+    _transient: tuple[str, ...] = (
+        "problem",
+        "method",
+        "asked",
+        "first",
+        "estimators",
+        "_options",
+        "_threads",
+    )
+    """What is not of its state: it was given, or is made of that (`saved.py`)."""
+
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
-        self.problem, self.method, self._options = problem, method, options
+        self.prepare(problem, method, options)
+        self._begin()
+
+    def prepare(self, problem: Problem, method: Method, options: Options) -> None:
+        """See where it will run, and who begins; memory is asked for here."""
+        self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self._lead, estimators, there = leading(problem, method, options.device)
-        if self._lead is not None:
-            method = self._lead.method
+        self.first, self.estimators, self.problem = leading(problem, method, options.device)
         check_parts(problem, options.watch.certify)
-        problem = self.problem = there
+
+    def _begin(self) -> None:
+        """Make the state before the first iteration."""
+        problem, options, estimators = self.problem, self._options, self.estimators
+        self._lead = self.first
+        method = self.method if self._lead is None else self._lead.method
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(first_point(problem, options.start), previous)
         pairs = zip(problem.terms, estimators, strict=True)
@@ -133,16 +152,19 @@ class Run:
         return self.advance_to(Limits(most, epochs, seconds, lmo_calls, names), until)
 
     def advance_to(
-        self, limits: Limits, until: Goal | Callable[[Info], object] | None = None
+        self,
+        limits: Limits,
+        until: Goal | Callable[[Info], object] | None = None,
+        since: Counts | None = None,
     ) -> Run:
-        """Go on within limits that count from now."""
+        """Go on within limits that count from now, or from what was done before."""
         monitor = self._monitor
         if isinstance(until, Goal):
             self._aim(until)
             until = None
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
-        if monitor.begin(limits, until, GOES_ON):
+        if monitor.begin(limits, until, GOES_ON, since):
             with self._threads():
                 try:
                     while self._iterate():
@@ -194,6 +216,9 @@ class Run:
         weights = before.infeasibility_weights
         problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
         problem.like = before.like
+        if self.stale:
+            self.problem = problem
+            return self
         check_parts(problem, watch.certify)
         W = fitted(s.W.array, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
@@ -223,11 +248,27 @@ class Run:
         judge.evaluate(s.W.array, s.terms, self._monitor.betas())
         return judge.scale.get("multipliers", judge.scale.get("slopes", 1.0))
 
+    stale = False
+    """Whether its state is still in a file, from which it will come (`journal.py`)."""
+
     def _certificate(self, problem: Problem) -> Certificate | None:
         """What proves bounds, where they are wanted or control needs them."""
         watch = self._options.watch
         wanted = watch.certify or self.method.auto
         return Certificate(problem, watch.floor, watch.duals) if wanted else None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all of its state to a file, from which `condgrad.resume` goes on.
+
+        The file is whole or not there: it is written beside and renamed.
+
+        Raises
+        ------
+        ProblemError
+            Where the run was broken off within an iteration, or has parts of a user's own classes
+            in its state.
+        """
+        saved.save(self, path)
 
     def __repr__(self) -> str:
         return f"<Run: {self.name} after {self.state.k} iterations; {self._monitor.status}>"
@@ -323,67 +364,14 @@ class Options:
     device: str = "cpu"
 
 
-def start(
-    problem: Problem,
-    method: Method | None = None,
-    *,
-    start: Array | None = None,
-    gap: float | None = None,
-    feasibility: float | None = None,
-    row_feasibility: float | None = None,
-    certify: bool = True,
-    record: int | None = None,
-    metrics: Mapping[str, Callable[[Array], float]] | None = None,
-    callbacks: Sequence[Callback] = (),
-    propose: Callable[[Array], Array | None] | None = None,
-    floor: float | None = None,
-    errors: bool = False,
-    duals: bool = False,
-    seed: int | None = 0,
-    n_jobs: int | None = None,
-    device: str = "cpu",
-) -> Run:
-    """A run that has not begun; `condgrad.solve` has the parameters.
+class Asked(NamedTuple):
+    """A run that is not made yet."""
 
-    Returns
-    -------
-    Run
-        ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
-        ``for info in run:`` goes one iteration at a time. Memory is asked for here.
-    """
-    goal = Goal(gap, feasibility, row_feasibility)
-    if seed is None:
-        seed = int(np.random.default_rng().integers(2**63))
-    generator(seed)
-    watch = Watch(record, metrics or {}, callbacks, errors, duals, certify, propose, floor)
-    watch.require(goal)
-    options = Options(start, goal, watch, seed, n_jobs, device)
-    if method is None and isinstance(problem, Problem):
-        from condgrad.run.factored_loop import FactoredRun, suits  # derived from Run
+    kind: type[Run]
+    problem: Problem
+    method: Any
+    options: Options
 
-        if suits(problem, options):
-            return FactoredRun(problem, options)
-        method = suited(problem)
-    check(problem, method)
-    return Run(problem, method.on(problem), options)
-
-
-def direction(rows: Sequence[Keeper], out: Array) -> Array:
-    """v = Σ_t ω_t A_t* y_t, written to `out`."""
-    first, *others = sorted(rows, key=lambda r: not r.term.map.covers)
-    first.set_to(out)
-    for r in others:
-        r.add_to(out)
-    return out
-
-
-def lend(rows: Sequence[Keeper], v: Array) -> None:
-    """Let the first term that covers W write its gradient straight to the direction.
-
-    Only where it is taken in full, which writes all of it anew at every iteration.
-    """
-    for r in rows:
-        if r.term.map.covers:
-            if isinstance(r.estimator, Full):
-                r.state.G = v.reshape(-1)
-            return
+    def begin(self) -> Run:
+        """The run before its first iteration."""
+        return self.kind(*self[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from condgrad.methods.steps import AtomStep
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Goal, Limits
-from condgrad.run.measures import errors, merit, number, smoothed
+from condgrad.run.limits import Clock, Counts, Goal, Limits
+from condgrad.run.measures import Best, errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
 from condgrad.run.result import PARTS, Result, Status, Trace
 
@@ -33,19 +32,13 @@ KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
 
 
-@dataclass
-class Best:
-    """The best point so far."""
-
-    W: Array
-    k: int
-    evaluation: Evaluation
-    metrics: dict[str, float]
-    proposed: bool = False
-
-
 class Monitor:
     """Everything about a run that is not the method: it reads the state and changes nothing."""
+
+    _transient = ("_until", "keep")
+    _until: Callable[[Info], object] | None = None
+    keep: Callable[[], None] | None = None
+    """Called between two iterations."""
 
     def __init__(
         self,
@@ -64,7 +57,6 @@ class Monitor:
         self._watch, self._metrics = watch, watch.metrics
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
-        self._until: Callable[[Info], object] | None = None
         certificate = certificate if watch.certify else None
         self._proofs = proofs(problem, goal, self._rows, certificate, watch.duals)
         self._since, self._first = state.k, max(pace[0], state.k // 10)
@@ -101,13 +93,14 @@ class Monitor:
         limits: Limits,
         until: Callable[[Info], object] | None,
         ends: Sequence[Status],
+        since: Counts | None = None,
     ) -> bool:
-        """Count limits from now; False where the run has ended by other than `ends`."""
+        """Count limits from now or `since`; False where the run has ended by other than `ends`."""
         if self.status not in ends:
             return False
-        s = self._state
+        k, epochs, lmo = since or self.counts
         self._until = until
-        self._limits = limits.since(s.k, self.epochs, self.seconds, s.lmo_calls)
+        self._limits = limits.since(k, epochs, self.seconds, lmo)
         self.status = self._reached()
         self.clock.start()
         return self.status is None
@@ -120,6 +113,11 @@ class Monitor:
     def _reached(self) -> Status | None:
         s = self._state
         return self._limits.reached(s.k, self.epochs, self.seconds, s.lmo_calls)
+
+    @property
+    def counts(self) -> Counts:
+        """Iterations, epochs and oracle calls so far."""
+        return self._state.k, self.epochs, self._state.lmo_calls
 
     @property
     def bound(self) -> Bound:
@@ -156,6 +154,8 @@ class Monitor:
             self._judge(measured)
         if self.status is None:
             self.status = self._ask() or self._reached()
+        if self.status is None and self.keep is not None:
+            self.keep()
         self.clock.lap("metrics", counts=False)
         return self.status is not None
 

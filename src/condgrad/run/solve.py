@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 
 from condgrad._types import Array
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
-from condgrad.run import start as begin
+from condgrad.run.begin import asked
 from condgrad.run.callbacks import Callback
+from condgrad.run.journal import EVERY, checkpoints, solved
 from condgrad.run.limits import Limits
 from condgrad.run.loop import TOWARDS
 from condgrad.run.result import Result
@@ -37,6 +39,9 @@ def solve(
     seed: int | None = 0,
     n_jobs: int | None = None,
     device: str = "cpu",
+    checkpoint: str | PathLike[str] | None = None,
+    every: float = EVERY,
+    resume: str | PathLike[str] | bool | None = None,
 ) -> Result:
     """Run a method on a problem until it has converged, or a limit or the keyboard ends it.
 
@@ -102,6 +107,16 @@ def solve(
         there, the problem can be on it and has five million rows or more, or a matrix or a block
         of side 500 or more. Whatever is given to and returned from the run is NumPy's. The same
         seed gives the same bits on one GPU, but not those of the CPU.
+    checkpoint : path, optional
+        Write all of the run's state to this file about every `every` seconds and at its end, from
+        which `resume` goes on (docs/checkpoints.md).
+    every : float, default 60
+        Seconds between two checkpoints.
+    resume : path or bool, optional
+        Go on from this checkpoint of the same problem, method and options, as if the run had never
+        stopped: limits on iterations, epochs and oracle calls count from its beginning,
+        `max_seconds` from now. True: from `checkpoint` if that file is there. Checkpoints go on to
+        be written to the file, or to `checkpoint`.
 
     Returns
     -------
@@ -122,23 +137,24 @@ def solve(
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
-    run = begin(
-        problem,
-        method,
-        start=start,
-        gap=gap,
-        feasibility=feasibility,
-        row_feasibility=row_feasibility,
-        certify=certify,
-        record=record,
-        metrics=metrics,
-        callbacks=callbacks,
-        propose=propose,
-        floor=floor,
-        errors=errors,
-        duals=duals,
-        seed=seed,
-        n_jobs=n_jobs,
-        device=device,
-    )
-    return run.advance_to(limits).result()
+    with checkpoints(checkpoint, every, resume):
+        run = asked(
+            problem,
+            method,
+            start=start,
+            gap=gap,
+            feasibility=feasibility,
+            row_feasibility=row_feasibility,
+            certify=certify,
+            record=record,
+            metrics=metrics,
+            callbacks=callbacks,
+            propose=propose,
+            floor=floor,
+            errors=errors,
+            duals=duals,
+            seed=seed,
+            n_jobs=n_jobs,
+            device=device,
+        )
+        return solved(run, limits)

@@ -15,6 +15,7 @@ from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
 from condgrad.methods.registry import Method
+from condgrad.run.journal import KEPT, journaled
 from condgrad.run.limits import Goal
 from condgrad.sdp._solution import Solution
 from condgrad.sdp.layout import Layout, LowRank, blocks_of, layout_of
@@ -292,7 +293,8 @@ class SDP:
             Where it is solved, as in `condgrad.solve`; the answer says where it was. Losses other
             than linear ones are not on a GPU.
         **options
-            Further options of `condgrad.solve`, such as ``callbacks`` and ``n_jobs``.
+            Further options of `condgrad.solve`, such as ``callbacks``, ``n_jobs`` and
+            ``checkpoint``.
 
         Returns
         -------
@@ -302,11 +304,12 @@ class SDP:
         from condgrad.sdp._run import run
 
         limits = {"gap": gap, "feasibility": feasibility, "max_iter": max_iter, "seed": seed}
+        keep = {name: options.pop(name) for name in KEPT if name in options}
         more = {"device": device, **options}
         if None in (gap, feasibility):
             raise ProblemError("gap and feasibility must be positive numbers: leave them out")
         Goal(gap, feasibility)
-        return run(self, trace_bound, max_seconds, method, {**limits, **more})
+        return journaled(run)(self, trace_bound, max_seconds, method, {**limits, **more}, **keep)
 
 
 def _kind(sense: str) -> int:

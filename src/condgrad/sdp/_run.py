@@ -15,8 +15,10 @@ from condgrad.backends.arrays import HOST, foreign
 from condgrad.errors import ProblemError
 from condgrad.evaluation import worst
 from condgrad.methods.registry import Method
+from condgrad.run.begin import start
+from condgrad.run.journal import advanced
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Run, start
+from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.sdp import exact
@@ -222,7 +224,7 @@ class Search:
         most_iter, epochs, lmo = (options.get(name) for name in LIMITS)
         if most_iter is epochs is lmo is seconds is None:
             most_iter = TOWARDS
-        result = run.advance_to(Limits(most_iter, epochs, seconds, lmo), goal).result()
+        result = advanced(run, Limits(most_iter, epochs, seconds, lmo), goal)
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ

@@ -25,6 +25,8 @@ def highest(reduced: Reduced, trace: float) -> float:
 class Ends:
     """Ends a run whose bound is beyond every value, or whose guessed trace bound is reached."""
 
+    remembers = ("_most", "_trace", "_since")
+
     def __init__(self) -> None:
         self._most = self._trace = np.inf
         self._since = 0

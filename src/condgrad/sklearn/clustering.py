@@ -32,6 +32,7 @@ from condgrad.backends import memory
 from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
 from condgrad.run.callbacks import Info
+from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
@@ -357,6 +358,7 @@ def _ends(gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: 
     if not (number and 0 < gap < np.inf):
         raise ProblemError(f"gap is {gap!r}: it must be a positive number")
     Limits(max_iter, None, max_seconds, None)  # refuses what is no limit, also without a run
-    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    random = check_random_state(random_state)
+    seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
     check_device(device)
     return _Ends(float(gap), max_iter, max_seconds, seed, device)

@@ -16,6 +16,7 @@ from condgrad.applications.recommender import RANK, Settings, fit_recommender
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
+from condgrad.run.journal import fresh_seed
 from condgrad.sklearn._ids import Ids, broadcast
 from condgrad.sklearn._interrupt import pass_on
 from condgrad.sklearn._tables import (
@@ -207,7 +208,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self._check_parameters()
         self.layout_, self._places = layout_of(X, y, self.layout)
         observed = self._matrix(X) if self._places is None else self._table(X, y, self._places)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        random = check_random_state(self.random_state)
+        seed = fresh_seed(lambda: int(random.randint(2**31 - 1)))
         model = fit_recommender(observed, self._settings(), seed)
         self._model, self.result_ = model, model.result
         self.global_mean_ = model.mean

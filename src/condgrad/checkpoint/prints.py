@@ -1,0 +1,105 @@
+"""What a run is of, in short: enough to tell that a checkpoint belongs to another problem."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad.backends.arrays import foreign, host
+from condgrad.checkpoint.graph import attributes, inside
+
+PIECE = 1 << 24
+MARK = ", with the digest "
+Print = dict[str, str]
+"""By the name of a part what is known of it."""
+
+
+def print_of(value: Any, name: str) -> Print:
+    """What is known of something, part by part: classes, numbers, and digests of arrays.
+
+    Functions count by their names. What an object finds out by itself when it is asked
+    (`cached_property`, and what its class calls transient) does not count.
+    """
+    found: Print = {}
+    _enter(value, name, found, set())
+    return found
+
+
+def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
+    if foreign(value) or isinstance(value, np.ndarray):
+        found[name] = _digest(host(value))
+        return
+    if isinstance(value, np.dtype):
+        found[name] = value.str
+        return
+    if isinstance(value, Enum):
+        found[name] = str(value.name)
+        return
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
+        found[name] = repr(value)
+        return
+    if isinstance(value, np.generic):
+        found[name] = repr(value.item())
+        return
+    if isinstance(value, (type, types.FunctionType, types.MethodType)):
+        found[name] = f"{value.__module__}.{value.__qualname__}"
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if sp.issparse(value):
+        same = sp.csr_array(value)
+        parts = [_digest(part) for part in (same.data, same.indptr, same.indices)]
+        found[name] = f"a sparse matrix of shape {same.shape}{MARK}{' '.join(parts)}"
+        return
+    found[name] = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, partial):
+        parts: dict[str, Any] = {"func": value.func, "args": value.args, **value.keywords}
+    elif isinstance(value, Mapping):
+        parts = {f"[{k!r}]": v for k, v in value.items()}
+    elif isinstance(value, (list, tuple)):
+        parts = {f"[{i}]": v for i, v in enumerate(value)}
+    elif isinstance(value, (set, frozenset)):
+        parts = {"": repr(sorted(map(repr, value)))}
+    elif inside(value):
+        own = attributes(value)
+        lazy = [n for n in own if isinstance(getattr(type(value), n, None), cached_property)]
+        parts = {f".{n}": v for n, v in own.items() if n not in lazy}
+    else:
+        parts = {}
+    for step, part in parts.items():
+        _enter(part, name + step, found, seen)
+
+
+def _digest(array: Any) -> str:
+    """Type, shape and a digest of the numbers."""
+    digest = hashlib.blake2b(digest_size=16)
+    if array.dtype.hasobject:
+        digest.update(repr(array.tolist()).encode())
+    else:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for i in range(0, flat.size, PIECE):
+            digest.update(flat[i : i + PIECE].data)
+    return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest.hexdigest()}"
+
+
+def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
+    """What differs first between what is given and what was, in words."""
+    for name in {**there, **here}:
+        new, old = here.get(name), there.get(name)
+        if new == old:
+            continue
+        if old is None or new is None:
+            return f"{name} is {'not there any more' if new is None else 'new'}"
+        if MARK not in new + old and len(new) + len(old) < 100:
+            return f"{name} is {new} here and was {old}"
+        (new, *_), (old, *_) = new.split(MARK), old.split(MARK)
+        return f"{name} has other numbers" if new == old else f"{name} is {new} here and was {old}"
+    return None

@@ -1,0 +1,78 @@
+"""What is asked of a run, and the run that can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from condgrad._types import Array
+from condgrad.methods import suited
+from condgrad.methods.registry import Method, check
+from condgrad.problem import Problem
+from condgrad.run import journal
+from condgrad.run.callbacks import Callback, Watch
+from condgrad.run.factored_loop import FactoredRun, suits
+from condgrad.run.limits import Goal
+from condgrad.run.loop import Asked, Options, Run
+from condgrad.run.prepare import generator
+
+
+def start(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    start: Array | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    row_feasibility: float | None = None,
+    certify: bool = True,
+    record: int | None = None,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    callbacks: Sequence[Callback] = (),
+    propose: Callable[[Array], Array | None] | None = None,
+    floor: float | None = None,
+    errors: bool = False,
+    duals: bool = False,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+) -> Run:
+    """A run that has not begun; `condgrad.solve` has the parameters.
+
+    Returns
+    -------
+    Run
+        ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
+        ``for info in run:`` goes one iteration at a time. Memory is asked for here.
+    """
+    return asked(**locals()).begin()
+
+
+def asked(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    start: Array | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    row_feasibility: float | None = None,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    **watched: Any,
+) -> Asked:
+    """Which run is asked for by the options of `start`, checked."""
+    goal = Goal(gap, feasibility, row_feasibility)
+    if seed is None:
+        seed = journal.fresh_seed()
+    generator(seed)
+    watch = Watch(metrics=metrics or {}, **watched)
+    watch.require(goal)
+    options = Options(start, goal, watch, seed, n_jobs, device)
+    if method is None and isinstance(problem, Problem):
+        if suits(problem, options):
+            return Asked(FactoredRun, problem, None, options)
+        method = suited(problem)
+    check(problem, method)
+    return Asked(Run, problem, method.on(problem), options)

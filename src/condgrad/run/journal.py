@@ -1,0 +1,389 @@
+"""Calls that make one run after the other and can be taken up again.
+
+A *journal* is the file of such a call. Every run, and whatever else takes long, is a *stage*, and
+stages are numbered in the order in which they begin. The file has the results of the stages that
+are done, and the state of those at work. A call that is resumed does the same again from its
+beginning, since all it does is determined by what is given to it; but its stages are not gone
+through once more: those that were done are answered from the file, and the one at work goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
+from condgrad.errors import InputError, ProblemError
+from condgrad.run import saved
+from condgrad.run.limits import Counts, Limits
+from condgrad.run.monitor import KEEP
+from condgrad.run.result import Result, Status
+from condgrad.run.writer import Writing
+
+if TYPE_CHECKING:
+    from condgrad.run.loop import Asked, Run
+
+EVERY = 60.0
+"""Seconds between two checkpoints."""
+KEPT = ("checkpoint", "every", "resume")
+"""Options of calls that keep a journal."""
+PathLike = str | os.PathLike[str]
+Answer = TypeVar("Answer")
+
+_current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
+
+
+@dataclass
+class Open:
+    """A run that may go on."""
+
+    run: Run
+    prints: Print
+    number: int
+    """The stage that it began with, …"""
+    last: int
+    """… the latest that it was advanced in, …"""
+    since: Counts = (0, 0.0, 0)
+    """… and what was counted when that began."""
+
+    def pack(self) -> Pack:
+        """As it is written."""
+        about = {"number": self.number, "last": self.last, "since": list(self.since)}
+        return saved.pack(self.run, prints=self.prints, **about)
+
+
+@dataclass
+class Page:
+    """A stage that is no run, and keeps what it needs to go on by itself."""
+
+    name: str
+    journal: Journal | None = None
+    number: int = 0
+    result: Any = None
+    """What came of it, where it was done when the file was written, …"""
+    known: Any = None
+    """… or what it knew then, or None."""
+    prints: Print = field(default_factory=dict)
+    _state: Callable[[], Any] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to keep."""
+        return self._state is not None
+
+    def keep(self, state: Callable[[], Any]) -> None:
+        """Between two steps: write the state if it is time."""
+        if self.journal is not None:
+            self._state = state
+            self.journal.tick()
+
+    def leave(self, status: Status) -> None:
+        """The clock ends it, or something worse."""
+        if self.journal is not None:
+            self.journal.leave(status)
+
+    def end(self, result: Callable[[], Any]) -> None:
+        """It is done."""
+        if self.journal is not None:
+            self.journal.turn(self, result())
+
+    def pack(self) -> Pack:
+        """As it is written."""
+        assert self._state is not None
+        return packed(self._state(), "the state", number=self.number, prints=self.prints)
+
+
+class Journal:
+    """The file of a call.
+
+    Parameters
+    ----------
+    path : path or None
+        Where to write; None: nowhere.
+    every : float
+        Seconds between two times that it is written.
+    reader : Reader, optional
+        The file to go on from.
+    """
+
+    def __init__(self, path: PathLike | None, every: float, reader: Reader | None) -> None:
+        self._writing = None if path is None else Writing(path, every)
+        self._reader = reader
+        text = {"done": [], "runs": [], "pages": []} if reader is None else reader.text
+        self._stored: list[Any] = text["done"]
+        self._runs = {entry["number"]: entry for entry in text["runs"]}
+        self._pages = {entry["number"]: entry for entry in text["pages"]}
+        self._done: list[Pack] = []
+        self._open: dict[int, Open] = {}
+        self._page: Page | None = None
+        self._next = 0
+        self._broken = self._late = False
+
+    def solve(self, asked: Asked, limits: Limits, **how: Any) -> Result:
+        """Make a run, advance it and return its result: a stage of its own."""
+        prints = saved.prints(*asked)
+        number, known = self._stage("solve", prints)
+        watch = asked.options.watch
+        if known is not None:
+            result, memories = known
+            for who, memory in zip(saved.watchers(watch), memories, strict=False):
+                saved.remind(who, memory)
+            self._done.append(self._again(number, known))
+            found: Result = result
+            return found
+        entry = self._runs.pop(number, None)
+        if entry is not None:
+            self._check(entry, prints)
+            run = saved.revived(asked, entry, self._file)
+        else:
+            run = asked.begin()
+        self._open[number] = Open(run, prints, number, number)
+        result = self._advance(self._open[number], limits, None, **how)
+        del self._open[number]
+        memories = [saved.memory_of(w) for w in saved.watchers(watch)]
+        self._finish((result, memories), "solve", prints)
+        return result
+
+    def advance(self, run: Run, limits: Limits, until: Any, **how: Any) -> Result:
+        """Take a run further and return its result: a stage of a run that goes on afterwards."""
+        number, known = self._stage("advance", {})
+        own = next((o for o in self._open.values() if o.run is run), None)
+        if own is None:
+            prints = saved.prints(type(run), run.asked, getattr(run, "method", None), run._options)
+            own = self._open[number] = Open(run, prints, number, number)
+        own.last, entry = number, self._runs.get(own.number)
+        here = entry is not None and entry["last"] == number
+        if entry is not None and here:
+            self._check(entry, own.prints)
+            saved.restore(run, entry, self._file)
+            own.since = tuple(entry["since"])
+            del self._runs[own.number]
+        else:
+            own.since = (0, 0.0, 0) if run.stale else run._monitor.counts
+        if known is not None:
+            run.stale = not here
+            self._done.append(self._again(number, known))
+            found: Result = known
+            return found
+        result = self._advance(own, limits, until, **how)
+        self._finish(result, "advance", {})
+        return result
+
+    def value(self, name: str, work: Callable[[], Any]) -> Any:
+        """What some work says, which is not done again."""
+        number, known = self._stage(name, {})
+        if known is None:
+            known = work()
+            self._finish(known, name, {})
+        else:
+            self._done.append(self._again(number, known))
+        return known
+
+    def page(self, name: str, data: Any) -> Page:
+        """A page for a stage that keeps its own state and is made of these data."""
+        prints = print_of(data, name)
+        number, result = self._stage(name, prints)
+        if result is not None:
+            self._done.append(self._again(number, result))
+            return Page(name, None, number, result)
+        entry, known = self._pages.pop(number, None), None
+        if entry is not None:
+            self._check(entry, prints)
+            known = unpacked(entry, self._file)
+        self._page = Page(name, self, number, None, known, prints=prints)
+        return self._page
+
+    def turn(self, page: Page, value: Any) -> None:
+        """A page is done."""
+        self._page = None
+        self._finish(value, page.name, page.prints)
+        self.leave(None)
+
+    @property
+    def _file(self) -> Reader:
+        assert self._reader is not None
+        return self._reader
+
+    def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
+        """The number of the next stage, and what came of it where it was done before."""
+        number, self._next = self._next, self._next + 1
+        if number >= len(self._stored):
+            return number, None
+        entry = self._stored[number]
+        if entry.get("name") != name:
+            raise InputError(self._file.path, "this checkpoint is of another call")
+        self._check(entry, prints)
+        return number, unpacked(entry, self._file)
+
+    def _check(self, entry: Any, prints: Print) -> None:
+        saved.refuse(self._file.path, prints, entry.get("prints", {}))
+
+    def _again(self, number: int, value: Any) -> Pack:
+        """What was read, to be written as it was."""
+        entry = self._stored[number]
+        return packed(value, "the result", name=entry["name"], prints=entry["prints"])
+
+    def _finish(self, value: Any, name: str, prints: Print) -> None:
+        self._done.append(packed(value, "the result", name=name, prints=prints))
+
+    def _advance(self, own: Open, limits: Limits, until: Any, **how: Any) -> Result:
+        """Take a run further, with checkpoints on the way and at the end."""
+        run, token = own.run, _current.set(None)  # what callbacks solve is no stage
+        try:
+            if self._writing is not None:
+                own.pack()  # refused now what could not be written later
+            run._monitor.keep = self.tick
+            run.advance_to(limits, until, own.since)
+            run._monitor.keep = None
+            self.leave(run._monitor.status)
+            return run.result(**how)
+        finally:
+            _current.reset(token)
+
+    def tick(self) -> None:
+        """Between two iterations: write the file if it is time."""
+        if self._writing is not None and self._writing.due:
+            self._late = False
+            self.save()
+
+    def leave(self, status: Status | None) -> None:
+        """Write the file at the end of a run or a page, if nothing broke it off.
+
+        Where the clock ended it, it shall go on when it is resumed: what comes after it then, in
+        no time, is not written.
+        """
+        if status in KEEP:
+            self._broken = True
+        if not self._late:
+            self.save()
+        self._late = self._late or status is Status.MAX_SECONDS
+
+    def save(self) -> None:
+        """Write the file now."""
+        if self._writing is None or self._broken:
+            return
+        with self._writing.timed():
+            runs = [own.pack() for own in self._open.values() if not own.run.stale]
+            pages = [self._page.pack()] if self._page is not None and self._page.begun else []
+            about = {"condgrad": saved.version()}
+            self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
+
+    def close(self) -> None:
+        """Wait until what is being written is there."""
+        if self._writing is not None:
+            self._writing.wait()
+
+
+@contextlib.contextmanager
+def checkpoints(
+    path: PathLike | None = None,
+    every: float = EVERY,
+    resume: PathLike | bool | None = None,
+) -> Iterator[Journal | None]:
+    """Keep checkpoints of all that is solved within the block, and go on from one.
+
+    It serves every call of this package: `solve`, cuts of graphs, semidefinite programs, estimators
+    and CVXPY. What the block does beside must be determined by what it is given, as a resumed block
+    does it again.
+
+    Parameters
+    ----------
+    path : path, optional
+        The file to write, about every so many seconds and at the end of every run. Default: that of
+        `resume`.
+    every : float, default 60
+        Seconds between two times that it is written, or ten times what writing takes.
+    resume : path or bool, optional
+        The file to go on from, which must be there; True: from `path` if that is there.
+
+    Examples
+    --------
+    >>> import condgrad as cg, os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "run.ckpt")
+    >>> cost = cg.Term(cg.maps.Inner([1.0, 2.0]), cg.functions.Linear())
+    >>> problem = cg.Problem(cg.domains.Simplex(2), [cost])
+    >>> with cg.checkpoints(file, resume=True):
+    ...     cg.solve(problem, max_iter=10).objective
+    1.0
+    """
+    active = _current.get()
+    if path is None and not resume:
+        yield active
+        return
+    if active is not None:
+        raise ProblemError(
+            "checkpoint is given within a call that keeps one already: leave it out there"
+        )
+    number = isinstance(every, (int, float, np.number)) and not isinstance(every, bool)
+    if not (number and 0 <= every < np.inf):
+        raise ProblemError(f"every is {every!r}: it must be a number of seconds")
+    if resume is True:
+        if path is None:
+            raise ProblemError("resume is True, but there is no checkpoint: give its path")
+        resume = path if Path(path).exists() else None
+    reader = saved.opened(resume) if resume else None
+    into: Any = resume if path is None else path
+    journal = Journal(into, every, reader)
+    token = _current.set(journal)
+    try:
+        yield journal
+    finally:
+        _current.reset(token)
+        journal.close()
+
+
+def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
+    """The same call with the options ``checkpoint``, ``every`` and ``resume`` of `solve`."""
+
+    @functools.wraps(call)
+    def with_checkpoints(
+        *args: Any,
+        checkpoint: PathLike | None = None,
+        every: float = EVERY,
+        resume: PathLike | bool | None = None,
+        **options: Any,
+    ) -> Answer:
+        with checkpoints(checkpoint, every, resume):
+            return call(*args, **options)
+
+    return with_checkpoints
+
+
+def page(name: str, data: Any) -> Page:
+    """A page for a stage that is no run, of the journal that is kept or of none."""
+    journal = _current.get()
+    return Page(name) if journal is None else journal.page(name, data)
+
+
+def advanced(run: Run, limits: Limits, until: Any = None, **how: Any) -> Result:
+    """Take a run further and return its result."""
+    journal = _current.get()
+    if journal is None:
+        return run.advance_to(limits, until).result(**how)
+    return journal.advance(run, limits, until, **how)
+
+
+def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
+    """Make a run, advance it and return its result."""
+    journal = _current.get()
+    if journal is None:
+        return asked.begin().advance_to(limits).result(**how)
+    return journal.solve(asked, limits, **how)
+
+
+def fresh_seed(draw: Callable[[], int] | None = None) -> int:
+    """A seed that nobody knows, but for a call that is resumed."""
+    draw, journal = draw or _draw, _current.get()
+    return draw() if journal is None else int(journal.value("seed", draw))
+
+
+def _draw() -> int:
+    return int(np.random.default_rng().integers(2**63))

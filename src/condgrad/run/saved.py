@@ -1,0 +1,267 @@
+"""The state of a run in a file, and a run that goes on from there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from condgrad._types import Array
+from condgrad.backends.arrays import foreign
+from condgrad.checkpoint import Given, Pack, Print, Reader, packed, print_of, unpacked, write
+from condgrad.checkpoint.graph import Maker, attributes
+from condgrad.checkpoint.prints import difference
+from condgrad.errors import InputError, ProblemError
+from condgrad.run.callbacks import Callback, Watch
+from condgrad.run.monitor import KEEP
+from condgrad.run.result import Status
+
+if TYPE_CHECKING:
+    from condgrad.problem import Problem
+    from condgrad.run.loop import Asked, Options, Run
+
+OPTIONS = ("record", "errors", "duals", "certify", "floor")
+"""What a checkpoint knows of who watches a run."""
+
+
+def version() -> str:
+    """That of this package."""
+    return str(sys.modules["condgrad"].__version__)
+
+
+def given_by(run: Run) -> Given:
+    """What a run was given, and what is made of that before it begins."""
+    watch = run._options.watch
+    roots = {
+        "problem": run.problem,
+        "method": getattr(run, "method", None),
+        "first": run.first,
+        "estimators": run.estimators,
+        "observed": getattr(run, "_observed", None),
+    }
+    opaque = {"watch": watch, "metrics": watch.metrics, "propose": watch.propose}
+    opaque |= {f"callback {i}": c for i, c in enumerate(watch.callbacks)}
+    return Given(roots, opaque)
+
+
+def memory_of(value: Any) -> dict[str, Any] | None:
+    """What somebody who watches a run must remember (`remembers` of the class), or None.
+
+    Functions remember nothing.
+    """
+    names = getattr(type(value), "remembers", None)
+    if names is None:
+        return None
+    parts = {name: getattr(value, name) for name in names}
+    parts = {name: v for name, v in parts.items() if _minds(v) or not callable(v)}
+    return {n: [memory_of(v), None] if _minds(v) else [None, v] for n, v in parts.items()}
+
+
+def _minds(value: Any) -> bool:
+    return hasattr(type(value), "remembers")
+
+
+def remind(value: Any, memory: Mapping[str, Any] | None) -> None:
+    """Let somebody remember what he knew."""
+    for name, (inner, own) in (memory or {}).items():
+        if inner is not None:
+            remind(getattr(value, name), inner)
+        else:
+            setattr(value, name, own)
+
+
+def watchers(watch: Watch) -> list[Any]:
+    """Who may have a memory."""
+    return [watch.propose, *watch.callbacks]
+
+
+def pack(run: Run, **facts: Any) -> Pack:
+    """All that a run needs to go on."""
+    options, method = run._options, getattr(run, "method", None)
+    value = {
+        "run": attributes(run),
+        "goal": options.goal,
+        "memories": [memory_of(w) for w in watchers(options.watch)],
+    }
+    about = {
+        "class": type(run).__name__,
+        "led": run.first is not None,
+        "device": "cuda" if foreign(run.problem.like) else "cpu",
+        "method": _alone(method),
+        "options": _alone(
+            {name: getattr(options.watch, name) for name in OPTIONS}
+            | {"seed": options.seed, "goal": options.goal}
+        ),
+    }
+    return packed(value, "the run", given_by(run), **about, **facts)
+
+
+def _alone(method: Any) -> Any:
+    """A method as it can be made again without being given; None where it has a user's parts."""
+    try:
+        found = packed(method, "method")
+    except ProblemError:
+        return None
+    return None if found.blocks else found.text
+
+
+def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print:
+    """What must be the same for a checkpoint to be used."""
+    watch, goal = options.watch, options.goal
+    found = {**print_of(problem, "problem"), **print_of(method, "method")}
+    about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
+    about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
+    about |= {"seed": options.seed, "start": options.start, "metrics": sorted(watch.metrics)}
+    about |= {"propose": watch.propose is not None, "run": kind.__name__}
+    for name, value in about.items():
+        found.update(print_of(value, name))
+    return found
+
+
+def restore(run: Run, entry: Any, reader: Reader) -> None:
+    """Give a run that is prepared the state of one that was saved."""
+    for name in attributes(run):
+        delattr(run, name)  # another state of the same size
+    found = unpacked(entry, reader, given_by(run), run.problem.like)
+    try:
+        vars(run).update(found["run"])
+        run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
+        for who, memory in zip(watchers(watch), found["memories"], strict=False):
+            remind(who, memory)
+        if run._monitor.status is None:
+            run._monitor.status = Status.PAUSED
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise reader.damaged(f"it does not fit together ({error})") from None
+    run.stale = False
+
+
+def save(run: Run, path: str | PathLike[str]) -> None:
+    """Write a run to a file."""
+    if run._monitor.status in KEEP:
+        raise ProblemError(
+            f"the run was broken off ({run._monitor.status}), maybe within an iteration: save it "
+            "before, or let solve(..., checkpoint=path) do so"
+        )
+    method = getattr(run, "method", None)
+    own = prints(type(run), run.asked, method, run._options)
+    ready = pack(run, number=0, last=0, since=[0, 0.0, 0], prints=own)
+    blocks: list[Any] = []
+    entry = ready.entry(blocks)
+    write(path, {"condgrad": version(), "done": [], "runs": [entry], "pages": []}, blocks)
+
+
+def opened(path: str | PathLike[str]) -> Reader:
+    """A checkpoint of this version, or the reason why it is none."""
+    try:
+        reader = Reader(path)
+    except FileNotFoundError:
+        raise ProblemError(
+            f"there is no checkpoint {str(path)!r}: start without it (resume=None)"
+        ) from None
+    except OSError as error:
+        raise InputError(Path(path), f"the checkpoint cannot be read ({error.strerror})") from None
+    text = reader.text
+    whole = isinstance(text, dict) and all(
+        isinstance(text.get(name), list) for name in ("done", "runs", "pages")
+    )
+    if not whole:
+        raise reader.damaged("its description cannot be read")
+    if text.get("condgrad") != version():
+        raise InputError(
+            reader.path,
+            f"this checkpoint is of condgrad {text.get('condgrad')}, and this is {version()}: go "
+            "on with that version, or start anew",
+        )
+    return reader
+
+
+def resume(
+    path: str | PathLike[str],
+    problem: Problem,
+    method: Any = None,
+    *,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    callbacks: Sequence[Callback] = (),
+    propose: Callable[[Array], Array | None] | None = None,
+    n_jobs: int | None = None,
+) -> Run:
+    """The run of a checkpoint, as it was when it was saved; `advance` takes it further.
+
+    With as many threads as before its iterates, its trace and its result are those of a run that
+    was never stopped, bit for bit. Its clock goes on where it stood.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `Run.save` or ``solve(..., checkpoint=path)`` wrote.
+    problem : Problem
+        The same problem: a checkpoint has none of its data. Classes, shapes, parameters and arrays
+        are compared, functions by their names.
+    method : Method, optional
+        The same method, where it has parts that are not of this package; default: that of the file.
+    metrics, callbacks, propose, n_jobs
+        As they were given to `condgrad.solve`, of which a checkpoint has none.
+
+    Returns
+    -------
+    Run
+        The run.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged, no checkpoint, or of another problem, method or version.
+    """
+    from condgrad.run.factored_loop import FactoredRun
+    from condgrad.run.loop import Asked, Options, Run  # which save themselves
+
+    reader = opened(path)
+    if not reader.text["runs"]:
+        raise InputError(
+            reader.path, "this checkpoint has no run at work: its call has other parts"
+        )
+    entry = reader.text["runs"][-1]
+    try:
+        kind = {"Run": Run, "FactoredRun": FactoredRun}[entry["class"]]
+        options, old, device = dict(_plain(entry["options"])), entry["prints"], entry["device"]
+        if kind is Run and method is None:
+            method = _plain(entry["method"])
+        elif kind is Run:
+            method = method.on(problem)
+        if kind is Run and method is None:
+            raise ProblemError("the method has parts of your own: pass it as `method`")
+        seed, goal = options.pop("seed"), options.pop("goal")
+        watch = Watch(metrics=metrics or {}, callbacks=callbacks, propose=propose, **options)
+        own = Asked(kind, problem, method, Options(None, goal, watch, seed, n_jobs, device))
+    except (KeyError, TypeError, AttributeError):
+        raise reader.damaged("its description cannot be read") from None
+    here = {**print_of(problem, "problem"), **print_of(method, "method")}
+    there = {n: v for n, v in old.items() if n.startswith(("problem", "method"))}
+    refuse(path, here, there)
+    return revived(own, entry, reader)
+
+
+def revived(own: Asked, entry: Any, reader: Reader) -> Run:
+    """The run that an entry of a file is of; `own` says what is given to it."""
+    run, method = own.kind.__new__(own.kind), own.method
+    if method is not None and not entry.get("led"):
+        method = replace(method, first=None)
+    device = entry.get("device", "cpu")
+    run.prepare(own.problem, method, replace(own.options, device=device))
+    restore(run, entry, reader)
+    return run
+
+
+def refuse(path: Any, here: Print, there: Print) -> None:
+    """Refuse a checkpoint of something else."""
+    other = difference(here, there)
+    if other is not None:
+        raise InputError(path, f"this checkpoint is of something else: {other}")
+
+
+def _plain(text: Any) -> Any:
+    """A value without arrays."""
+    return Maker(Given({}, {}), cast(Any, [])).value(text)

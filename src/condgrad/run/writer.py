@@ -1,0 +1,112 @@
+"""Checkpoints written while the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from condgrad._files import sweep
+from condgrad.backends.memory import free_memory
+from condgrad.checkpoint import Pack, write
+from condgrad.errors import ProblemError, cause
+
+SHARE = 4
+"""Copies are made where they take at most this part of the free memory."""
+REST = 10
+"""A checkpoint is not written before this many times what the last one took has passed."""
+
+
+class Writing:
+    """Writes one file again and again.
+
+    Tables are copied, and a thread writes the copies; where there is no memory for that the run
+    waits.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    every : float
+        Seconds between two times; 0: every time, and the run waits.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float) -> None:
+        self.path, self._every = Path(path), every
+        folder = self.path.parent
+        if self.path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ProblemError(
+                f"checkpoint is {str(path)!r}, which cannot be written: give a file in a folder "
+                "that is there"
+            )
+        sweep(folder)
+        self._next = time.monotonic() + every
+        self._thread: threading.Thread | None = None
+        self._trouble: Exception | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() >= self._next and (self._thread is None or not self._busy)
+
+    @property
+    def _busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """What is done here is what a checkpoint costs the run."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            took = time.monotonic() - began
+            self._next = began + max(self._every, REST * took if self._every else 0.0)
+
+    def put(self, about: Mapping[str, Any], parts: Mapping[str, Sequence[Pack]]) -> None:
+        """Write it, `done` as it is and all else as it is now."""
+        self.wait()
+        changing = [name for name in parts if name != "done"]
+        size = sum(p.nbytes for name in changing for p in parts[name])
+        aside = self._every > 0 and size < free_memory() / SHARE
+        if aside:
+            try:
+                parts = {**parts, **{n: [p.copy() for p in parts[n]] for n in changing}}
+            except MemoryError:
+                aside = False
+        blocks: list[Any] = []
+        text = {name: [p.entry(blocks) for p in packs] for name, packs in parts.items()}
+        work = threading.Thread(
+            target=self._write, args=({**about, **text}, blocks), name="condgrad checkpoint"
+        )
+        if aside:
+            self._thread = work
+            work.start()
+        else:
+            work.run()
+            self.wait()
+
+    def _write(self, text: Any, blocks: Any) -> None:
+        try:
+            write(self.path, text, blocks)
+        except Exception as error:  # the run matters more
+            self._trouble = error
+
+    def wait(self) -> None:
+        """Wait until it is there, and say so where it could not be written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            warnings.warn(
+                f"the checkpoint {str(self.path)!r} could not be written ({cause(trouble)}): the "
+                "run goes on, and the file is as it was before",
+                RuntimeWarning,
+                stacklevel=2,
+            )

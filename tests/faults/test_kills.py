@@ -1,0 +1,102 @@
+"""SIGKILL at random moments of checkpointed commands: what is resumed ends as if nothing was."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from condgrad.checkpoint import Reader
+from condgrad.io import write_sdpa
+from condgrad.sdp import SDP
+
+TIMES = ("seconds", "profile")
+"""What differs from run to run."""
+
+
+def cut(folder):
+    file = folder / "graph.edges"
+    graph = nx.random_regular_graph(3, 60, seed=1)
+    lines = [f"60 {graph.size()}", *(f"{a + 1} {b + 1}" for a, b in graph.edges)]
+    file.write_text("\n".join(lines) + "\n")
+    return ["sparsest-cut", str(file), "--gap", "1e-4", "--iterations", "1500"]
+
+
+def kmeans(folder):
+    file, rng = folder / "points.csv", np.random.default_rng(0)
+    X = rng.standard_normal((150, 3)) + 1.5 * rng.integers(0, 3, (150, 1))
+    np.savetxt(file, X, delimiter=",")
+    return ["kmeans", str(file), "-k", "4", "--gap", "1e-4", "--iterations", "3000"]
+
+
+def sdp(folder):
+    file, rng, n = folder / "program.dat-s", np.random.default_rng(5), 40
+    X = np.eye(n) + np.outer(*[rng.standard_normal(n)] * 2)
+    program = SDP(-np.diag(rng.uniform(0.5, 1.5, n)), "max")
+    for a in rng.standard_normal((60, n)):
+        program = program.subject_to(np.outer(a, a), "==", float(a @ X @ a))
+    write_sdpa(file, program.to_sdpa())
+    return ["sdp", str(file), "--gap", "1e-5", "--iterations", "4000"]
+
+
+def completion(folder):
+    file, rng = folder / "ratings.tsv", np.random.default_rng(0)
+    full = rng.standard_normal((200, 4)) @ rng.standard_normal((4, 120))
+    rated = np.clip(np.rint(3 + full), 1, 5)
+    at = np.argwhere(rng.random(full.shape) < 0.3)
+    file.write_text("".join(f"{u}\t{i}\t{rated[u, i]:g}\n" for u, i in at))
+    return ["matrix-completion", str(file), "--plain", "--gap", "1e-6", "--iterations", "1500"]
+
+
+COMMANDS = [cut, kmeans, sdp, completion]
+
+
+def started(command, out, kept=None):
+    """The program at work."""
+    more = ["--json", str(out), "--quiet"]
+    if kept is not None:
+        more += ["--checkpoint", str(kept), "--every", "0.05", "--resume", str(kept)]
+        more += ["--resume-or-start"]
+    program = [sys.executable, "-m", "condgrad", "solve", *command, *more]
+    return subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def plain(value):
+    """The numbers of a JSON file without times."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items() if not k.endswith(TIMES)}
+    return [plain(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_killed_and_resumed(command, tmp_path, rng, many):
+    command, kept, out = command(tmp_path), tmp_path / "kept", tmp_path / "out.json"
+    began = time.monotonic()
+    process = started(command, out)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
+    length, whole = time.monotonic() - began, plain(json.loads(out.read_text()))
+    out.unlink()
+    kills = found = 0
+    while kills < many(5):
+        process = started(command, out, kept)
+        try:
+            process.wait(rng.uniform(0, length))
+            kept.unlink()  # it has ended: once more
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        process.communicate()
+        if kept.exists():
+            Reader(kept).check()
+            found += 1
+    process = started(command, out, kept)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
+    assert plain(json.loads(out.read_text())) == whole
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".condgrad-")]
+    print(f"{command[0]}: {kills} kills in {length:.1f} s, {found} times with a checkpoint")

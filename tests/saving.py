@@ -1,0 +1,119 @@
+"""Runs that are saved and taken up again, beside runs that never stop."""
+
+import numpy as np
+import scipy.sparse as sp
+
+import condgrad as cg
+from condgrad import METHODS, Problem, Term, applications, domains, functions, maps
+from factored_problems import problem as ratings
+from general import GENERAL
+
+
+def graph(n, seed=0):
+    rng = np.random.default_rng(seed)
+    A = np.triu(rng.random((n, n)) < 0.3, 1).astype(float)
+    A += np.diag(np.ones(n - 1), 1)
+    return np.minimum(A, 1) + np.minimum(A, 1).T
+
+
+def vectors():
+    """A problem that the compiled loop serves."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((80, 40), density=0.3, rng=rng, data_sampler=rng.standard_normal)
+    loss = functions.Squared(rng.standard_normal(80))
+    return Problem(domains.L1Ball(40, 3.0), [Term(maps.DataMatrix(X), loss, 1 / 80)])
+
+
+def box(l1=False):
+    """Completion with bounds on all entries, or with their sum in the objective."""
+    rng = np.random.default_rng(1)
+    X, shape = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 9)), (12, 9)
+    i, j = np.divmod(rng.permutation(108)[:60], 9)
+    fit = Term(maps.Entries(i, j, shape), functions.Squared(X[i, j]), 1.0, "fit")
+    whole = maps.AllEntries(shape)
+    other = functions.L1(0.1) if l1 else functions.Interval(-1.0, 1.0)
+    return Problem(domains.NuclearBall(shape, 8.0), [fit, Term(whole, other, name="all")])
+
+
+def cut(n=14):
+    return applications.sparsest_cut(graph(n)).problem
+
+
+def plain(slug):
+    if slug == "cgal":
+        return METHODS[slug](1.0)
+    return METHODS[slug]("auto") if METHODS[slug].smoothed else METHODS[slug]()
+
+
+def rows(smooth=False):
+    from test_methods import least_squares  # which takes a while to import
+
+    problem = least_squares()[0]
+    return Problem(problem.domain, problem.smooth) if smooth else problem
+
+
+def matrices():
+    from test_methods import max_cut
+
+    return max_cut()[0]
+
+
+CASES = {
+    **{f"{s} on vectors": (rows, s) for s in GENERAL if s != "sag-fw"},
+    **{f"{s} on matrices": (matrices, s) for s in GENERAL if s != "sag-fw"},
+    "pdhg on a box": (box, "pdhg"),
+    "pdhg with a norm": (lambda: box(l1=True), "pdhg"),
+    "apg": (ratings, "apg"),
+    "spdhg on triangles": (cut, "spdhg"),
+    "sag-cgal on triangles": (cut, "sag-cgal"),
+    "h-sag-v2 on triangles": (cut, "h-sag-v2"),
+    "compiled loop": (vectors, cg.sag_fw(batch=3)),
+    "sag-fw": (lambda: rows(smooth=True), cg.sag_fw(batch=2)),
+    "float32 tables": (cut, cg.sag_cgal(batch=0.1, table_dtype="float32")),
+    "sparse tables": (cut, cg.h_sag_v2(batch=50, table="sparse", table_dtype="float32")),
+    "rescaled": (cut, cg.h_sag_v2(batch=0.2, rescale=True)),
+    "one method leads": (cut, cg.spdhg(batch=0.2, first=6)),
+    "factors": (ratings, None),
+    "factors in float32": (lambda: ratings(dtype=np.float32, loss="huber", scaled=True), None),
+}
+"""Problem and method, or its name."""
+
+
+def case(name):
+    problem, method = CASES[name]
+    return problem(), plain(method) if isinstance(method, str) else method
+
+
+def alike(one, two):
+    """Every array and number of two runs bit for bit, and their results; seconds aside."""
+    a, b = (r.state.listed() if hasattr(r, "method") else {} for r in (one, two))
+    assert a.keys() == b.keys()
+    for place, value in a.items():
+        if not place.endswith(".seconds"):
+            equal(value, b[place], place)
+    same_result(one.result(), two.result())
+
+
+def same_result(one, two):
+    for name in ("status", "iterations", "best_iteration", "epochs", "lmo_calls", "matvecs"):
+        assert getattr(one, name) == getattr(two, name), name
+    for name in ("objective", "infeasibility", "lower_bound", "gap", "bound_failure"):
+        equal(getattr(one, name), getattr(two, name), name)
+    assert (one.bound_kind, one.bound_source) == (two.bound_kind, two.bound_source)
+    equal(np.asarray(one.W), np.asarray(two.W), "W")
+    assert one.trace.columns == two.trace.columns
+    for column in one.trace:
+        if column != "seconds":
+            equal(one.trace[column], two.trace[column], column)
+    assert one.duals.keys() == two.duals.keys()
+    for name in one.duals:
+        equal(one.duals[name], two.duals[name], name)
+
+
+def equal(a, b, what):
+    if not (hasattr(a, "dtype") and a.shape):
+        assert a == b or (a != a and b != b), what
+        return
+    assert a.dtype == b.dtype, what
+    assert a.shape == b.shape, what
+    assert a.tobytes() == b.tobytes(), what
