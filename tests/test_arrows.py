@@ -7,7 +7,7 @@ import condgrad
 
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
-    ("_types", "_keyboard", "errors", "_round"),
+    ("_types", "_keyboard", "_files", "errors", "_round"),
     ("_floats", "_check", "backends"),
     ("maps",),
     ("points", "functions"),

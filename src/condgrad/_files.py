@@ -1,0 +1,77 @@
+"""Files that are whole or not there: written beside under another name, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+MARK = ".condgrad-"
+"""How the names of files begin that are not whole yet; a process that is killed leaves one."""
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file open for writing bytes that takes the place of `path` once it is whole.
+
+    It lies in the same folder under a name of its own, so that several processes may write one
+    path at once, and is renamed when the block ends and the disk has it all. When the block
+    raises it is removed, and what was at `path` stays. A link is followed. What is no regular
+    file (``/dev/stdout``, a pipe) is written to as it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "answer.txt")
+    >>> with replaced(path) as file:
+    ...     _ = file.write(b"42")
+    >>> path.read_text()
+    '42'
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    mode = _mode(target)
+    if mode is not None and not stat.S_ISREG(mode):
+        with target.open("wb") as file:
+            yield file
+        return
+    if mode is not None and not os.access(target, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            if mode is not None:
+                part.chmod(stat.S_IMODE(mode))
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    _settle(target.parent)
+
+
+def _mode(path: Path) -> int | None:
+    """The mode of a file that is there."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _settle(folder: Path) -> None:
+    """Have the disk know the new name too, where the system can."""
+    with contextlib.suppress(OSError, AttributeError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
