@@ -19,6 +19,7 @@ from rich.console import Console
 
 import condgrad
 from condgrad import report
+from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.errors import InputError, ProblemError, cause
@@ -28,6 +29,8 @@ from condgrad.run.result import Result, Trace
 REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
+COMPRESSED = 1 << 23
+"""Bytes above which a run is not compressed: W hardly gets smaller, and a signal does not wait."""
 FACTORS = ("U", "s", "V")
 """Arrays of a W that is kept as factors."""
 COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
@@ -155,7 +158,7 @@ class Record:
             arrays["factor"] = self.W.factor
         elif self.W is not None:
             arrays["W"] = np.asarray(self.W)
-        np.savez_compressed(path, **arrays)
+        write_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
@@ -191,6 +194,16 @@ class Record:
         except Exception as error:  # zip, zlib, header, text and number errors of many types
             reason = f"this is no saved run ({cause(error)}): {REMEDY}"
             raise InputError(path, reason) from None
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
+    """Write an ``.npz`` file that is whole or not there; compressed unless that would take long."""
+    path = Path(path)
+    if path.suffix != ".npz" and not (path.exists() and not path.is_file()):
+        path = path.with_name(f"{path.name}.npz")
+    size = sum(np.asarray(array).nbytes for array in arrays.values())
+    with replaced(path) as file:
+        (np.savez_compressed if size <= COMPRESSED else np.savez)(file, **arrays)
 
 
 def versions() -> dict[str, str]:

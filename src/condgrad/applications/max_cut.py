@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -15,7 +17,7 @@ from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
-from condgrad.applications.mixing import mixing
+from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
@@ -106,25 +108,28 @@ def max_cut(
             "seed": int(seed),
         }
         return large_max_cut.LargeMaxCut(**common, **more, start=np.empty((0, 0)), adjacency=A)
-    start = np.eye(n)
-    kind, failure, interrupted = "exact", 0.0, False
-    if warm is not None:
-        mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
-        start, interrupted = mixed.W, mixed.interrupted
-        if -mixed.bound > floor:
-            floor, kind, failure = -mixed.bound, mixed.kind, mixed.failure
-        settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
-    return Application(
+    cold = Application(
         **common,
-        start=start,
+        start=np.eye(n),
         settings=settings,
         rounding=partial(_rounded, A, hyperplanes, seed),
         floor=floor,
-        floor_kind=kind,
-        floor_failure=failure,
         feasible=partial(_feasible, problem),
-        interrupted=interrupted,
     )
+    if warm is None:
+        return cold
+    with _keyboard.offers(lambda mixed: None if mixed is None else _from(cold, mixed).run()):
+        return _from(cold, mixing(A, positive("warm", warm), seed, warm_seconds))
+
+
+def _from(cold: Application, mixed: Mixed) -> Application:
+    """The application that starts from the point of the mixing method."""
+    settings = {**cold.settings, "warm_start": f"mixing method, {mixed.sweeps} sweeps"}
+    warm = replace(cold, start=mixed.W, settings=settings, interrupted=mixed.interrupted)
+    if -mixed.bound <= (cold.floor or 0.0):
+        return warm
+    known: dict[str, Any] = {"floor_kind": mixed.kind, "floor_failure": mixed.failure}
+    return replace(warm, floor=-mixed.bound, **known)
 
 
 def _rounded(A: Any, hyperplanes: int, seed: int, W: Any) -> Rounded:

@@ -36,18 +36,26 @@ def plot_run(
     report_file: ReportFile = None,
 ) -> None:
     """Pictures of a saved run: convergence, profile, and its cut or clusters."""
-    from condgrad.plot import sheet
+    from condgrad.plot import pictures, sheet
     from condgrad.record import Record
 
     if out is None and report_file is None:
         out = Path(f"{file.stem}-pictures.png")
         if out.exists():
             raise ProblemError(f"{out} is there already: say by --out where the picture goes")
-    Outputs(plot=out, report_file=report_file).check(plot_option="--out")
+    outputs = Outputs(plot=out, report_file=report_file, quiet=True)
+    outputs.check([file], plot_option="--out")
     record = Record.load(file)
-    if out is not None:
-        sheet(record, out, only=picture, x=("epochs", "seconds") if x is None else x.value)
-        typer.echo(f"Picture: {out}")
-    if report_file is not None:
-        write_page(report_file, record)
-        typer.echo(f"Report: {report_file}")
+
+    def draw(path: Path) -> None:
+        sheet(record, path, only=picture, x=("epochs", "seconds") if x is None else x.value)
+        typer.echo(f"Picture: {path}")
+
+    def write(path: Path) -> None:
+        write_page(path, record)
+        typer.echo(f"Report: {path}")
+
+    if picture is not None and picture not in (names := [p.name for p in pictures(record)]):
+        raise ProblemError(f"picture is {picture!r}: this run has {', '.join(names)}")
+    if lost := outputs.give(lambda console: None, [(out, draw, True), (report_file, write, True)]):
+        raise typer.Exit(lost)

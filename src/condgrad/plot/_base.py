@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
 
+from condgrad._files import replaced
 from condgrad.errors import ProblemError
 
 TEXT = {"svg.fonttype": "none"}
@@ -34,7 +36,11 @@ def save(figure: Any, path: str | Path | None, title: str = "") -> Any:
         figure.suptitle(plain(title))
     if path is not None:
         try:
-            write(figure, path, TEXT, dpi=120)
+            kind = Path(path).suffix.lstrip(".").lower()
+            file = io.BytesIO()
+            write(figure, file, TEXT, dpi=120, format=kind or None)
+            with replaced(path if kind else f"{path}.png") as target:
+                target.write(file.getbuffer())
         except (OSError, ValueError) as error:
             raise ProblemError(f"path is {str(path)!r}: {error}") from None
     return figure
@@ -51,4 +57,5 @@ def write(figure: Any, target: Any, settings: dict[str, Any], **options: Any) ->
 
 def plain(text: str) -> str:
     """The text as it is: a dollar sign starts no formula."""
-    return text.replace("$", r"\$")
+    whole = text.encode("utf-8", "backslashreplace").decode()  # file names may have no letters
+    return whole.replace("$", r"\$")

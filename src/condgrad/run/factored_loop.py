@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._types import Array, Params
 from condgrad.backends import memory, threads
 from condgrad.certificate.factored import FactoredCertificate
@@ -223,7 +224,8 @@ def fit(
         max_iter = TOWARDS
     limits = Limits(max_iter, None, max_seconds, None)
     run = FactoredRun(problem, Options(start, goal, watch, seed, n_jobs))
-    return run.advance_to(limits).result(factors=True)
+    with _keyboard.offers(run.snapshot, source=True) as offer:
+        return offer.keep(run.advance_to(limits).result(factors=True))
 
 
 def first_point(problem: Problem, start: Any) -> Factored:

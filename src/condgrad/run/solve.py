@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
@@ -141,4 +142,5 @@ def solve(
         n_jobs=n_jobs,
         device=device,
     )
-    return run.advance_to(limits).result()
+    with _keyboard.offers(run.snapshot, source=True) as offer:
+        return offer.keep(run.advance_to(limits).result())
