@@ -250,18 +250,20 @@ def _checked(record: Record) -> Record:
     side, labels = arrays.get("side", none), arrays.get("labels", none)
     edges, points = arrays.get("edges", np.zeros((0, 3))), arrays.get("points", np.zeros((0, 2)))
     names, W = arrays.get("names", np.zeros(side.size, "U1")), record.W
+    known = side is none or names.shape == side.shape  # without a rounded cut there is no side
     right = {
         "W": W is None or W.dtype.kind in "biuf",
         "side": side.ndim == 1 and (side is none or side.dtype == np.bool_),
         "labels": labels.ndim == 1 and (labels is none or labels.dtype.kind in "iu"),
         "points": points.ndim == 2 and points.dtype.kind == "f" and np.isfinite(points).all(),
-        "names": names.shape == side.shape and names.dtype.kind == "U",
+        "names": known and names.ndim == 1 and names.dtype.kind == "U",
         "edges": edges.shape[1:] == (3,) and edges.dtype.kind in "iuf" and np.isfinite(edges).all(),
     }
     if labels is not none and "points" in arrays:
         right["points"] = right["points"] and len(points) == len(labels)
     if right["edges"] and edges.size:
-        right["edges"] = edges[:, :2].min() >= 0 and edges[:, :2].max() < side.size
+        most = edges[:, :2].max()
+        right["edges"] = edges[:, :2].min() >= 0 and (side is none or most < side.size)
     if wrong := [name for name, good in right.items() if not good]:
         raise ValueError(f"its {', '.join(wrong)} cannot be those of a run")
     return record

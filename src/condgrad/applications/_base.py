@@ -73,8 +73,12 @@ class Rounder:
 
     @property
     def result(self) -> Rounded | None:
-        """The best solution, its matrix in an array of NumPy."""
-        return None if self.best is None else self.best._replace(W=host(self.best.W))
+        """The best solution, its matrix in an array of NumPy.
+
+        Where the first rounding was broken off it is what that had until then, if it says so.
+        """
+        best: Rounded | None = self.best or getattr(self._rounding, "so_far", None)
+        return None if best is None else best._replace(W=host(best.W))
 
     def gap(self, info: Info, whole: bool) -> float:
         """That of the best solution, at the latest bound of a run."""

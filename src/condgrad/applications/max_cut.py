@@ -18,6 +18,7 @@ from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import Mixed, mixing
+from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
@@ -112,7 +113,7 @@ def max_cut(
         **common,
         start=np.eye(n),
         settings=settings,
-        rounding=partial(_rounded, A, hyperplanes, seed),
+        rounding=_Rounding(A, hyperplanes, int(seed)),
         floor=floor,
         feasible=partial(_feasible, problem),
     )
@@ -132,8 +133,30 @@ def _from(cold: Application, mixed: Mixed) -> Application:
     return replace(warm, floor=-mixed.bound, **known)
 
 
-def _rounded(A: Any, hyperplanes: int, seed: int, W: Any) -> Rounded:
-    cut = round_max_cut(A, np.asarray(W, dtype=np.float64), hyperplanes, seed)
+class _Rounding:
+    """Cuts by hyperplanes, of which there is one before all of them are improved."""
+
+    def __init__(self, A: Any, hyperplanes: int, seed: int) -> None:
+        self._how, self._found = (A, hyperplanes, seed), list[Cut]()
+
+    def fresh(self) -> _Rounding:
+        """Another one, for another run."""
+        return _Rounding(*self._how)
+
+    def __call__(self, W: Any) -> Rounded:
+        A, hyperplanes, seed = self._how
+        self._found = []
+        how = (hyperplanes, seed, self._found)
+        return _rounded(round_max_cut(A, np.asarray(W, dtype=np.float64), *how))
+
+    @property
+    def so_far(self) -> Rounded | None:
+        """The best cut of the rounding at work, or the last one."""
+        best = max(self._found, key=lambda cut: cut.value, default=None)
+        return None if best is None else _rounded(best)
+
+
+def _rounded(cut: Cut) -> Rounded:
     sign = np.where(cut.side, 1.0, -1.0)
     return Rounded(-cut.value, np.outer(sign, sign), cut)
 
