@@ -123,6 +123,12 @@ def commands(tmp_path_factory):
     }
 
 
+def heard():
+    """Let no signal be ignored because whoever started the tests ignores it."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def strike(folder, out, args, number, wait_for, delay):
     """Run a command, send it a signal, and say what came of it."""
     with open(out / "stage", "wb") as file:
@@ -134,6 +140,7 @@ def strike(folder, out, args, number, wait_for, delay):
     process = subprocess.Popen(
         [sys.executable, str(folder / "condgrad"), *args, *more],
         cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        preexec_fn=heard,
     )  # fmt: skip
     with open(out / "stage", "r+b") as file:
         stage = mmap.mmap(file.fileno(), 2)
@@ -203,6 +210,8 @@ def test_signals_at_random_moments(commands, tmp_path, rng, many, capsys):
             faults.append((key, wrong, round(seconds, 2), stdout[-300:], stderr[-1500:]))
         with capsys.disabled():
             print(f"{tried:4} {name:13} {stage:12} {key[2]:8} {seconds:5.2f} s  {wrong or 'good'}")
+            if wrong:
+                print(stdout[-1000:], stderr[-2000:])
     spent = np.sort(list(waits.values()))
     with capsys.disabled():
         print()

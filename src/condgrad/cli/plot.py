@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +12,7 @@ import typer
 
 from condgrad.cli.options import ReportFile
 from condgrad.cli.outputs import Outputs, write_page
-from condgrad.errors import ProblemError
+from condgrad.errors import InputError, ProblemError, cause
 
 
 class Axis(StrEnum):
@@ -48,14 +50,29 @@ def plot_run(
     record = Record.load(file)
 
     def draw(path: Path) -> None:
-        sheet(record, path, only=picture, x=("epochs", "seconds") if x is None else x.value)
+        with drawable(file):
+            sheet(record, path, only=picture, x=("epochs", "seconds") if x is None else x.value)
         typer.echo(f"Picture: {path}")
 
     def write(path: Path) -> None:
-        write_page(path, record)
+        with drawable(file):
+            write_page(path, record)
         typer.echo(f"Report: {path}")
 
-    if picture is not None and picture not in (names := [p.name for p in pictures(record)]):
+    with drawable(file):
+        names = [p.name for p in pictures(record)]
+    if picture is not None and picture not in names:
         raise ProblemError(f"picture is {picture!r}: this run has {', '.join(names)}")
     if lost := outputs.give(lambda console: None, [(out, draw, True), (report_file, write, True)]):
         raise typer.Exit(lost)
+
+
+@contextmanager
+def drawable(file: Path) -> Iterator[None]:
+    """Let what a library says of a run that cannot be drawn be a sentence about its file."""
+    try:
+        yield
+    except (OSError, ProblemError, InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(file, f"this run cannot be drawn ({cause(error)})") from None

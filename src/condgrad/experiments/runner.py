@@ -116,7 +116,7 @@ def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
     if not path.exists():
         return None
     try:
-        with np.load(path) as data:
+        with path.open("rb") as file, np.load(file) as data:
             about = json.loads(str(data["about"]))
             columns = {name: data[name] for name in data.files if name != "about"}
         trace = Trace.of(columns)

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from condgrad._files import replaced
 from condgrad.errors import ProblemError
 
@@ -50,7 +52,8 @@ def write(figure: Any, target: Any, settings: dict[str, Any], **options: Any) ->
     """`Figure.savefig` under settings; a letter that the font lacks is a box, not a warning."""
     import matplotlib as mpl
 
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    calm = np.errstate(all="ignore")  # a trace may hold any number
+    with mpl.rc_context(settings), warnings.catch_warnings(), calm:
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(target, **options)
 

@@ -187,7 +187,7 @@ class Trace:
                 case ".json":
                     columns = json.loads(path.read_text(encoding="utf-8"))
                 case _:
-                    with np.load(path) as data:
+                    with path.open("rb") as stream, np.load(stream) as data:
                         columns = {n: data[n] for n in data.files}
             return cls.of(columns)
         except FileNotFoundError:
