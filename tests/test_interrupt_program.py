@@ -41,6 +41,7 @@ sys.meta_path.insert(0, Interrupt())
 if os.environ.get("INTERRUPT_AT") == "exit":
     atexit.register(os.kill, os.getpid(), signal.SIGINT)
 """
+LINE = "condgrad: interrupted (SIGINT)\n"
 SCRIPT = "from condgrad.cli import main\nmain()\n"
 
 
@@ -71,7 +72,7 @@ def program(tmp_path):
 @pytest.mark.parametrize("at", ["numpy", "scipy.sparse", "condgrad.run", "typer"])
 def test_while_the_program_loads(program, at, module):
     done = program(at, "solve", "sparsest-cut", "petersen", module=module)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", _keyboard.LINE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", LINE)
 
 
 @needs_signals
@@ -82,11 +83,14 @@ def test_in_what_a_command_loads(program, tmp_path, at):
     done = program(at, "solve", "sparsest-cut", "petersen", "--report", page, "--seed", 0)
     assert done.returncode == 130
     assert "Traceback" not in done.stdout + done.stderr
-    assert done.stderr.count("\n") == (0 if "interrupted from the keyboard" in done.stdout else 1)
-    assert not page.exists()
-    if at == "condgrad.html":
+    if at in ("condgrad.report", "condgrad.io"):
+        assert (done.stdout, done.stderr) == ("", LINE)
+    if at != "condgrad.html":
+        assert not page.exists()
+    else:  # it is finished, unless that takes long
         assert "Cut found" in done.stdout
-        assert done.stderr == f"condgrad: interrupted, not written: {page}\n"
+        late = f"condgrad: interrupted (SIGINT), not written: {page}\n"
+        assert (done.stderr, page.exists()) in (("", True), (late, False))
 
 
 @needs_signals
@@ -115,7 +119,7 @@ def interrupt(*_, **__):
 
 def test_before_there_is_an_answer(run, monkeypatch):
     monkeypatch.setattr("condgrad.io.read_named_graph", interrupt)
-    assert run("solve", "sparsest-cut", "petersen") == (130, "", _keyboard.LINE)
+    assert run("solve", "sparsest-cut", "petersen") == (130, "", "condgrad: interrupted\n")
 
 
 @pytest.fixture
@@ -136,7 +140,7 @@ def first(monkeypatch):
 def test_once(run, first):
     code, out, err = run("solve", "sparsest-cut", "karate_club", "--gap", 1e-9)
     assert (code, err) == (130, "")
-    assert "interrupted from the keyboard" in out
+    assert "the run was interrupted" in out
     assert "Cut found" in out
     assert first == [12]
 
@@ -155,7 +159,7 @@ def test_again_in_the_last_certificate(run, first, monkeypatch, raised):
     monkeypatch.setattr(Certificate, "evaluate", impatient)
     code, out, err = run("solve", "sparsest-cut", "karate_club", "--gap", 1e-9)
     assert (code, err) == (130, "")
-    assert "interrupted from the keyboard" in out
+    assert "the run was interrupted" in out
     assert "lower bound" in out
     assert "Cut found" in out
 

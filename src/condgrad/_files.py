@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 MARK = ".condgrad-"
 """How the names of files begin that are not whole yet; a process that is killed leaves one."""
+AT_WORK: set[Path] = set()
+"""Those of this process."""
 
 
 @contextlib.contextmanager
@@ -44,6 +46,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if mode is not None and not os.access(target, os.W_OK):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
+    AT_WORK.add(part)
     try:
         with part.open("xb") as file:
             _hold(file)
@@ -57,7 +60,34 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+    finally:
+        AT_WORK.discard(part)
     _settle(target.parent)
+
+
+def writable(path: str | os.PathLike[str]) -> None:
+    """Raise an `OSError` where a file of that name cannot be written, and leave all as it is."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    mode = _mode(target)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if mode is not None and not os.access(target, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    if mode is None or stat.S_ISREG(mode):
+        part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
+        with contextlib.suppress(FileNotFoundError), part.open("xb"):
+            part.unlink()
+            return
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+
+
+def abandon() -> None:
+    """Remove what is not whole, before the process ends at once."""
+    for part in list(AT_WORK):
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
 def _mode(path: Path) -> int | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from condgrad import report
+from condgrad._files import replaced
 from condgrad._round import bound_text, percent, up
 from condgrad.applications import Outcome
 from condgrad.errors import ProblemError
@@ -79,7 +80,9 @@ def write_report(
     if isinstance(run, Record) and facts:
         raise ProblemError(f"run is a Record, which has its facts: leave out {', '.join(facts)}")
     record = run if isinstance(run, Record) else Record.of(run, **facts)
-    path.write_text(page(record, title), encoding="utf-8")
+    text = page(record, title)
+    with replaced(path) as file:
+        file.write(text.encode("utf-8", "xmlcharrefreplace"))
 
 
 def page(record: Record, title: str = "") -> str:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.backends import devices, memory
 from condgrad.backends.arrays import HOST, foreign, host
+from condgrad.certificate import relative_gap
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
@@ -21,7 +23,7 @@ from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
-from condgrad.run.result import Status
+from condgrad.run.result import Result, Status, Trace
 from condgrad.run.solve import solve
 
 PRESETS = ("auto", "paper", "published")
@@ -74,8 +76,12 @@ class Rounder:
 
     @property
     def result(self) -> Rounded | None:
-        """The best solution, its matrix in an array of NumPy."""
-        return None if self.best is None else self.best._replace(W=host(self.best.W))
+        """The best solution, its matrix in an array of NumPy.
+
+        Where the first rounding was broken off it is what that had until then, if it says so.
+        """
+        best: Rounded | None = self.best or getattr(self._rounding, "so_far", None)
+        return None if best is None else best._replace(W=host(best.W))
 
     def gap(self, info: Info, whole: bool) -> float:
         """That of the best solution, at the latest bound of a run."""
@@ -237,40 +243,63 @@ class Application:
                 limits["feasibility"] = 1e-3 / self.finer
             if self.rows is not None and limits.get("row_feasibility") is None:
                 limits["row_feasibility"] = self.rows
-        if self.interrupted:
-            limits["max_iter"] = 0
-        result = solve(
-            self.problem,
-            method,
-            start=self.start,
-            metrics=self.metrics,
-            **{"propose": rounder, "floor": self.floor, **limits},
-        )
+
+        def outcome(result: Result | None, interrupted: bool = True) -> Outcome | None:
+            if result is None:
+                return None
+            return Outcome(
+                self.name,
+                self.preset,
+                slug.replace("_", "-"),
+                used_beta0,
+                used_batch,
+                result,
+                self.formula,
+                self.settings,
+                None if rounder is None else rounder.result,
+                self.sense,
+                self.whole,
+                self.floor_failure,
+                floor_kind,
+                interrupted,
+                asked,
+            )
+
         interrupted = self.interrupted
-        try:
-            if rounder is not None:
-                rounder(result.W)
-        except (KeyboardInterrupt, SystemError) as error:
-            if not from_keyboard(error):
-                raise
-            interrupted = True
-        return Outcome(
-            self.name,
-            self.preset,
-            slug.replace("_", "-"),
-            used_beta0,
-            used_batch,
-            result,
-            self.formula,
-            self.settings,
-            None if rounder is None else rounder.result,
-            self.sense,
-            self.whole,
-            self.floor_failure,
-            floor_kind,
-            interrupted,
-            asked,
-        )
+        with _keyboard.offers(outcome) as offer:
+            if interrupted:
+                result = self._unsolved(method.name, limits.get("seed", 0))
+            else:
+                how = {"propose": rounder, "floor": self.floor, **limits}
+                result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
+            try:
+                if rounder is not None:
+                    rounder(result.W)
+            except (KeyboardInterrupt, SystemError) as error:
+                if not from_keyboard(error):
+                    raise
+                interrupted = True
+            found = outcome(result, interrupted)
+            assert found is not None
+            return offer.keep(found)
+
+    def _unsolved(self, method: str, seed: Any) -> Result:
+        """The start as the result of a run without iterations."""
+        W = np.asarray(self.start, self.problem.dtype)
+        at, low = self.problem.evaluate(W), -np.inf if self.floor is None else self.floor
+        gap = relative_gap(at.objective, low, self.problem.unit)
+        numbers: dict[str, Any] = {"objective": at.objective, "infeasibility": at.infeasibility}
+        row = {"k": 0, "seconds": 0, "epochs": 0, "lmo_calls": 0, "matvecs": 0, "rows": 0}
+        (trace := Trace()).append({**row, **numbers, "lower_bound": low, "gap": gap})
+        none: dict[str, Any] = dict.fromkeys(("iterations", "lmo_calls", "matvecs"), 0)
+        none |= {"best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
+        none |= {"rows": {t.name: 0 for t in self.problem.terms}}
+        known: dict[str, Any] = {"lower_bound": low, "gap": gap}
+        known["bound_kind"] = "none" if self.floor is None else "given"
+        known["metrics"] = {name: float(metric(W)) for name, metric in self.metrics.items()}
+        status, families = Status.INTERRUPTED, at.families
+        how: dict[str, Any] = {"trace": trace, "method": method, "seed": seed}
+        return Result(W, status, **numbers, families=families, **none, **how, **known)
 
 
 def closeness(gap: float, what: str, sense: Sense) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
@@ -117,7 +118,8 @@ class Outcome(Answer):
     def message(self) -> str:
         """Why the run ended, and under what condition that is proved."""
         proviso = self._proviso if self.status is Status.INFEASIBLE else ""
-        return f"{self.status}{proviso}"
+        by = _keyboard.by() if self.status is Status.INTERRUPTED else ""
+        return f"{self.status}{proviso}{by}"
 
     @property
     def bound_kind(self) -> str:

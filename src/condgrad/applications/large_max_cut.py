@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
 from condgrad.applications.annealing import AT_ONCE, LENGTHS, Search
-from condgrad.applications.mixing import RANK, mixing
+from condgrad.applications.mixing import RANK, Mixed, mixing
 from condgrad.backends import memory
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
@@ -125,30 +126,45 @@ class _Run:
         memory.require([memory.Need("V, the graph and products of it", need)])
         self.search = Search(A, self.seed)
         self.clock.lap("proposal")
-        floor, kind, failure = float(app.floor or 0.0), "exact", 0.0
-        sweeps, interrupted, point, value = 0, False, None, -np.inf
-        if not self._near(floor):
-            mixed = mixing(
-                A,
-                self.gap or 0.0,
-                self.seed,
-                SHARE * limits.seconds,
-                factored=True,
-                most=min(limits.iterations, np.floor(limits.epochs)),
-                watch=self._watch,
-            )
-            self.clock.lap("loop")
-            sweeps, interrupted, point = mixed.sweeps, mixed.interrupted, mixed.W
-            value, failure = mixed.value, mixed.failure
-            if -mixed.bound > floor:
-                floor, kind = -mixed.bound, mixed.kind
-            else:
-                failure = 0.0
-        rounded, late = self._round(point, floor, interrupted, began + limits.seconds)
-        self.clock.lap("proposal")
-        interrupted = interrupted or late
-        if -rounded.value > value:
-            point, value = rounded.W, -rounded.value
+        mixed: Mixed | None = None
+        with _keyboard.offers(self._here) as offer:
+            if not self._near(self._floor(None)[0]):
+                mixed = mixing(
+                    A,
+                    self.gap or 0.0,
+                    self.seed,
+                    SHARE * limits.seconds,
+                    factored=True,
+                    most=min(limits.iterations, np.floor(limits.epochs)),
+                    watch=self._watch,
+                )
+                self.clock.lap("loop")
+            interrupted = mixed is not None and mixed.interrupted
+            late = self._round(mixed, interrupted, began + limits.seconds)
+            self.clock.lap("proposal")
+            return offer.keep(self._ended(mixed, interrupted or late))
+
+    def _here(self, mixed: Mixed | None) -> Outcome | None:
+        """What there is while sweeps, or what follows them, are at work."""
+        return None if mixed is None else self._ended(mixed, True)
+
+    def _floor(self, mixed: Mixed | None) -> tuple[float, str, float]:
+        """The best bound on the relaxation, how it is known, and how likely it is wrong."""
+        floor = float(self.application.floor or 0.0)
+        if mixed is not None and -mixed.bound > floor:
+            return -mixed.bound, mixed.kind, mixed.failure
+        return floor, "exact", 0.0
+
+    def _ended(self, mixed: Mixed | None, interrupted: bool) -> Outcome:
+        """The answer with the best cut so far."""
+        assert self.search is not None
+        floor, kind, failure = self._floor(mixed)
+        cut = self.search.best
+        W: Any = Gram(np.where(cut.side, 1.0, -1.0)[:, None])
+        rounded = Rounded(-cut.value, W, cut)
+        point, value, sweeps = W, cut.value, 0 if mixed is None else mixed.sweeps
+        if mixed is not None and mixed.value >= value:
+            point, value = mixed.W, mixed.value
         off = relative_gap(-value, floor)
         solved = self.gap is not None and min(off, self._gap(rounded, floor)) <= self.gap
         status = Status.CONVERGED if solved else self.stopped or self._limit(sweeps)
@@ -196,26 +212,21 @@ class _Run:
         row |= {"objective": -value, "infeasibility": _missed(point), "lower_bound": floor}
         self.trace.append({**row, "gap": off})
 
-    def _round(
-        self, point: Gram | None, floor: float, interrupted: bool, end: float
-    ) -> tuple[Rounded, bool]:
-        """The best cut, and whether the keyboard ended the search for it."""
-        search, late = self.search, False
+    def _round(self, mixed: Mixed | None, interrupted: bool, end: float) -> bool:
+        """Look for better cuts; whether the keyboard ended the search."""
+        search, floor = self.search, self._floor(mixed)[0]
         assert search is not None
         try:
-            if point is not None:
-                search.hyperplanes(point.factor, self.application.hyperplanes)
+            if mixed is not None:
+                search.hyperplanes(mixed.W.factor, self.application.hyperplanes)
                 for length in () if interrupted else LENGTHS:
                     if self._near(floor) or not search.anneal(length, end):
                         break
         except (KeyboardInterrupt, SystemError) as error:
             if not from_keyboard(error):
                 raise
-            late = True
-        cut = search.best
-        sign = np.where(cut.side, 1.0, -1.0)
-        W: Any = Gram(sign[:, None])
-        return Rounded(-cut.value, W, cut), late
+            return True
+        return False
 
     def _answer(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -15,7 +17,8 @@ from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
-from condgrad.applications.mixing import mixing
+from condgrad.applications.mixing import Mixed, mixing
+from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
@@ -106,29 +109,54 @@ def max_cut(
             "seed": int(seed),
         }
         return large_max_cut.LargeMaxCut(**common, **more, start=np.empty((0, 0)), adjacency=A)
-    start = np.eye(n)
-    kind, failure, interrupted = "exact", 0.0, False
-    if warm is not None:
-        mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
-        start, interrupted = mixed.W, mixed.interrupted
-        if -mixed.bound > floor:
-            floor, kind, failure = -mixed.bound, mixed.kind, mixed.failure
-        settings["warm_start"] = f"mixing method, {mixed.sweeps} sweeps"
-    return Application(
+    cold = Application(
         **common,
-        start=start,
+        start=np.eye(n),
         settings=settings,
-        rounding=partial(_rounded, A, hyperplanes, seed),
+        rounding=_Rounding(A, hyperplanes, int(seed)),
         floor=floor,
-        floor_kind=kind,
-        floor_failure=failure,
         feasible=partial(_feasible, problem),
-        interrupted=interrupted,
     )
+    if warm is None:
+        return cold
+    with _keyboard.offers(lambda mixed: None if mixed is None else _from(cold, mixed).run()):
+        return _from(cold, mixing(A, positive("warm", warm), seed, warm_seconds))
 
 
-def _rounded(A: Any, hyperplanes: int, seed: int, W: Any) -> Rounded:
-    cut = round_max_cut(A, np.asarray(W, dtype=np.float64), hyperplanes, seed)
+def _from(cold: Application, mixed: Mixed) -> Application:
+    """The application that starts from the point of the mixing method."""
+    settings = {**cold.settings, "warm_start": f"mixing method, {mixed.sweeps} sweeps"}
+    warm = replace(cold, start=mixed.W, settings=settings, interrupted=mixed.interrupted)
+    if -mixed.bound <= (cold.floor or 0.0):
+        return warm
+    known: dict[str, Any] = {"floor_kind": mixed.kind, "floor_failure": mixed.failure}
+    return replace(warm, floor=-mixed.bound, **known)
+
+
+class _Rounding:
+    """Cuts by hyperplanes, of which there is one before all of them are improved."""
+
+    def __init__(self, A: Any, hyperplanes: int, seed: int) -> None:
+        self._how, self._found = (A, hyperplanes, seed), list[Cut]()
+
+    def fresh(self) -> _Rounding:
+        """Another one, for another run."""
+        return _Rounding(*self._how)
+
+    def __call__(self, W: Any) -> Rounded:
+        A, hyperplanes, seed = self._how
+        self._found = []
+        how = (hyperplanes, seed, self._found)
+        return _rounded(round_max_cut(A, np.asarray(W, dtype=np.float64), *how))
+
+    @property
+    def so_far(self) -> Rounded | None:
+        """The best cut of the rounding at work, or the last one."""
+        best = max(self._found, key=lambda cut: cut.value, default=None)
+        return None if best is None else _rounded(best)
+
+
+def _rounded(cut: Cut) -> Rounded:
     sign = np.where(cut.side, 1.0, -1.0)
     return Rounded(-cut.value, np.outer(sign, sign), cut)
 

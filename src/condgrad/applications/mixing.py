@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _keyboard
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
@@ -29,6 +30,8 @@ RANK, STALLED = 64, 0.1
 last bound have raised the value by less than this part of what is missing."""
 EARLY = 0.2
 """After k sweeps a bound need not be closer than EARLY/k."""
+UNKNOWN = Minimum(np.inf, "none", 0.0)
+"""Where Ctrl-C left no time for a bound."""
 ASIDE = 1e-2
 """Length of what new columns add to a row."""
 
@@ -129,38 +132,49 @@ def mixing(
         """What a checkpoint keeps between two sweeps."""
         return V, rng, bounds, done, seen, sweeps, before, memory_of(own)
 
-    try:
-        while True:
-            while done < sweeps and time.perf_counter() < end - last:
-                _sweep(A, V)
-                done += 1
-                page.keep(state)
-            if done < sweeps:
-                page.leave(Status.MAX_SECONDS)
-            began = time.perf_counter()
-            if done > seen:  # the clock may have left no time for a sweep
-                bounds.append(proved())
-                seen = done
-            value, best = _value(A, V), min(bounds, key=lambda b: b.value)
-            near = best.value - value <= zero or relative_gap(value, best.value) <= gap
-            ended = watch is not None and watch(done, V, value, best)
-            if near or ended or done < sweeps or done >= most:
-                break
-            if factored:
-                last = time.perf_counter() - began
-                columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
-                room = memory.free_memory() > 3 * 8 * n * columns
-                if value - before < stalled and columns > V.shape[1] and room:
-                    V = _wider(V, columns, rng)
-            sweeps, before = min(2 * done, most), value
-    except (KeyboardInterrupt, SystemError) as error:
-        if not from_keyboard(error):
-            raise
-        interrupted = True
-    bounds = bounds or [proved()]
-    best, failure = min(bounds, key=lambda b: b.value), sum(b.failure for b in bounds)
-    W = Gram(V) if factored else V @ V.T
-    mixed = Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
+    def here() -> Mixed:
+        """The point as it is, with the best bound so far."""
+        best = min(bounds or [UNKNOWN], key=lambda b: b.value)
+        W = Gram(V) if factored else V @ V.T
+        failure = sum(b.failure for b in bounds)
+        return Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
+
+    with _keyboard.offers(lambda _: here()._replace(interrupted=True), source=True) as offer:
+        try:
+            while True:
+                while done < sweeps and time.perf_counter() < end - last:
+                    _sweep(A, V)
+                    done += 1
+                    page.keep(state)
+                if done < sweeps:
+                    page.leave(Status.MAX_SECONDS)
+                began = time.perf_counter()
+                if done > seen:  # the clock may have left no time for a sweep
+                    bounds.append(proved())
+                    seen = done
+                value, best = _value(A, V), min(bounds, key=lambda b: b.value)
+                near = best.value - value <= zero or relative_gap(value, best.value) <= gap
+                ended = watch is not None and watch(done, V, value, best)
+                if near or ended or done < sweeps or done >= most:
+                    break
+                if factored:
+                    last = time.perf_counter() - began
+                    columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
+                    room = memory.free_memory() > 3 * 8 * n * columns
+                    if value - before < stalled and columns > V.shape[1] and room:
+                        V = _wider(V, columns, rng)
+                sweeps, before = min(2 * done, most), value
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            interrupted = True
+        try:
+            bounds = bounds or [proved()]
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            interrupted = True
+        mixed = offer.keep(here())
     if interrupted:
         page.leave(Status.INTERRUPTED)
     elif done >= sweeps:

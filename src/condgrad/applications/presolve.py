@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
+from condgrad import _keyboard
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application
@@ -22,6 +22,7 @@ from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.applications.sparsest_cut import sparsest_cut
+from condgrad.backends import lapack
 from condgrad.backends.arrays import diagonal, eigenpairs
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
@@ -83,33 +84,48 @@ class ByBlocks(Application):
         ends: list[Outcome] = []
         broken = False
         runs = [block for block, _, best in cuts if not best]
-        for block in runs:
 
-            def enough(info: Info, value: float = lowest.value) -> Status | None:
-                bound = info.trace.last["lower_bound"]
-                done = gap is not None and bound >= (1 - gap) * value
-                return Status.CONVERGED if done else None
+        def here(end: Outcome | None) -> Outcome | None:
+            """What there is while a block is at work."""
+            done = [*ends, *([] if end is None or any(end is e for e in ends) else [end])]
+            if not done:
+                return None
+            at, least = place, lowest
+            if end is not None and end.rounded is not None and end.rounded.value < least.value:
+                at, least = block, end.rounded.answer
+            whole = self._whole(at, least.side)
+            low = known if len(done) == len(runs) else self.floor or 0.0
+            return self._outcome(slug, whole, low, done, True, gap, limits.get("seed", 0))
 
-            if seconds is not None:
-                spent = time.perf_counter() - began
-                limits["max_seconds"] = max(0.0, seconds - spent)
-            own = self._own(block)
-            how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
-            try:
-                end = own.run(slug, beta0, batch, **how)
-            except MemoryLimit as error:
-                end, refused = by_eigenvalue(own, error.figures, how), True
-            ends.append(end)
-            if end.rounded is not None and end.rounded.value < lowest.value:
-                place, lowest = block, end.rounded.answer
-            left = refused and end.status is Status.OUT_OF_MEMORY
-            broken = end.rounded is None or (end.status in BROKEN and not left)  # None: Ctrl-C
-            if broken:
-                break
-        best = self._whole(place, lowest.side)
-        if broken and len(ends) < len(runs):  # of the blocks that were left nothing is known
-            known = self.floor or 0.0
-        return self._outcome(slug, best, known, ends, broken, gap, limits.get("seed", 0))
+        with _keyboard.offers(here) as offer:
+            for block in runs:
+
+                def enough(info: Info, value: float = lowest.value) -> Status | None:
+                    bound = info.trace.last["lower_bound"]
+                    done = gap is not None and bound >= (1 - gap) * value
+                    return Status.CONVERGED if done else None
+
+                if seconds is not None:
+                    spent = time.perf_counter() - began
+                    limits["max_seconds"] = max(0.0, seconds - spent)
+                own = self._own(block)
+                how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
+                try:
+                    end = own.run(slug, beta0, batch, **how)
+                except MemoryLimit as error:
+                    end, refused = by_eigenvalue(own, error.figures, how), True
+                ends.append(end)
+                if end.rounded is not None and end.rounded.value < lowest.value:
+                    place, lowest = block, end.rounded.answer
+                left = refused and end.status is Status.OUT_OF_MEMORY
+                broken = end.rounded is None or (end.status in BROKEN and not left)  # None: Ctrl-C
+                if broken:
+                    break
+            best = self._whole(place, lowest.side)
+            if broken and len(ends) < len(runs):  # of the blocks that were left nothing is known
+                known = self.floor or 0.0
+            seed = limits.get("seed", 0)
+            return offer.keep(self._outcome(slug, best, known, ends, broken, gap, seed))
 
     def _own(self, block: Block) -> Application:
         """The problem of a block; that of the largest one is there already."""
@@ -133,7 +149,7 @@ class ByBlocks(Application):
             v = eigenpairs(V)[1][:, 1]
             return DeviceRounder(part, mu, like)(np.outer(v, v)), False
         V = root[:, None] * (np.diag(degrees) - part.toarray()) * root
-        v = scipy.linalg.eigh(V, subset_by_index=[1, 1], check_finite=False)[1][:, 0]
+        v = lapack.eigh(V, subset=(1, 1))[1][:, 0]
         return round_cut(part, np.outer(v, v), 1, mu), False
 
     def _whole(self, block: Block, side: Array) -> Cut:

@@ -8,17 +8,19 @@ choices all ratings are fitted once more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
 from condgrad.applications.ratings import Observed, held_out, norm_weights, ridge, rmse, row_biases
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
+from condgrad.errors import from_keyboard
 from condgrad.methods.registry import Method
 from condgrad.run.result import Result, Status
 
@@ -96,6 +98,8 @@ class Choice:
     """RMSE of the mean and biases alone."""
     path: tuple[Tried, ...] = ()
     best: int = 0
+    interrupted: bool = False
+    """Whether the keyboard ended the choice."""
 
     @property
     def chosen(self) -> Tried | None:
@@ -193,46 +197,74 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     >>> float(model.rate(np.array([2]), np.array([4])).round(1)[0])
     3.0
     """
-    with threads.Calm(settings.n_jobs)():
-        choice = Choice()
-        if settings.radius == "auto" or settings.corrective:
-            choice = choose(observed, settings, seed)
-        base, tried = ResidualFit(observed, **settings.convex), choice.chosen
-        radius = settings.radius
-        if isinstance(radius, str):
-            radius = USUAL if tried is None else tried.radius
-        if settings.relative or settings.radius == "auto":
-            radius *= base.unit
-        how: Any = {"method": settings.method, "start": tried and tried.W, "seed": seed}
-        how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
-        result = base.solve(radius, **how)
-        P, Q, penalty = base.factors(result)
-        users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
-        sweeps = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
-        try:
-            if sweeps:
-                fit = _factor_fit(base, P, Q, settings.rank)
-                for _ in range(sweeps):
-                    fit.sweep()
-                users, items, new_rows = fit.users, fit.items, fit.new_rows
-        except KeyboardInterrupt:  # the convex fit is there
-            sweeps, result = 0, replace(result, status=Status.INTERRUPTED)
-    return Recommender(
+    ready: list[Recommender] = []  # the last is what there is
+    with _keyboard.offers(lambda _: ready[-1] if ready else None) as offer:
+        with threads.Calm(settings.n_jobs)():
+            for model in _models(observed, settings, seed):
+                ready.append(model)
+        return offer.keep(ready[-1])
+
+
+def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recommender]:
+    """The convex fit as a model, then the one with its factors fitted again.
+
+    Ctrl-C ends the choice of a radius, and then the best so far is not fitted again.
+    """
+    choice = Choice()
+    if settings.radius == "auto" or settings.corrective:
+        choice = choose(observed, settings, seed)
+    base, tried = ResidualFit(observed, **settings.convex), choice.chosen
+    radius = settings.radius
+    if isinstance(radius, str):
+        radius = USUAL if tried is None else tried.radius
+    if settings.relative or settings.radius == "auto":
+        radius *= base.unit
+    how: Any = {"method": settings.method, "start": tried and tried.W, "seed": seed}
+    how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
+    if choice.interrupted:
+        how |= {"max_iter": 0, "tol": None}
+    result = base.solve(radius, **how)
+    if choice.interrupted:
+        result = replace(result, status=Status.INTERRUPTED)
+    P, Q, penalty = base.factors(result)
+    model = Recommender(
         mean=base.mean,
-        user_biases=users[1],
-        item_biases=items[1],
-        user_factors=users[0],
-        item_factors=items[0],
+        user_biases=base.user_biases,
+        item_biases=base.item_biases,
+        user_factors=P,
+        item_factors=Q,
         bounds=base.bounds,
         radius=radius,
         result=result,
         choice=choice.bare(),
-        sweeps=sweeps,
+        sweeps=0,
         ridge=penalty,
         user_mean=base.user_mean,
         damping=base.damping if base.biases else None,
         weighting=base.weighting,
-        new_rows=new_rows,
+        new_rows=None,
+    )
+    yield model
+    if tried is None or not tried.sweeps or result.status is Status.INTERRUPTED:
+        return
+    try:
+        fit = _factor_fit(base, P, Q, settings.rank)
+        for _ in range(tried.sweeps):
+            fit.sweep()
+        (users, of_users), (items, of_items) = fit.users, fit.items
+    except (KeyboardInterrupt, SystemError) as error:  # the convex fit is there
+        if not from_keyboard(error):
+            raise
+        yield replace(model, result=replace(result, status=Status.INTERRUPTED))
+        return
+    yield replace(
+        model,
+        user_biases=of_users,
+        item_biases=of_items,
+        user_factors=users,
+        item_factors=items,
+        sweeps=tried.sweeps,
+        new_rows=fit.new_rows,
     )
 
 
@@ -254,29 +286,35 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     tried: list[Tried] = []
     start: Any = None
     best = 0
-    while True:
-        how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
-        result = base.solve(radius * unit, **how)
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        start = result.W
-        P, Q, _ = base.factors(result)
-        rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
-        errors = [rmse(rated, test.values)]
-        if settings.corrective:
-            errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
-        tried.append(Tried(radius, tuple(errors), start))
-        if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
-            tried[best] = tried[best]._replace(W=None)  # frees memory
-            best = len(tried) - 1
-        elif len(tried) - 1 != best:
-            tried[-1] = tried[-1]._replace(W=None)
-        radius *= GROWTH
-        rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
-        slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
-        if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
-            break
-    return Choice(auto, size, biases, tuple(tried), best)
+    interrupted = False
+    try:
+        while True:
+            how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
+            result = base.solve(radius * unit, **how)
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            start = result.W
+            P, Q, _ = base.factors(result)
+            rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
+            errors = [rmse(rated, test.values)]
+            if settings.corrective:
+                errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
+            tried.append(Tried(radius, tuple(errors), start))
+            if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
+                tried[best] = tried[best]._replace(W=None)  # frees memory
+                best = len(tried) - 1
+            elif len(tried) - 1 != best:
+                tried[-1] = tried[-1]._replace(W=None)
+            radius *= GROWTH
+            rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
+            slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
+            if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
+                break
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        interrupted = True
+    return Choice(auto, size, biases, tuple(tried), best, interrupted)
 
 
 def _corrected(fit: FactorFit, base: ResidualFit, test: Observed) -> list[float]:

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from condgrad._check import dimension, numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import laplacian
+from condgrad.backends import lapack
 from condgrad.errors import ProblemError
 
 AT_ONCE = 16
@@ -229,7 +229,7 @@ def _leading(W: Array, vectors: int) -> Array:
     """The leading eigenvectors, one per row."""
     n = W.shape[0]
     last = n - min(dimension("vectors", vectors), n)
-    _, basis = scipy.linalg.eigh(W, subset_by_index=[last, n - 1], check_finite=False)
+    _, basis = lapack.eigh(W, subset=(last, n - 1))
     return np.asarray(basis.T[::-1])
 
 

@@ -43,7 +43,13 @@ def unit_diagonal(W: Array) -> Array:
     return X
 
 
-def round_max_cut(adjacency: Any, W: Array, hyperplanes: int = 100, seed: int = 0) -> Cut:
+def round_max_cut(
+    adjacency: Any,
+    W: Array,
+    hyperplanes: int = 100,
+    seed: int = 0,
+    found: list[Cut] | None = None,
+) -> Cut:
     r"""The best cut that random hyperplanes read off W, improved by passes over the vertices.
 
     With :math:`W = V V^\top` vertex i is the row v_i, and a hyperplane through the origin with a
@@ -62,6 +68,8 @@ def round_max_cut(adjacency: Any, W: Array, hyperplanes: int = 100, seed: int = 
         How many to draw.
     seed : int, default 0
         Of the hyperplanes.
+    found : list, optional
+        Gets the cuts as they are found, the first before any is improved.
 
     Returns
     -------
@@ -99,8 +107,11 @@ def round_max_cut(adjacency: Any, W: Array, hyperplanes: int = 100, seed: int = 
     inside = np.einsum("ij,ij->j", signs, A @ signs)
     best = np.argsort(inside, kind="stable")[:KEPT]
     starts = [np.ones(A.shape[0]), *signs[:, best].T]
-    cuts = [_cut(A, _improve(A, sign) > 0) for sign in starts]
-    return max(cuts, key=lambda cut: cut.value)
+    found = [] if found is None else found
+    found.append(_cut(A, starts[1] > 0))
+    for sign in starts:
+        found.append(_cut(A, _improve(A, sign) > 0))
+    return max(found[-len(starts) :], key=lambda cut: cut.value)
 
 
 def _cut(A: Any, side: Array) -> Cut:

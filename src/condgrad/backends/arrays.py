@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from condgrad._types import Array
+from condgrad.backends import lapack
 
 HOST = np.empty(0)
 """An array of NumPy, as others are made ``like=``."""
@@ -135,7 +136,7 @@ def factor_of(X: Array) -> Array | None:
 def eigenpairs(X: Array) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric X in rising order, in an array of NumPy, and vectors like X."""
     if isinstance(X, np.ndarray) or X.shape[0] <= SMALL:
-        values, vectors = scipy.linalg.eigh(host(X), driver="evd", check_finite=False)
+        values, vectors = lapack.eigh(host(X), driver="evd")
         return values, np.asarray(vectors, like=X)
     values, vectors = namespace(X).linalg.eigh(X)
     return host(values), vectors

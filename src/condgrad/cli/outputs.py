@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from condgrad import __version__
-from condgrad._keyboard import CODE
+from condgrad import __version__, _files, _keyboard
 from condgrad.cli.options import Quiet, ReportFile
-from condgrad.errors import ProblemError, from_keyboard
+from condgrad.errors import ProblemError, cause, from_keyboard
 
 if TYPE_CHECKING:
     from condgrad.record import Record
@@ -39,26 +40,44 @@ class Outputs:
     profile: Annotated[bool, typer.Option("--profile", help="Print where the time went.")] = False
     quiet: Quiet = False
 
-    def check(self, plot_option: str = "--plot") -> None:
-        """Refuse output files that cannot be written before a long run, not after it."""
+    def check(self, inputs: Iterable[Any] = (), plot_option: str = "--plot") -> None:
+        """Refuse output files that cannot be written before a long run, not after it.
+
+        Parameters
+        ----------
+        inputs : iterable
+            Files that the command reads; None is none.
+        plot_option : str
+            What `plot` is called here.
+        """
         save, page = self.save, self.report_file
         files = {"--json": self.json_file, plot_option: self.plot, "--save": save, "--report": page}
-        for option, path in files.items():
-            if path is None or str(path) == "-":
-                continue
-            folder = Path(path).resolve().parent
-            if not folder.is_dir() or Path(path).is_dir():
-                raise ProblemError(
-                    f"{option} is {str(path)!r}: that is no file in an existing folder"
-                )
+        given = {option: path for option, path in files.items() if path is not None}
         if save is not None and save.suffix != ".npz":
             raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
         if page is not None and page.suffix.lower() not in (".html", ".htm"):
             raise ProblemError(f"--report is {str(page)!r}: end it in .html")
+        check_files({o: p for o, p in given.items() if str(p) != "-"}, inputs)
         if self.plot is not None or page is not None:
             from condgrad.plot import check_path
 
             check_path(plot_option, self.plot or "report.svg")
+
+    def deliver(self, solve: Callable[[], Any], finish: Callable[[Any], None]) -> None:
+        """Solve and finish, so that a signal in between loses nothing.
+
+        `finish` is for what `solve` returns, or what there is of that when a signal comes.
+        """
+
+        def end(found: Any) -> int:
+            try:
+                finish(found)
+            except typer.Exit as error:
+                return error.exit_code
+            return 0
+
+        _keyboard.finishes(end)
+        finish(solve())
 
     def finish(
         self,
@@ -67,7 +86,7 @@ class Outputs:
         more: Mapping[str, Any] | None = None,
         **data: Any,
     ) -> None:
-        """Write and print a run; the exit code says whether it ended as planned.
+        """Print and write a run; the exit code says whether it ended as planned.
 
         `more` goes to the JSON file; `data` is what pictures and pages need besides the run, such
         as ``adjacency``, ``points`` and ``limits``.
@@ -75,58 +94,124 @@ class Outputs:
         from condgrad import report
         from condgrad.run.result import Status
 
+        _keyboard.phase("writing")
         fields = {**run.to_json(), **(more or {})}
 
+        @cache
         def record() -> Record:
             from condgrad.record import Record
 
             command = ["condgrad", *sys.argv[1:]]
             return Record.of(run, command=command, answer=answer, input=fields.get("input"), **data)
 
-        outputs: dict[Any, Callable[[Any], None]] = {
-            self.json_file: lambda path: write_json(path, fields),
-            self.save: lambda path: record().save(path),
-            self.report_file: lambda path: write_page(path, record()),
-            self.plot: lambda path: report.draw(run, path),
-        }
-        lost = write_all({path: write for path, write in outputs.items() if path is not None})
-        if not self.quiet and self.json_file != "-":
-            console = Console()
+        def show(console: Console) -> None:
             report.print_run(run, console)
             if self.profile:
                 report.print_profile(run, console)
             if answer is not None:
                 answer(console)
-        if lost:
-            sys.stderr.write(f"condgrad: interrupted, not written: {', '.join(lost)}\n")
-        codes = {Status.INTERRUPTED: CODE, Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
-        if lost or run.status in codes:
-            raise typer.Exit(CODE if lost else codes[run.status])
+
+        outputs: list[Output] = [
+            (self.json_file, lambda path: write_json(path, fields), False),
+            (self.save, lambda path: record().save(path), False),
+            (self.report_file, lambda path: write_page(path, record()), True),
+            (self.plot, lambda path: report.draw(run, path), True),
+        ]
+        lost = self.give(show, outputs)
+        codes = {Status.INTERRUPTED: _keyboard.code(), Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
+        if lost or _keyboard.came() or run.status in codes:
+            raise typer.Exit(_keyboard.code() if _keyboard.came() else lost or codes[run.status])
+
+    def give(self, show: Callable[[Console], None], outputs: Iterable[Output]) -> int:
+        """Print the answer, then write files; 0, or the exit code for what could not be.
+
+        Whatever goes wrong costs one output: it is named on standard error, and the others are
+        made all the same. Ctrl-C ends the one at work and those after it.
+        """
+        _keyboard.phase("writing")
+        wanted = [output for output in outputs if output[0] is not None]
+        wanted.sort(key=lambda output: str(output[0]) != "-")  # that is the answer
+        faults: list[str] = []
+        left: list[str] = []
+        if not self.quiet and self.json_file != "-":
+            wanted.insert(0, ("-", lambda _: show(Console()), False))
+        for i, (path, write, drawn) in enumerate(wanted):
+            name = "standard output" if str(path) == "-" else str(path)
+            if drawn and _keyboard.late():
+                left.append(name)
+                continue
+            _keyboard.phase("drawing" if drawn else "writing")
+            try:
+                write(path)
+                if str(path) == "-":
+                    sys.stdout.flush()
+            except BaseException as error:
+                if from_keyboard(error):
+                    rest = wanted[i:] if not _keyboard.came() else wanted[i : i + 1]
+                    left += [str(p) for p, _, _ in rest]
+                    if not _keyboard.came():
+                        break
+                elif isinstance(error, Exception):
+                    faults.append(f"condgrad: {name}: {reason(error)}\n")
+                    if str(path) == "-":
+                        mute()
+                else:
+                    raise
+        _keyboard.phase("writing")
+        if left:
+            by = _keyboard.by()
+            faults.append(f"condgrad: interrupted{by}, not written: {', '.join(left)}\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write("".join(faults))
+        return _keyboard.code() if left else int(bool(faults))
 
 
-def write_all(outputs: Mapping[Any, Callable[[Any], None]]) -> list[str]:
-    """Write files one after the other; return those that Ctrl-C left out, the one at work too.
+Output = tuple[Any, Callable[[Any], None], bool]
+"""A path or ``-`` or None, what writes it, and whether it is a picture."""
 
-    A file takes the place of an older one when it is whole.
-    """
-    paths = list(outputs)
-    for i, path in enumerate(paths):
-        target = Path(path).resolve()
-        plain = str(path) != "-" and (target.is_file() or not target.exists())  # no device, no pipe
-        part = target.with_name(f"part-{target.name}") if plain else path
+
+def check_files(files: Mapping[str, Any], inputs: Iterable[Any] = ()) -> None:
+    """Refuse files that cannot be written, are named twice, or are read by the same command."""
+    seen: dict[str, str] = {}
+    for given in inputs:
+        with contextlib.suppress(OSError, ValueError):
+            if given is not None and os.path.exists(given):
+                seen |= dict.fromkeys(identity(given), "a file that is read")
+    for option, path in files.items():
         try:
-            outputs[path](part)
-            if plain:
-                os.replace(part, target)
-        except BaseException as error:
-            if plain:
-                part.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                error.filename = str(path)
-            if not from_keyboard(error):
-                raise
-            return [str(path) for path in paths[i:]]
-    return []
+            _files.writable(path)
+            own = identity(path)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise ProblemError(f"{option} is {str(path)!r}: it cannot be written ({why})") from None
+        for mark in own:
+            if mark in seen:
+                raise ProblemError(f"{option} is {str(path)!r}: that is {seen[mark]} as well")
+        seen |= dict.fromkeys(own, option)
+
+
+def identity(path: Any) -> list[str]:
+    """What two names of one file have in common: where links lead, and the file itself."""
+    found = [os.path.realpath(path)]
+    with contextlib.suppress(FileNotFoundError):
+        facts = os.stat(path)
+        if not os.path.isfile(path):
+            return []  # a device or a pipe may be written to twice
+        found.append(f"{facts.st_dev}:{facts.st_ino}")
+    return found
+
+
+def reason(error: Exception) -> str:
+    """Why an output could not be written, in short."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return cause(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def mute() -> None:
+    """Let what is left in the buffer of standard output not fail again at the end."""
+    with contextlib.suppress(Exception):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_json(json_file: str | Path, fields: Mapping[str, Any]) -> None:
@@ -135,7 +220,8 @@ def write_json(json_file: str | Path, fields: Mapping[str, Any]) -> None:
     if str(json_file) == "-":
         sys.stdout.write(text)
     else:
-        Path(json_file).write_text(text)
+        with _files.replaced(json_file) as file:
+            file.write(text.encode("ascii"))
 
 
 def write_page(path: Path, record: Record) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +12,7 @@ import typer
 
 from condgrad.cli.options import ReportFile
 from condgrad.cli.outputs import Outputs, write_page
-from condgrad.errors import ProblemError
+from condgrad.errors import InputError, ProblemError, cause
 
 
 class Axis(StrEnum):
@@ -36,18 +38,41 @@ def plot_run(
     report_file: ReportFile = None,
 ) -> None:
     """Pictures of a saved run: convergence, profile, and its cut or clusters."""
-    from condgrad.plot import sheet
+    from condgrad.plot import pictures, sheet
     from condgrad.record import Record
 
     if out is None and report_file is None:
         out = Path(f"{file.stem}-pictures.png")
         if out.exists():
             raise ProblemError(f"{out} is there already: say by --out where the picture goes")
-    Outputs(plot=out, report_file=report_file).check(plot_option="--out")
+    outputs = Outputs(plot=out, report_file=report_file, quiet=True)
+    outputs.check([file], plot_option="--out")
     record = Record.load(file)
-    if out is not None:
-        sheet(record, out, only=picture, x=("epochs", "seconds") if x is None else x.value)
-        typer.echo(f"Picture: {out}")
-    if report_file is not None:
-        write_page(report_file, record)
-        typer.echo(f"Report: {report_file}")
+
+    def draw(path: Path) -> None:
+        with drawable(file):
+            sheet(record, path, only=picture, x=("epochs", "seconds") if x is None else x.value)
+        typer.echo(f"Picture: {path}")
+
+    def write(path: Path) -> None:
+        with drawable(file):
+            write_page(path, record)
+        typer.echo(f"Report: {path}")
+
+    with drawable(file):
+        names = [p.name for p in pictures(record)]
+    if picture is not None and picture not in names:
+        raise ProblemError(f"picture is {picture!r}: this run has {', '.join(names)}")
+    if lost := outputs.give(lambda console: None, [(out, draw, True), (report_file, write, True)]):
+        raise typer.Exit(lost)
+
+
+@contextmanager
+def drawable(file: Path) -> Iterator[None]:
+    """Let what a library says of a run that cannot be drawn be a sentence about its file."""
+    try:
+        yield
+    except (OSError, ProblemError, InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(file, f"this run cannot be drawn ({cause(error)})") from None

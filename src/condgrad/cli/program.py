@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -37,8 +38,9 @@ class Program(TyperGroup):
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, ImportError, SystemError) as error:
-            if not from_keyboard(error):
+        except (KeyboardInterrupt, Exception) as error:
+            ours = isinstance(error, (typer.Exit, typer.Abort, InputError, ProblemError))
+            if not from_keyboard(error) and (ours or not _keyboard.came()):
                 raise
             raise Interrupted from None
 
@@ -87,8 +89,9 @@ def demo(
     outputs = Outputs(plot=plot, quiet=quiet)
     outputs.check()
     application = sparsest_cut(read_graph("karate_club"))
-    run = report.run_live(application, quiet=quiet, max_epochs=epochs, gap=1e-3, seed=seed)
-    outputs.finish(run, partial(report.print_cut, run))
+    how: dict[str, Any] = {"max_epochs": epochs, "gap": 1e-3, "seed": seed}
+    solve = partial(report.run_live, application, quiet=quiet, **how)
+    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run)))
     if not quiet:
         Console().print(f"Convergence plot: {plot}")
 
@@ -119,13 +122,16 @@ def solve_sparsest_cut(
     from condgrad.applications.presolve import by_blocks
     from condgrad.io import read_named_graph
 
-    outputs.check()
+    outputs.check([graph])
     adjacency, names = read_named_graph(graph)
     auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
-    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
-    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
+    known: dict[str, Any] = {"adjacency": adjacency, "names": names, "limits": limits}
+    outputs.deliver(
+        lambda: options.run(application, "h-sag-v2", limits, outputs.quiet),
+        lambda run: finish_cut(run, outputs, graph, **known),
+    )
 
 
 @solve_app.command("max-cut")
@@ -147,18 +153,22 @@ def solve_max_cut(
     from condgrad.applications import max_cut
     from condgrad.io import read_named_graph
 
-    outputs.check()
+    outputs.check([graph])
     adjacency, names = read_named_graph(graph, signed=True)
     limits = options.limits(max_epochs=3000)
-    application = max_cut(
-        adjacency,
-        warm=limits["gap"] if warm else None,
-        warm_seconds=limits.get("max_seconds", math.inf),
-        hyperplanes=hyperplanes,
-        seed=options.seed,
-    )
-    run = options.run(application, "sag-cgal", limits, outputs.quiet)
-    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
+
+    def solve() -> Outcome:
+        application = max_cut(
+            adjacency,
+            warm=limits["gap"] if warm else None,
+            warm_seconds=limits.get("max_seconds", math.inf),
+            hyperplanes=hyperplanes,
+            seed=options.seed,
+        )
+        return options.run(application, "sag-cgal", limits, outputs.quiet)
+
+    known: dict[str, Any] = {"adjacency": adjacency, "names": names, "limits": limits}
+    outputs.deliver(solve, lambda run: finish_cut(run, outputs, graph, **known))
 
 
 def finish_cut(
@@ -190,15 +200,18 @@ def solve_kmeans(
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    outputs.check()
+    outputs.check([data])
     features = read_features(data)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
-    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
-    found = None if run.rounded is None else run.rounded.answer.labels.tolist()
-    more = {"input": str(data), "labels": found}
-    answer = partial(report.print_clusters, run)
-    outputs.finish(run, answer, more, points=features.points, limits=limits)
+
+    def finish(run: Outcome) -> None:
+        found = None if run.rounded is None else run.rounded.answer.labels.tolist()
+        more = {"input": str(data), "labels": found}
+        answer = partial(report.print_clusters, run)
+        outputs.finish(run, answer, more, points=features.points, limits=limits)
+
+    outputs.deliver(lambda: options.run(application, "h-sag-v2", limits, outputs.quiet), finish)
 
 
 @app.command("reproduce")
@@ -250,24 +263,42 @@ def reproduce_figures(
 def main() -> None:
     """Entry point.
 
-    One line on standard error and exit code 2 for bad input, 1 for a full disk or no memory, 130
-    for Ctrl-C.
+    One line on standard error and exit code 2 for bad input, 1 for an output that cannot be
+    written or no memory, 128 + signal for a signal, which Ctrl-C is.
     """
     _keyboard.ready()
+    for stream in (sys.stdout, sys.stderr):  # a letter that it does not have is no error
+        with contextlib.suppress(Exception):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    code: Any = 1
     try:
         app()
+    except SystemExit as end:
+        code = end.code
+        raise
     except Interrupted:
-        sys.stderr.write(_keyboard.LINE)
-        raise SystemExit(_keyboard.CODE) from None
+        code = finish_early()
+        raise SystemExit(code) from None
     except MemoryError as error:
         sys.stderr.write(f"condgrad: there is not enough memory ({error}): solve a smaller one\n")
         raise SystemExit(1) from None
     except (InputError, ProblemError) as error:
         sys.stderr.write(f"condgrad: {error}\n")
+        code = 2
         raise SystemExit(2) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "an output cannot be written: "
         sys.stderr.write(f"condgrad: {where}{error.strerror or error}\n")
         raise SystemExit(1) from None
     finally:
-        _keyboard.done()
+        _keyboard.done(code if isinstance(code, int) else 0)
+
+
+def finish_early() -> int:
+    """Print and write what there is after an interruption; the exit code."""
+    _keyboard.phase("writing")
+    found = _keyboard.answer()
+    if found is None:
+        sys.stderr.write(_keyboard.line())
+        return _keyboard.code()
+    return _keyboard.finish(found)

@@ -56,7 +56,7 @@ def solve_matrix_completion(
     """Ratings filled in: mean, biases and factors, or with --plain the problem of the paper."""
     from condgrad.io import read_ratings
 
-    outputs.check()
+    outputs.check([ratings, test])
     if test is not None and holdout is not None:
         raise ProblemError("--test and --holdout are given: choose one of them")
     if not plain:
@@ -132,14 +132,17 @@ def solve_plain(
         note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
         Console(stderr=True).print(note)
     limits = options.limits(max_iter=5000)
-    run = options.run(application, "h-sag-v1", limits, outputs.quiet)
-    if test is not None:
-        low, high = bounds or (data.values.min(), data.values.max())
-        found = np.clip(np.asarray(run.result.W)[test[0], test[1]], low, high)
-        error = float(np.sqrt(np.mean(np.square(found - test[2]))))
-        run = with_metrics(run, {"test_rmse_clipped": error})
-    more = {"input": file, "model": "plain", "test_dropped": data.dropped}
-    outputs.finish(run, None, more, limits=limits)
+
+    def finish(run: Outcome) -> None:
+        if test is not None:
+            low, high = bounds or (data.values.min(), data.values.max())
+            found = np.clip(np.asarray(run.result.W)[test[0], test[1]], low, high)
+            error = float(np.sqrt(np.mean(np.square(found - test[2]))))
+            run = with_metrics(run, {"test_rmse_clipped": error})
+        more = {"input": file, "model": "plain", "test_dropped": data.dropped}
+        outputs.finish(run, None, more, limits=limits)
+
+    outputs.deliver(lambda: options.run(application, "h-sag-v1", limits, outputs.quiet), finish)
 
 
 def with_metrics(run: Outcome, metrics: Mapping[str, float]) -> Outcome:
@@ -176,29 +179,32 @@ def recommend(
         n_jobs=options.jobs,
         convex={"bounds": "auto" if bounds is None else bounds},
     )
-    model = fit_recommender(observed, settings, options.seed)
-    seconds = time.perf_counter() - began
-    metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
-    unknown = 0
-    if held is not None:
-        at = positions(users, held.users), positions(items, held.items)
-        unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
-        metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
-        metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
-    result = replace(model.result, W=shown(model.result.W), metrics=metrics)
-    facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
-    facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
-    run = Outcome(
-        application="matrix-completion",
-        preset="auto",
-        slug="recommender",
-        beta0=None,
-        batch=None,
-        result=result,
-        settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
-    )
-    more = {"input": file, "model": "recommender", **facts}
-    outputs.finish(run, lambda console: print_model(facts, metrics, console), more)
+
+    def finish(model: Recommender) -> None:
+        seconds = time.perf_counter() - began
+        metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
+        unknown = 0
+        if held is not None:
+            at = positions(users, held.users), positions(items, held.items)
+            unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
+            metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
+            metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
+        result = replace(model.result, W=shown(model.result.W), metrics=metrics)
+        facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
+        facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
+        run = Outcome(
+            application="matrix-completion",
+            preset="auto",
+            slug="recommender",
+            beta0=None,
+            batch=None,
+            result=result,
+            settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
+        )
+        more = {"input": file, "model": "recommender", **facts}
+        outputs.finish(run, lambda console: print_model(facts, metrics, console), more)
+
+    outputs.deliver(lambda: fit_recommender(observed, settings, options.seed), finish)
 
 
 def positions(names: Any, wanted: Any) -> Any:

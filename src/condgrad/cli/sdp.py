@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from scipy.linalg import block_diag
 
+from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.cli.options import RunOptions, grouped
 from condgrad.cli.outputs import Outputs, write_json
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import METHODS, Method
+
+if TYPE_CHECKING:
+    from condgrad.sdp import SDP, Solution
 
 
 @grouped("batch", "epochs", "preset")
@@ -30,24 +35,35 @@ def solve_sdp(
 ) -> None:
     """A semidefinite program from an SDPA file: max ⟨F0, Y⟩, ⟨Fi, Y⟩ = ci, Y ⪰ 0."""
     from condgrad import report
-    from condgrad.applications import Outcome
     from condgrad.io import read_sdpa
     from condgrad.sdp import SDP
 
-    outputs.check()
+    outputs.check([file])
     slug, built, used = _method(options.method, options.beta0)
     sdp = SDP.from_sdpa(read_sdpa(file))
     limits = options.limits()
-    with report.live(outputs.quiet, limits) as callbacks:
-        solution = sdp.solve(
-            trace_bound=trace_bound,
-            method=built,
-            seed=options.seed,
-            n_jobs=options.jobs,
-            device=options.device.value,
-            callbacks=callbacks,
-            **limits,
-        )
+
+    def solve() -> Solution:
+        with report.live(outputs.quiet, limits) as callbacks:
+            return sdp.solve(
+                trace_bound=trace_bound,
+                method=built,
+                seed=options.seed,
+                n_jobs=options.jobs,
+                device=options.device.value,
+                callbacks=callbacks,
+                **limits,
+            )
+
+    about = {"file": str(file), "slug": slug, "beta0": used, "limits": limits}
+    outputs.deliver(solve, lambda solution: finish(sdp, solution, outputs, about))
+
+
+def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, Any]) -> None:
+    """Print and write a solution."""
+    from condgrad.applications import Outcome
+
+    slug, limits = asked["slug"], asked["limits"]
     if slug is None:  # what suits
         name = "" if solution.result is None else solution.result.method
         slug = next((e.slug for e in METHODS.values() if e.name == name), "presolve")
@@ -59,7 +75,7 @@ def solve_sdp(
         "trace_from": solution.trace_from,
     }
     more = {
-        "input": str(file),
+        "input": asked["file"],
         "value": solution.value,
         "bound": solution.bound,
         "proviso": solution.proviso,
@@ -78,15 +94,20 @@ def solve_sdp(
         status = {"status": solution.status.name.lower(), "message": str(solution.status)}
         about = {"application": "sdp", "sense": "max", "method": slug, "settings": settings}
         about["device"] = solution.device
-        if outputs.json_file is not None:
-            write_json(outputs.json_file, {**about, **status, **more})
-        if not outputs.quiet and outputs.json_file != "-":
-            answer(Console())
+        fields = {**about, **status, **more}
+
+        def show(console: Console) -> None:
+            answer(console)
             if outputs.save or outputs.plot or outputs.report_file:
-                Console().print("No run was needed: there is nothing to save or draw.")
+                console.print("No run was needed: there is nothing to save or draw.")
+
+        table = [(outputs.json_file, lambda path: write_json(path, fields), False)]
+        lost = outputs.give(show, table)
+        if _keyboard.came() or lost:
+            raise typer.Exit(_keyboard.code() if _keyboard.came() else lost)
         return
     named: dict[str, Any] = {"settings": settings, "sense": "max", "solution": solution}
-    run = Outcome("sdp", "auto", slug, used, None, solution.result, **named)
+    run = Outcome("sdp", "auto", slug, asked["beta0"], None, solution.result, **named)
     outputs.finish(run, answer, more, limits=limits, W=_square(solution.W))
 
 

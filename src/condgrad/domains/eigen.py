@@ -6,13 +6,12 @@ import threading
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
-from condgrad.backends import kernels, ops
+from condgrad.backends import kernels, lapack, ops
 from condgrad.backends.arrays import eigenpairs, foreign
 from condgrad.domains.bottom import bottom
 from condgrad.domains.chebyshev import sparse_bound
@@ -97,7 +96,7 @@ def lowest_eigpair(
     if foreign(V):
         values, vectors = eigenpairs(V)
     else:
-        values, vectors = scipy.linalg.eigh(V, subset_by_index=[0, 0], check_finite=False)
+        values, vectors = lapack.eigh(V, subset=(0, 0))
     vector = vectors[:, 0]
     if basis.shape[1]:
         vector = vector - basis @ (basis.T @ vector)
@@ -184,7 +183,7 @@ def top_singular_pair(
             return value, unit, pair.vector, 2 * pair.products + 1
     if not np.isfinite(V).all():
         raise np.linalg.LinAlgError("the direction is not finite")
-    U, s, VT = scipy.linalg.svd(V, full_matrices=False, check_finite=False)
+    U, s, VT = lapack.svd(V)
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
 
@@ -269,7 +268,7 @@ def _proved(V: Array) -> float:
        theorem 10.3; the bound on E is J. Demmel's (LAPACK working note 14, 1989).
     """
     n = V.shape[0]
-    guess = float(scipy.linalg.eigvalsh(V, check_finite=False)[0])
+    guess = float(lapack.eigvalsh(V)[0])
     lower = EPS * (4 + 2 * float(np.linalg.norm(V)))
     for _ in range(20):
         B = V.copy()

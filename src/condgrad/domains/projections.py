@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from condgrad._types import Array
+from condgrad.backends import lapack
 from condgrad.functions.group import project_simplex
 
 GUARD = 10
@@ -101,7 +102,7 @@ class ProductProjector:
 
 def _singular(X: Array) -> tuple[Array, Array, Array]:
     """All singular triples; values in float64."""
-    left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+    left, values, right = lapack.svd(X)
     return left, values.astype(np.float64), right.T
 
 

@@ -12,7 +12,7 @@ from condgrad.errors import ProblemError
 from condgrad.experiments import summary
 from condgrad.experiments._base import Job
 from condgrad.experiments.draw import draw
-from condgrad.experiments.runner import reproduce
+from condgrad.experiments.runner import reproduce, set_aside
 
 
 def run(
@@ -30,6 +30,9 @@ def run(
             f"--redraw found no run of these in {str(folder)!r}: leave it out to run them, or name "
             "the folder they are in with --out"
         )
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    for sentence in set_aside(jobs, folder):
+        errors.print(f"condgrad: {sentence}", markup=False)
     failed = 0 if redraw else _run(jobs, folder, workers, quiet)
     summary.write(jobs, folder, command)
     paths = draw(jobs, folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.runner import instance_of
@@ -147,7 +148,8 @@ def shrink(svg: Path) -> None:
     """Keep one decimal of the coordinates in an SVG file, which nobody sees."""
     text = svg.read_text(encoding="utf-8")
     short = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", text)
-    svg.write_text(short, encoding="utf-8")
+    with replaced(svg) as file:
+        file.write(short.encode())
 
 
 def _band(

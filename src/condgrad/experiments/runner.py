@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import multiprocessing
 import os
+import re
 import signal
-import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -18,13 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._keyboard import CODE
-from condgrad.errors import ProblemError
+from condgrad import _keyboard
+from condgrad._files import MARK, replaced
+from condgrad.errors import InputError, ProblemError, cause
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.figures import FIGURES
 from condgrad.methods.registry import METHODS
 from condgrad.run.result import Status, Trace
 
+OLD = 3600
+"""Seconds after which a file that is not whole belongs to a run that is no more."""
+COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
+"""Columns without which a run cannot be drawn."""
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -98,9 +106,8 @@ def run_job(job: Job, folder: Path) -> None:
     target = folder / f"{job.key}.npz"
     target.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, Any] = {"about": json.dumps(about), **{c: trace[c] for c in trace}}
-    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".part", delete=False) as file:
+    with replaced(target) as file:
         np.savez_compressed(file, **arrays)
-    os.replace(file.name, target)
 
 
 def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
@@ -108,10 +115,43 @@ def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
     path = folder / f"{job.key}.npz"
     if not path.exists():
         return None
-    with np.load(path) as data:
-        about = json.loads(str(data["about"]))
-        columns = {name: data[name] for name in data.files if name != "about"}
-    return about, Trace.of(columns)
+    try:
+        with path.open("rb") as file, np.load(file) as data:
+            about = json.loads(str(data["about"]))
+            columns = {name: data[name] for name in data.files if name != "about"}
+        trace = Trace.of(columns)
+        if "beta0" not in about["run"] or not len(trace) or not set(trace) >= COLUMNS:
+            raise ValueError("it is not all there")
+    except Exception as error:  # zip, zlib, header, text and number errors of many types
+        raise InputError(path, f"this is no stored run ({cause(error)})") from None
+    return about, trace
+
+
+def set_aside(jobs: Sequence[Job], folder: Path) -> list[str]:
+    """Rename stored runs that are damaged, so that they are made again; a sentence for each."""
+    said = []
+    for job in jobs:
+        try:
+            stored(job, folder)
+        except InputError as error:
+            path = folder / f"{job.key}.npz"
+            aside = path.with_name(f"{path.name}.damaged")
+            count = itertools.count(2)
+            while aside.exists():
+                aside = path.with_name(f"{path.name}.damaged-{next(count)}")
+            path.rename(aside)
+            said.append(f"{error}: it is {aside.name} now, and the run is to be made again")
+    return said
+
+
+def tidy(jobs: Sequence[Job], folder: Path) -> None:
+    """Remove what a run of ours that was killed has left, in the folders of these jobs alone."""
+    name = re.compile(rf"{re.escape(MARK)}[0-9a-f]{{16}}\.part")
+    for place in {(folder / job.key).parent for job in jobs}:
+        for part in place.glob(f"{MARK}*.part"):
+            with contextlib.suppress(OSError):
+                if name.fullmatch(part.name) and time.time() - part.stat().st_mtime > OLD:
+                    part.unlink()
 
 
 def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[tuple[Job, str]]:
@@ -126,14 +166,15 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
     workers : int, default 2
         Processes at a time, BLAS on one thread in each.
     """
+    for sentence in set_aside(jobs, folder):
+        warnings.warn(sentence, stacklevel=2)
     missing = [job for job in jobs if not (folder / f"{job.key}.npz").exists()]
     for job in jobs:
         if job not in missing:
             yield job, ""
     if not missing:
         return
-    for part in folder.rglob("*.part"):
-        part.unlink()  # left by a run that was killed
+    tidy(missing, folder)
     for name in THREADS:
         os.environ.setdefault(name, "1")
     context = multiprocessing.get_context("spawn")
@@ -150,8 +191,9 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
 
 
 def end_with(parent: int) -> None:
-    """Let this process end within about a second of its parent, killed or not, and at Ctrl-C."""
-    signal.signal(signal.SIGINT, lambda *_: os._exit(CODE))
+    """Let this process end within about a second of its parent, killed or not, and at a signal."""
+    for number in _keyboard.SIGNALS:
+        signal.signal(number, _keyboard.at_once)
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.experiments._base import Job
 from condgrad.experiments.figures import FIGURES
@@ -103,10 +105,12 @@ def write(jobs: Sequence[Job], folder: Path, command: str) -> None:
     found = groups(jobs, folder)
     table = rows(found)
     names = list(dict.fromkeys(name for row in table for name in row))
-    with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(table)
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, names)
+    writer.writeheader()
+    writer.writerows(table)
+    with replaced(folder / "summary.csv") as file:
+        file.write(lines.getvalue().encode())
     text = [
         f"# Summary\n\nMade by `{command}`. Last record of each run, mean ± standard deviation."
     ]
@@ -117,7 +121,8 @@ def write(jobs: Sequence[Job], folder: Path, command: str) -> None:
         text += [f"\n## {name}\n", *_ends(part), *_path(part)]
         if len(FIGURES[name].beta0s) > 1:
             text += _best(part)
-    (folder / "summary.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    with replaced(folder / "summary.md") as file:
+        file.write("\n".join([*text, ""]).encode("utf-8", "backslashreplace"))
 
 
 def write_parquet(found: Groups, table: list[Row], folder: Path) -> bool:
@@ -125,9 +130,9 @@ def write_parquet(found: Groups, table: list[Row], folder: Path) -> bool:
     try:
         import pandas as pd  # an extra, imported on request only
 
-        pd.DataFrame(table).astype({"beta0": float} if table else {}).to_parquet(
-            folder / "summary.parquet", engine="pyarrow"
-        )
+        short = pd.DataFrame(table).astype({"beta0": float} if table else {})
+        with replaced(folder / "summary.parquet") as file:
+            short.to_parquet(file, engine="pyarrow")
     except ImportError:
         return False
     curves = []
@@ -138,7 +143,8 @@ def write_parquet(found: Groups, table: list[Row], folder: Path) -> bool:
             about = pd.DataFrame(settings, index=range(len(trace)))
             curves.append(pd.concat([about, trace.to_frame()], axis=1))
     whole = pd.concat(curves, ignore_index=True) if curves else pd.DataFrame()
-    whole.to_parquet(folder / "curves.parquet", engine="pyarrow")
+    with replaced(folder / "curves.parquet") as file:
+        whole.to_parquet(file, engine="pyarrow")
     return True
 
 

@@ -10,7 +10,6 @@ import gzip
 import math
 import operator
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError
 from condgrad.io._text import decode, read_bytes, show
@@ -129,12 +129,9 @@ def write_sdpa(path: str | Path, data: Sdpa) -> None:
         raise ProblemError(f"comment cannot be written in UTF-8: {exc.reason}") from exc
     if str(path).endswith(".gz"):
         content = gzip.compress(content, compresslevel=6, mtime=0)
-    path = Path(path)
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".sdpa-") as scratch:
-            part = Path(scratch) / "part"
-            part.write_bytes(content)
-            part.replace(path)
+        with replaced(path) as file:
+            file.write(content)
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise ProblemError(f"path = {str(path)!r} cannot be written: {reason}") from exc

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from condgrad._files import replaced
 from condgrad.errors import ProblemError
 
 TEXT = {"svg.fonttype": "none"}
@@ -34,7 +38,11 @@ def save(figure: Any, path: str | Path | None, title: str = "") -> Any:
         figure.suptitle(plain(title))
     if path is not None:
         try:
-            write(figure, path, TEXT, dpi=120)
+            kind = Path(path).suffix.lstrip(".").lower()
+            file = io.BytesIO()
+            write(figure, file, TEXT, dpi=120, format=kind or None)
+            with replaced(path if kind else f"{path}.png") as target:
+                target.write(file.getbuffer())
         except (OSError, ValueError) as error:
             raise ProblemError(f"path is {str(path)!r}: {error}") from None
     return figure
@@ -44,11 +52,13 @@ def write(figure: Any, target: Any, settings: dict[str, Any], **options: Any) ->
     """`Figure.savefig` under settings; a letter that the font lacks is a box, not a warning."""
     import matplotlib as mpl
 
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    calm = np.errstate(all="ignore")  # a trace may hold any number
+    with mpl.rc_context(settings), warnings.catch_warnings(), calm:
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(target, **options)
 
 
 def plain(text: str) -> str:
     """The text as it is: a dollar sign starts no formula."""
-    return text.replace("$", r"\$")
+    whole = text.encode("utf-8", "backslashreplace").decode()  # file names may have no letters
+    return whole.replace("$", r"\$")

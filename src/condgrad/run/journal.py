@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
 from condgrad.errors import InputError, ProblemError
 from condgrad.run import saved
@@ -146,7 +147,8 @@ class Journal:
         else:
             run = asked.begin()
         self._open[number] = Open(run, prints, number, number)
-        result = self._advance(self._open[number], limits, None, **how)
+        with _keyboard.offers(run.snapshot, source=True) as offer:
+            result = offer.keep(self._advance(self._open[number], limits, None, **how))
         del self._open[number]
         memories = [saved.memory_of(w) for w in saved.watchers(watch)]
         self._finish((result, memories), "solve", prints)
@@ -375,7 +377,9 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     """Make a run, advance it and return its result."""
     journal = _current.get()
     if journal is None:
-        return asked.begin().advance_to(limits).result(**how)
+        run = asked.begin()
+        with _keyboard.offers(run.snapshot, source=True) as offer:
+            return offer.keep(run.advance_to(limits).result(**how))
     return journal.solve(asked, limits, **how)
 
 

@@ -299,6 +299,12 @@ class Run:
                 self._monitor.status = Status.INTERRUPTED
                 return self._monitor.result(name, seed, judge=False, factors=factors)
 
+    def snapshot(self, found: Any = None) -> Result:
+        """What there is of the result where the program is about to end, see `_keyboard`."""
+        if self._monitor.status not in KEEP:
+            self._monitor.status = Status.INTERRUPTED
+        return self._monitor.result(self.name, self._options.seed, judge=False)
+
     def _follows(self) -> bool:
         """Whether it is time for the method that follows the first one."""
         if self._lead is None:

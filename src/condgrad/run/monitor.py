@@ -174,9 +174,11 @@ class Monitor:
             gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
             self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
         assert self.status is not None
-        best = self._best.evaluation if judge else self._problem.evaluate(self._best.W, self._rows)
+        W, best = self._best.W, self._best.evaluation
+        if not judge and foreign(W):  # a signal may have come between
+            best = self._problem.evaluate(W, self._rows)
         return Result(
-            W=self._best.W.copy() if factors else shown(host(self._best.W.copy())),
+            W=W.copy() if factors else shown(host(W.copy())),
             status=self.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
@@ -299,10 +301,11 @@ class Monitor:
             best = self._best
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
-            kept = W  # factors are never changed
-            if not isinstance(W, Factored):
-                (kept := self._best.W)[...] = W
+            plain = not isinstance(W, Factored)  # factors are never changed
+            kept = self._best.W if plain else W
             self._best = Best(kept, self._state.k, evaluation, metrics, proposed)
+            if plain:  # no signal comes between
+                kept[...] = W
 
     def _merit(self, W: Array, evaluation: Evaluation) -> float:
         return merit(W, evaluation, self._rows, self.betas())

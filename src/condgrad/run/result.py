@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._files import replaced
 from condgrad._round import down
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
@@ -51,7 +53,7 @@ class Status(Enum):
     )
     STOPPED = "a callback stopped the run"
     PAUSED = "the run was left before anything ended it"
-    INTERRUPTED = "the run was interrupted from the keyboard"
+    INTERRUPTED = "the run was interrupted"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
     NONFINITE = "a number became infinite or NaN; the best point before that is returned"
 
@@ -144,20 +146,24 @@ class Trace:
     def save(self, path: str | Path) -> None:
         """Write to a ``.csv``, ``.json`` or ``.npz`` file."""
         path, names = Path(path), self.columns
+        text = io.StringIO(newline="")
+        arrays: dict[str, Any] = {n: self[n] for n in names}
         match path.suffix:
             case ".csv":
-                with path.open("w", newline="", encoding="utf-8") as file:
-                    writer = csv.writer(file)
-                    writer.writerow(names)
-                    writer.writerows(zip(*(self[n].tolist() for n in names), strict=True))
+                writer = csv.writer(text)
+                writer.writerow(names)
+                writer.writerows(zip(*(a.tolist() for a in arrays.values()), strict=True))
             case ".json":
-                columns = {n: self[n].tolist() for n in names}
-                path.write_text(json.dumps(columns), encoding="utf-8")
+                json.dump({n: a.tolist() for n, a in arrays.items()}, text)
             case ".npz":
-                arrays: dict[str, Any] = {n: self[n] for n in names}
-                np.savez_compressed(path, **arrays)
+                pass
             case other:
                 raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
+        with replaced(path) as file:
+            if path.suffix == ".npz":
+                np.savez_compressed(file, **arrays)
+            else:
+                file.write(text.getvalue().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
@@ -181,7 +187,7 @@ class Trace:
                 case ".json":
                     columns = json.loads(path.read_text(encoding="utf-8"))
                 case _:
-                    with np.load(path) as data:
+                    with path.open("rb") as stream, np.load(stream) as data:
                         columns = {n: data[n] for n in data.files}
             return cls.of(columns)
         except FileNotFoundError:

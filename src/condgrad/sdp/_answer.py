@@ -26,18 +26,23 @@ def value_at(reduced: Reduced, W: Array) -> float:
 
 
 def answer(
-    reduced: Reduced, result: Result, dual: Dual, trace: float, source: str, least: float
+    reduced: Reduced, result: Result, dual: Dual | None, trace: float, source: str, least: float
 ) -> Solution:
-    """The point of a run with what a dual point proves.
+    """The point of a run with what a dual point proves; without one no eigenvalue is asked for.
 
     Under a trace bound of the user's the bound is the one that needs it, where it is better.
     `least` is about the least ‖W‖ that matters.
     """
     sdp, sign = reduced.sdp, reduced.sign
     W = reduced.flat(result.W.astype(np.float64))
-    value = value_at(reduced, W)
-    errors = _errors(reduced, result.W, W, value, dual)
-    miss = missed(sdp, W)[1]
+    value, miss = value_at(reduced, W), missed(sdp, W)[1]
+    if dual is None:
+        nan, far = float("nan"), float(np.linalg.norm(miss))
+        far /= 1 + float(np.abs(sdp.b).max(initial=0.0))
+        errors = DimacsErrors(far, nan, nan, nan, np.inf, nan)
+        dual = Dual(Point(np.zeros(sdp.size)), np.full_like(result.W, nan), -np.inf, -np.inf, nan)
+    else:
+        errors = _errors(reduced, result.W, W, value, dual)
     l2, size = float(np.linalg.norm(miss)), 1 + float(np.linalg.norm(sdp.b))
     worst = _worst_row(reduced, W, miss)
     largest = float(np.abs(miss).max(initial=0))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.backends import devices
 from condgrad.backends.arrays import HOST, foreign
@@ -23,6 +24,7 @@ from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, only_zero, shaped
+from condgrad.sdp._checks import check
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP
 from condgrad.sdp._recession import from_multipliers, ray, recession
@@ -47,8 +49,6 @@ TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
 LIMITS = ("max_iter", "max_epochs", "max_lmo")
 """Options that limit every run of the method."""
-SMALLEST = 1e-290
-"""Numbers other than 0 must not be smaller, and not larger than its inverse."""
 ROW = 10.0
 """A single row may be missed by this many times `feasibility` of its own scale."""
 
@@ -87,7 +87,7 @@ class Search:
         options: Mapping[str, Any],
     ) -> None:
         self.began = time.perf_counter()
-        _check(sdp, trace_bound, options)
+        check(sdp, trace_bound, options)
         self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
         self.method, self.options = method, dict(options)
         self.reduced = Reduced(sdp, like=_place(sdp, self.options.get("device", "cpu")))
@@ -97,6 +97,11 @@ class Search:
         self.going: Run | None = None
         self.trace = 0.0
         """The trace bound of the run that goes on."""
+        self.at = (0.0, "guess")
+        """That of the last trial, and where it comes from."""
+        self.last: Solution | None = None
+        """What the last trial that ended came to."""
+        self.offer = _keyboard.offers(self._here)
         self.ends = Ends()
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
         """The largest right-hand side, for rows of length 1."""
@@ -124,16 +129,33 @@ class Search:
 
     def run(self) -> Solution:
         """The best that can be said."""
+        with self.offer:
+            return self.offer.keep(self._found())
+
+    def _found(self) -> Solution:
         try:
             return self._run()
-        except KeyboardInterrupt:  # before the first run
-            self.least, _ = least_squares(self.reduced)
+        except KeyboardInterrupt:
+            if (found := self._here(None)) is not None:
+                return found
+            self.least, _ = least_squares(self.reduced)  # before the first run
             trace, source, _ = trace_of(self.reduced, self.given, self.least)
             if self.reduced.refuted or trace <= 0:
                 return only_zero(self.reduced, trace, source)
             self.options["max_iter"], self.going = 0, None
             found = self._trial(trace, source, False, 1.0, last=True).solution
             return replace(found, status=Status.INTERRUPTED)
+
+    def _here(self, found: Any) -> Solution | None:
+        """The point of the run at work, or of the last one, without a new proof."""
+        if self.going is None:
+            return None
+        result, (trace, source) = self.going.snapshot(), self.at
+        solution = answer(self.reduced, result, None, trace, source, self.least)
+        if self.last is not None and not self.last.conditional:
+            solution = replace(solution, bound=self.last.bound)
+        seconds = time.perf_counter() - self.began
+        return replace(solution, status=Status.INTERRUPTED, seconds=seconds)
 
     def _run(self) -> Solution:
         if self.given is None and not self.reduced.refuted:
@@ -218,6 +240,7 @@ class Search:
         feasibility = tighter * reduced.tolerance(options["feasibility"])
         goal = Goal(tighter * options["gap"], feasibility, options.get("row_feasibility"))
         run = self._over(trace, exact, goal)
+        self.at, self.offer.source = (trace, source), True
         guessed = source == "guess" and not last
         most = highest(reduced, trace) / reduced.money
         self.ends.watch(most, trace if guessed else np.inf, run.state.k)
@@ -228,7 +251,7 @@ class Search:
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
-        solution = answer(reduced, result, dual, trace, source, self.least)
+        solution = self.last = answer(reduced, result, dual, trace, source, self.least)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
         return Trial(result, solution, binds)
 
@@ -346,25 +369,6 @@ def _ended(reduced: Reduced, solution: Solution) -> Solution:
         return solution
     beyond = reduced.sign * np.inf
     return replace(solution, bound=beyond, conditional_bound=beyond)
-
-
-def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
-    """Refuse what cannot be solved."""
-    if trace_bound is not None and not (np.isfinite(trace_bound) and trace_bound > 0):
-        raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
-    if sdp.size == 0 and not sdp.losses and trace_bound is None:
-        raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
-    numbers = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
-    roots = [(np.abs(U) * np.sqrt(np.abs(s))).reshape(-1) for _, U, s in sdp.low_rank.values()]
-    for data, least in ((numbers, SMALLEST), (roots, np.sqrt(SMALLEST))):
-        sizes = np.abs(np.concatenate([np.zeros(0), *data]))
-        if sizes.max(initial=0.0) > 1 / least or (sizes[sizes > 0] < least).any():
-            raise ProblemError(
-                f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}, or factors "
-                "of rows whose squares are: choose other units"
-            )
-    if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
-        raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
 
 def _place(sdp: SDP, device: str) -> Array:
