@@ -7,7 +7,7 @@ import condgrad
 
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
-    ("_types", "_keyboard", "errors", "_round"),
+    ("_types", "_deadline", "_keyboard", "errors", "_round"),
     ("_floats", "_check", "backends"),
     ("maps",),
     ("points", "functions"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
@@ -57,8 +60,17 @@ class Rounder:
         self._rounding = rounding if fresh is None else fresh()
         self._feasible, self._like = feasible, HOST
         self.best: Rounded | None = None
+        self._took = 0.0
 
     def __call__(self, W: Array) -> Array:
+        if self.best is not None:
+            deadline.require(self._took)
+        began = time.perf_counter()
+        point = self._round(W)
+        self._took = time.perf_counter() - began
+        return point
+
+    def _round(self, W: Array) -> Array:
         if foreign(W):
             self._like = W
         if getattr(self._rounding, "anywhere", False):
@@ -200,6 +212,7 @@ class Application:
         check(self.problem, built)
         return built.name, used
 
+    @deadline.limited
     def run(
         self,
         slug: str | None = None,
@@ -242,8 +255,9 @@ class Application:
         )
         interrupted = self.interrupted
         try:
-            if rounder is not None:
-                rounder(result.W)
+            with suppress(deadline.OutOfTime):  # the best so far counts
+                if rounder is not None:
+                    rounder(result.W)
         except (KeyboardInterrupt, SystemError) as error:
             if not from_keyboard(error):
                 raise

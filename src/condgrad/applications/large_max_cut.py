@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._deadline import left, limited
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
@@ -62,6 +63,7 @@ class LargeMaxCut(Application):
             )
         return "mixing method", None
 
+    @limited
     def run(
         self,
         slug: str | None = None,
@@ -115,7 +117,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         """Sweep, round and say what came of it."""
-        app, limits, began = self.application, self.limits, time.perf_counter()
+        app, limits = self.application, self.limits
         A = app.adjacency
         need = 8 * A.shape[0] * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * A.nnz
         memory.require([memory.Need("V, the graph and products of it", need)])
@@ -128,7 +130,7 @@ class _Run:
                 A,
                 self.gap or 0.0,
                 self.seed,
-                SHARE * limits.seconds,
+                SHARE * max(0.0, min(limits.seconds, left())),
                 factored=True,
                 most=min(limits.iterations, np.floor(limits.epochs)),
                 watch=self._watch,
@@ -140,7 +142,8 @@ class _Run:
                 floor, kind = -mixed.bound, mixed.kind
             else:
                 failure = 0.0
-        rounded, late = self._round(point, floor, interrupted, began + limits.seconds)
+        end = time.perf_counter() + min(limits.seconds, left())
+        rounded, late = self._round(point, floor, interrupted, end)
         self.clock.lap("proposal")
         interrupted = interrupted or late
         if -rounded.value > value:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
@@ -114,7 +115,7 @@ def mixing(
 
     try:
         while True:
-            while done < sweeps and time.perf_counter() < end - last:
+            while done < sweeps and time.perf_counter() < end - last and not deadline.over():
                 _sweep(A, V)
                 done += 1
             began = time.perf_counter()

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from condgrad._deadline import limited
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application
@@ -48,6 +49,7 @@ class ByBlocks(Application):
     weights: Array
     blocks: Sequence[Block]
 
+    @limited
     def run(
         self,
         slug: str | None = None,

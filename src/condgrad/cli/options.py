@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from condgrad._deadline import STARTED, within
 from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
         def run(**given: Any) -> None:
             for name, group in groups.items():
                 given[name] = group(**{f.name: given.pop(f.name) for f in fields[name]})
-            command(**given)
+            seconds = [getattr(given[name], "seconds", None) for name in groups]
+            with within(next((s for s in seconds if s is not None), None), since=STARTED):
+                command(**given)
 
         shown = [option for name, p in own.items() for option in fields.get(name, [p])]
         keywords = [option.replace(kind=option.KEYWORD_ONLY) for option in shown]
@@ -97,7 +100,9 @@ class RunOptions:
         float | None, typer.Option(help="Stop after so many passes over g's rows.")
     ] = None
     iterations: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None
-    seconds: Annotated[float | None, typer.Option(help="Stop after so much time.")] = None
+    seconds: Annotated[float | None, typer.Option(help="Stop after so much time, all in all.")] = (
+        None
+    )
     gap: Annotated[
         float | None,
         typer.Option(help="Stop at this relative gap to the proven bound; 1e-3 with preset auto."),

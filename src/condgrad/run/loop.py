@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
+from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
@@ -65,6 +67,7 @@ class Run:
         problem = self.problem = there
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(first_point(problem, options.start), previous)
+        deadline.check()
         pairs = zip(problem.terms, estimators, strict=True)
         rows = [keeper_of(t, e, problem) for t, e in pairs]
         v = np.zeros(problem.domain.shape, problem.dtype, like=problem.like)
@@ -72,10 +75,12 @@ class Run:
             certificate = self._certificate(problem)
             self.state = RunState(W, v, rows, None, None, generator(options.seed))
             self._set_out(method, W.array, certificate)
+            deadline.check()
             if self._lead is not None:
                 self._seen = look(problem, options.watch.propose, problem.domain.center())
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
+            deadline.check()
             self._monitor = Monitor(
                 problem,
                 self.state,
@@ -142,8 +147,8 @@ class Run:
             until = None
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
-        if monitor.begin(limits, until, GOES_ON):
-            with self._threads():
+        with deadline.within(limits.seconds), self._threads():
+            if monitor.begin(limits, until, GOES_ON):
                 try:
                     while self._iterate():
                         self._switch()
@@ -151,6 +156,8 @@ class Run:
                     if not from_keyboard(error):
                         raise
                     monitor.status = Status.INTERRUPTED
+                except OutOfTime:
+                    monitor.status = Status.MAX_SECONDS
                 except np.linalg.LinAlgError:
                     monitor.status = Status.NONFINITE
                 except MemoryError:
@@ -252,6 +259,8 @@ class Run:
             name, seed = self.name, self._options.seed
             try:
                 return self._monitor.result(name, seed, factors=factors)
+            except OutOfTime:
+                return self._monitor.result(name, seed, judge=False, factors=factors)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise

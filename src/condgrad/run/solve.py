@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
@@ -12,8 +13,10 @@ from condgrad.run.callbacks import Callback
 from condgrad.run.limits import Limits
 from condgrad.run.loop import TOWARDS
 from condgrad.run.result import Result
+from condgrad.run.unstarted import unstarted
 
 
+@limited
 def solve(
     problem: Problem,
     method: Method | None = None,
@@ -55,9 +58,11 @@ def solve(
     start : array or Factored, optional
         W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
-        Limits on iterations, on epochs (passes over the composite rows), on the method's own time
-        and on oracle calls. The first one reached ends the run; without any, 1000 iterations do,
-        or 100,000 where a gap is asked for.
+        Limits on iterations, on epochs (passes over the composite rows), on time and on oracle
+        calls. The first one reached ends the run; without any, 1000 iterations do, or 100,000 where
+        a gap is asked for. `max_seconds` counts everything, compiling and the last certificate
+        included: from 5 s up the call returns within 1.2 times the limit and one second. Where a
+        certificate would take longer the last good bound stands.
     gap, feasibility : float, optional
         End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
         most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
@@ -122,23 +127,26 @@ def solve(
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
-    run = begin(
-        problem,
-        method,
-        start=start,
-        gap=gap,
-        feasibility=feasibility,
-        row_feasibility=row_feasibility,
-        certify=certify,
-        record=record,
-        metrics=metrics,
-        callbacks=callbacks,
-        propose=propose,
-        floor=floor,
-        errors=errors,
-        duals=duals,
-        seed=seed,
-        n_jobs=n_jobs,
-        device=device,
-    )
+    try:
+        run = begin(
+            problem,
+            method,
+            start=start,
+            gap=gap,
+            feasibility=feasibility,
+            row_feasibility=row_feasibility,
+            certify=certify,
+            record=record,
+            metrics=metrics,
+            callbacks=callbacks,
+            propose=propose,
+            floor=floor,
+            errors=errors,
+            duals=duals,
+            seed=seed,
+            n_jobs=n_jobs,
+            device=device,
+        )
+    except OutOfTime:
+        return unstarted(problem, method, start, floor, seed)
     return run.advance_to(limits).result()
