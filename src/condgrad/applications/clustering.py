@@ -23,6 +23,8 @@ LIMIT = 100
 """The most steps of Lloyd's method; Hartigan's finishes what is left."""
 NEGATIVE = 1e-10
 """Distances this far below 0, relative to the largest, are rounding."""
+DENOISING = 2.5
+"""What denoised distances take, in products of matrices."""
 SHARE = 0.25
 """The part of the time left that a rounding may take."""
 SLACK = 1e-12
@@ -140,7 +142,10 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
     rng = np.random.default_rng(seed)
-    return best_start(C, [*[denoised(C, W)] * STARTS, *[C] * STARTS], k, rng)
+    given: list[Array | Denoised] = [C] * STARTS
+    if deadline.fits(deadline.cost(n, DENOISING / SHARE)):
+        given = [*[denoised(C, W)] * STARTS, *given]
+    return best_start(C, given, k, rng)
 
 
 def best_start(

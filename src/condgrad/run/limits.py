@@ -17,6 +17,8 @@ from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.run.result import Status
 
+FIRST = 4.0
+"""Certificates for which there must be time before the one of the first point."""
 ROWS = 10.0
 """A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
 
@@ -109,6 +111,11 @@ class Pause:
         self._since = time.perf_counter()
         self._took: dict[str, float] = {}
 
+    def plan(self, shape: Sequence[int]) -> None:
+        """Guess how long a certificate takes: as all eigenvalues do, for matrices."""
+        if len(shape) == 2:
+            self._took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
+
     def iterated(self) -> None:
         """An iteration is over."""
         self._took["iteration"] = time.perf_counter() - self._since
@@ -118,10 +125,13 @@ class Pause:
         self._since = time.perf_counter()
 
     @contextmanager
-    def part(self, name: str, costs: bool = True) -> Iterator[None]:
-        """A part of the watching; `OutOfTime` where it takes time and there is not enough."""
+    def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
+        """A part of the watching; `OutOfTime` where it takes time and there is not enough.
+
+        It is done if there is time for it so many `times`.
+        """
         if costs:
-            deadline.require(self._took.get(name, 0.0))
+            deadline.require(times * self._took.get(name, 0.0))
         began = time.perf_counter()
         yield
         if costs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,17 @@ from condgrad.evaluation import Evaluation
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
 from condgrad.rows import Keeper
+
+
+@dataclass
+class Best:
+    """The best point so far."""
+
+    W: Array
+    k: int
+    evaluation: Evaluation
+    metrics: dict[str, float]
+    proposed: bool = False
 
 
 def merit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from condgrad.methods.steps import AtomStep
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Goal, Limits, Pause
-from condgrad.run.measures import errors, merit, number, smoothed
+from condgrad.run.limits import FIRST, Clock, Goal, Limits, Pause
+from condgrad.run.measures import Best, errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
 from condgrad.run.result import PARTS, Result, Status, Trace
 
@@ -33,17 +32,6 @@ if TYPE_CHECKING:
 
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
 """What says more about the end of a run than that a bound was taken back."""
-
-
-@dataclass
-class Best:
-    """The best point so far."""
-
-    W: Array
-    k: int
-    evaluation: Evaluation
-    metrics: dict[str, float]
-    proposed: bool = False
 
 
 class Monitor:
@@ -83,6 +71,7 @@ class Monitor:
         self._next = state.k + 1
         self._recorded = self._certified = -1
         self.status: Status | None = Status.PAUSED
+        self._pause.plan(problem.domain.shape)
         self._best = Best(self._W.array.copy(), state.k, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
@@ -342,7 +331,7 @@ class Monitor:
         W, betas, self._certified = self._W.array, self.betas(), k
         known = measured.report if measured else None
         try:
-            with self._pause.part("certificate", known is None):
+            with self._pause.part("certificate", known is None, FIRST if k == self._since else 1):
                 report = self._proofs.certify(W, betas, known)
                 if report is None:
                     self._contradicted()

@@ -148,5 +148,5 @@ def solve(
             device=device,
         )
     except OutOfTime:
-        return unstarted(problem, method, start, floor, seed)
+        return unstarted(problem, method, floor, seed)
     return run.advance_to(limits).result()

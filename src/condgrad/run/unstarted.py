@@ -6,22 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.methods.registry import Method
-from condgrad.points.factored import Factored
 from condgrad.problem import Problem
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 
-def unstarted(
-    problem: Problem, method: Method | None, start: Array | None, floor: float | None, seed: Any
-) -> Result:
-    """The first point, with a bound only where one is known beforehand."""
-    W: Any = problem.domain.center() if start is None else start
-    W = W if isinstance(W, Factored) else np.asarray(W)
+def unstarted(problem: Problem, method: Method | None, floor: float | None, seed: Any) -> Result:
+    """The centre of the domain, with a bound only where one is known beforehand."""
+    W = problem.domain.center()
     found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
-    gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
+    gap, trace = relative_gap(found.objective, bound), Trace()
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
     row |= {"objective": found.objective, "smoothed": np.nan, "eta": np.nan, "beta": np.nan}
     row |= {"infeasibility": found.infeasibility, "lower_bound": bound, "gap": gap}
