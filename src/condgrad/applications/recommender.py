@@ -8,12 +8,14 @@ choices all ratings are fitted once more.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
 from condgrad.applications.ratings import Observed, held_out, norm_weights, ridge, rmse, row_biases
@@ -39,6 +41,8 @@ RANK = 32
 """Directions that are fitted again at most, those of the largest singular values."""
 ROOM = 1 << 30
 """Bytes that the second moments of all users and items may take; directions are fewer otherwise."""
+SHARE = 0.5
+"""The part of a limit on time in which radius and sweeps are chosen."""
 SMALL, MOST = 100, 0.3
 """Ratings to hold out where there are few, but not a larger share than this."""
 ENOUGH = 20
@@ -60,6 +64,7 @@ class Settings:
     max_iter: int = 200
     tol: float | None = 1e-2
     n_jobs: int | None = None
+    max_seconds: float | None = None
     convex: dict[str, Any] = field(default_factory=dict)
     """Arguments of `ResidualFit`."""
 
@@ -96,6 +101,8 @@ class Choice:
     """RMSE of the mean and biases alone."""
     path: tuple[Tried, ...] = ()
     best: int = 0
+    short: bool = False
+    """Whether a limit on time ended the search."""
 
     @property
     def chosen(self) -> Tried | None:
@@ -193,7 +200,7 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     >>> float(model.rate(np.array([2]), np.array([4])).round(1)[0])
     3.0
     """
-    with threads.Calm(settings.n_jobs)():
+    with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():
         choice = Choice()
         if settings.radius == "auto" or settings.corrective:
             choice = choose(observed, settings, seed)
@@ -208,13 +215,18 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
         result = base.solve(radius, **how)
         P, Q, penalty = base.factors(result)
         users, items, new_rows = (P, base.user_biases), (Q, base.item_biases), None
-        sweeps = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
+        wanted = 0 if tried is None or result.status is Status.INTERRUPTED else tried.sweeps
+        sweeps = 0
         try:
-            if sweeps:
+            if wanted and not deadline.over():
                 fit = _factor_fit(base, P, Q, settings.rank)
-                for _ in range(sweeps):
+                while sweeps < wanted and not deadline.over():
                     fit.sweep()
-                users, items, new_rows = fit.users, fit.items, fit.new_rows
+                    sweeps += 1
+                if sweeps:
+                    users, items, new_rows = fit.users, fit.items, fit.new_rows
+            if (sweeps < wanted or choice.short) and result.status is not Status.INTERRUPTED:
+                result = replace(result, status=Status.MAX_SECONDS)
         except KeyboardInterrupt:  # the convex fit is there
             sweeps, result = 0, replace(result, status=Status.INTERRUPTED)
     return Recommender(
@@ -253,10 +265,11 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     radius = FIRST if auto else float(settings.radius)
     tried: list[Tried] = []
     start: Any = None
-    best = 0
+    best, end, short = 0, deadline.share(SHARE), False
     while True:
         how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
-        result = base.solve(radius * unit, **how)
+        with deadline.within(end - time.perf_counter()):
+            result = base.solve(radius * unit, **how)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         start = result.W
@@ -264,7 +277,7 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
         rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
         errors = [rmse(rated, test.values)]
         if settings.corrective:
-            errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
+            errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test, end)
         tried.append(Tried(radius, tuple(errors), start))
         if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
             tried[best] = tried[best]._replace(W=None)  # frees memory
@@ -276,13 +289,17 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
         slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
         if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
             break
-    return Choice(auto, size, biases, tuple(tried), best)
+        if short := time.perf_counter() > end:
+            break
+    return Choice(auto, size, biases, tuple(tried), best, short)
 
 
-def _corrected(fit: FactorFit, base: ResidualFit, test: Observed) -> list[float]:
-    """RMSE on the ratings held out after each sweep, until it does not fall."""
+def _corrected(fit: FactorFit, base: ResidualFit, test: Observed, end: float) -> list[float]:
+    """RMSE on the ratings held out after each sweep, until it does not fall, or the time is up."""
     errors: list[float] = []
     while len(errors) < SWEEPS and (not errors or len(errors) - _earliest(errors) <= WAIT):
+        if errors and time.perf_counter() > end:
+            break
         fit.sweep()
         errors.append(rmse(base.clip(fit.rate(test.rows, test.cols)), test.values))
     return errors
