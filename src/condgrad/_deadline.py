@@ -29,6 +29,8 @@ STARTED = time.perf_counter()
 SHARE, MORE = 0.2, 0.5
 """After the limit so much of it, and so many seconds, are for the answer; half a second more, which
 nobody may use, is for handing it out."""
+GLANCE, CROWDED = 0.5, 5.0
+"""Seconds after which others on the processor are taken into account, and how much at most."""
 SIDE = 300
 """Side of the matrices whose product is timed."""
 VALUES, VECTORS, CHOLESKY, SINGULAR = 3.0, 6.0, 0.5, 12.0
@@ -48,6 +50,10 @@ class Deadline:
     """The end of loops …"""
     end: float
     """… and of all that follows."""
+    began: float
+    """The beginning of the outermost call …"""
+    spent: float
+    """… and the processor's time of this process then."""
 
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
@@ -64,11 +70,13 @@ def within(seconds: Any, since: float | None = None) -> Iterator[None]:
     if not number or not 0 <= seconds < math.inf:
         yield
         return
-    limit = (time.perf_counter() if since is None else since) + float(seconds)
+    began, spent = time.perf_counter(), time.process_time()
+    limit = (began if since is None else since) + float(seconds)
     end, outer = limit + SHARE * float(seconds) + MORE, _current.get()
     if outer is not None:
         limit, end = min(limit, outer.limit), min(end, outer.end)
-    token = _current.set(Deadline(limit, end))
+        began, spent = outer.began, outer.spent
+    token = _current.set(Deadline(limit, end, began, spent))
     try:
         yield
     finally:
@@ -145,7 +153,8 @@ def check() -> None:
 def cost(side: float, products: float) -> float:
     """About the seconds of so many products of matrices of that side, 0 where nobody asks.
 
-    Two small matrices are multiplied once, and the slowest job so far counts.
+    Two small matrices are multiplied once; how slow the latest job was counts, and how much of the
+    processor others have left us.
     """
     if _current.get() is None:
         return 0.0
@@ -158,7 +167,17 @@ def cost(side: float, products: float) -> float:
             X @ X
             spent.append(time.perf_counter() - began)
         _speed["product"] = min(spent) / SIDE**3
-    return _speed["product"] * products * float(side) ** 3 * _speed.get("slower", 1.0)
+    pace = max(_speed.get("slower", 1.0), _crowd())
+    return _speed["product"] * products * float(side) ** 3 * pace
+
+
+def _crowd() -> float:
+    """By how much others slow us down: the time of the call so far, in that of the processor."""
+    now = _current.get()
+    if now is None:
+        return 1.0
+    wall, own = time.perf_counter() - now.began, time.process_time() - now.spent
+    return 1.0 if wall < GLANCE else min(max(wall / max(own, 1e-9), 1.0), CROWDED)
 
 
 @contextmanager

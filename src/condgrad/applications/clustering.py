@@ -141,7 +141,12 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
         raise ProblemError(f"W has shape {W.shape}: there are {n} points")
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
-    rng = np.random.default_rng(seed)
+    return rounded_clusters(C, W, k, seed)
+
+
+def rounded_clusters(C: Array, W: Array, k: int, seed: int = 0) -> Clustering:
+    """`round_clusters` of arguments that were checked before."""
+    rng, n = np.random.default_rng(seed), len(C)
     given: list[Array | Denoised] = [C] * STARTS
     if deadline.fits(deadline.cost(n, DENOISING / SHARE)):
         given = [*[denoised(C, W)] * STARTS, *given]
