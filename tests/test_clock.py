@@ -16,8 +16,7 @@ from test_solve import V2, problem
 def test_time_limit_is_a_silent_status(capsys, recwarn, clock):
     result = solve(problem(), V2, max_seconds=0.1)
     assert result.status is Status.MAX_SECONDS
-    assert 0.1 <= result.seconds < 0.11
-    assert clock.now < 0.2
+    assert 0.01 < result.seconds <= 0.1 <= clock.now < 0.11  # checks before the run count as well
     assert result.iterations > 10
     assert capsys.readouterr() == ("", "")
     assert not recwarn.list

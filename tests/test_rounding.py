@@ -84,7 +84,7 @@ def test_no_move_and_no_swap_improves_the_cut(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_order_is_swept(seed, monkeypatch):
-    monkeypatch.setattr("condgrad.applications.rounding._improve", lambda A, sizes, side: side)
+    monkeypatch.setattr("condgrad.applications.rounding._improve", lambda A, sizes, side, end: side)
     ring = nx.to_numpy_array(nx.cycle_graph(9), np.random.default_rng(seed).permutation(9))
     A, W, H = ring * (1 + weighted_graph(9, seed)), gram(9, seed), np.eye(9) - 1 / 9
     X = H @ W @ H

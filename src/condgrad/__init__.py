@@ -10,7 +10,8 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 import importlib
 from typing import Any
 
-from condgrad import _keyboard as _keyboard  # first: the rest takes a moment to load
+from condgrad import _deadline as _deadline  # first: its clock begins now
+from condgrad import _keyboard as _keyboard  # then this: the rest takes a moment to load
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.errors import InputError, ProblemError
 from condgrad.evaluation import Violation

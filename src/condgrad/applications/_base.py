@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._round import percent
 from condgrad._types import Array
@@ -62,8 +65,17 @@ class Rounder:
         self._rounding = rounding if fresh is None else fresh()
         self._feasible, self._like = feasible, HOST
         self.best: Rounded | None = None
+        self._took = 0.0
 
     def __call__(self, W: Array) -> Array:
+        if self.best is not None:
+            deadline.require(self._took)
+        began = time.perf_counter()
+        point = self._round(W)
+        self._took = time.perf_counter() - began
+        return point
+
+    def _round(self, W: Array) -> Array:
         if foreign(W):
             self._like = W
         if getattr(self._rounding, "anywhere", False):
@@ -210,6 +222,7 @@ class Application:
         return built.name, used
 
     @journaled
+    @deadline.limited
     def run(
         self,
         slug: str | None = None,
@@ -273,8 +286,9 @@ class Application:
                 how = {"propose": rounder, "floor": self.floor, **limits}
                 result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
             try:
-                if rounder is not None:
-                    rounder(result.W)
+                with suppress(deadline.OutOfTime):  # the best so far counts
+                    if rounder is not None:
+                        rounder(result.W)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise

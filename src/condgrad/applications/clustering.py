@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
@@ -21,6 +23,10 @@ LIMIT = 100
 """The most steps of Lloyd's method; Hartigan's finishes what is left."""
 NEGATIVE = 1e-10
 """Distances this far below 0, relative to the largest, are rounding."""
+DENOISING = 2.5
+"""What denoised distances take, in products of matrices."""
+SHARE = 0.25
+"""The part of the time left that a rounding may take."""
 SLACK = 1e-12
 """A step must lower the value by more than this share: less is rounding."""
 
@@ -135,8 +141,16 @@ def round_clusters(distances: Any, W: Array, k: int, seed: int = 0) -> Clusterin
         raise ProblemError(f"W has shape {W.shape}: there are {n} points")
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
-    rng = np.random.default_rng(seed)
-    return best_start(C, [*[denoised(C, W)] * STARTS, *[C] * STARTS], k, rng)
+    return rounded_clusters(C, W, k, seed)
+
+
+def rounded_clusters(C: Array, W: Array, k: int, seed: int = 0) -> Clustering:
+    """`round_clusters` of arguments that were checked before."""
+    rng, n = np.random.default_rng(seed), len(C)
+    given: list[Array | Denoised] = [C] * STARTS
+    if deadline.fits(deadline.cost(n, DENOISING / SHARE)):
+        given = [*[denoised(C, W)] * STARTS, *given]
+    return best_start(C, given, k, rng)
 
 
 def best_start(
@@ -149,15 +163,18 @@ def best_start(
     """The best clustering of those from a random start each, by given distances.
 
     These and C may lie on a GPU. What Lloyd's method came to before is not finished again: it is
-    looked up in `finished`, and added to it.
+    looked up in `finished`, and added to it. Where time is short it does with fewer of them.
     """
     best: Clustering | None = None
+    end = deadline.share(SHARE)
     finished = {} if finished is None else finished
     for metric in metrics:
+        if best is not None and time.perf_counter() > end:
+            break
         labels = _lloyd(C, _seeded(metric, k, rng), k)
         key = _canonical(labels)[0].astype(np.int32).tobytes()
         if key not in finished:
-            labels = _hartigan(C, labels, k)
+            labels = _hartigan(C, labels, k, end)
             finished[key] = Clustering(labels, _value(C, labels, k))
         found = finished[key]
         if best is None or found.value < best.value:
@@ -304,8 +321,8 @@ def _lloyd(C: Array, labels: Array, k: int) -> Array:
     return best
 
 
-def _hartigan(C: Array, labels: Array, k: int) -> Array:
-    """Move the single point that lowers the value most, until none does.
+def _hartigan(C: Array, labels: Array, k: int, end: float = np.inf) -> Array:
+    """Move the single point that lowers the value most, until none does, or the time is up.
 
     With sums T_S = Σ_{i,j∈S} C_ij and t_iS = Σ_{j∈S} C_ij, point i leaves a cluster of T and |S|
     behind with (T − 2 t_iS + C_ii)/(|S| − 1) and makes one (T + 2 t_iS + C_ii)/(|S| + 1).
@@ -324,7 +341,7 @@ def _hartigan(C: Array, labels: Array, k: int) -> Array:
         change = joined + leaving[:, None]
         change[points, labels] = np.inf
         i, target = divmod(int(np.argmin(change)), k)
-        if not change[i, target] < -slack:
+        if not change[i, target] < -slack or time.perf_counter() > end:
             return labels
         source = labels[i]
         row = host(C[i])

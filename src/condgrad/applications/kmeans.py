@@ -22,7 +22,7 @@ from condgrad.applications.clustering import (
     best_start,
     clustering_matrix,
     denoised,
-    round_clusters,
+    rounded_clusters,
     squared_distances,
 )
 from condgrad.backends.arrays import HOST, floats, foreign, host
@@ -159,7 +159,7 @@ class _Rounding:
     def __call__(self, W: Any) -> Rounded:
         if not foreign(W):
             C = self._distances.matrix(HOST)
-            found = round_clusters(C, np.asarray(W, dtype=np.float64), self._k)
+            found = rounded_clusters(C, np.asarray(W, dtype=np.float64), self._k)
             return Rounded(found.value, clustering_matrix(found.labels), found)
         first = self._there is None
         if self._there is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _keyboard
+from condgrad._deadline import left, limited
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
@@ -65,6 +66,7 @@ class LargeMaxCut(Application):
         return "mixing method", None
 
     @journaled
+    @limited
     def run(
         self,
         slug: str | None = None,
@@ -120,7 +122,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         """Sweep, round and say what came of it."""
-        app, limits, began = self.application, self.limits, time.perf_counter()
+        app, limits = self.application, self.limits
         A = app.adjacency
         need = 8 * A.shape[0] * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * A.nnz
         memory.require([memory.Need("V, the graph and products of it", need)])
@@ -133,14 +135,15 @@ class _Run:
                     A,
                     self.gap or 0.0,
                     self.seed,
-                    SHARE * limits.seconds,
+                    SHARE * max(0.0, min(limits.seconds, left())),
                     factored=True,
                     most=min(limits.iterations, np.floor(limits.epochs)),
                     watch=self._watch,
                 )
                 self.clock.lap("loop")
             interrupted = mixed is not None and mixed.interrupted
-            late = self._round(mixed, interrupted, began + limits.seconds)
+            end = time.perf_counter() + min(limits.seconds, left())
+            late = self._round(mixed, interrupted, end)
             self.clock.lap("proposal")
             return offer.keep(self._ended(mixed, interrupted or late))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._check import dimension, positive
 from condgrad._floats import EPS
@@ -22,6 +23,7 @@ from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
+from condgrad.domains.eigen import PROOF
 from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear
 from condgrad.maps import Diagonal, Inner
@@ -29,6 +31,8 @@ from condgrad.problem import Problem, Term
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
+BOUNDS = 6
+"""Bounds for which there must be time before W is dense."""
 DENSE = 4 * 8
 """Bytes for an entry of W: the start and its bound."""
 
@@ -52,9 +56,10 @@ def max_cut(
     comes before them, and with ``feasibility=1e-9`` none does. The gap of the cut is another
     number, and the relaxation keeps it from 0.
 
-    With more than 5000 vertices, or where W does not fit into the free memory, W = VVᵀ stays a
-    factor: a run is then the mixing method alone, with a bound that may fail with a probability of
-    1e-10 each time (`LargeMaxCut`), and cuts are improved by simulated annealing.
+    With more than 5000 vertices, or where W does not fit into the free memory or its bounds into a
+    limit on time around this call, W = VVᵀ stays a factor: a run is then the mixing method alone,
+    with a bound that may fail with a probability of 1e-10 each time (`LargeMaxCut`), and cuts are
+    improved by simulated annealing.
 
     Parameters
     ----------
@@ -101,7 +106,9 @@ def max_cut(
         "sense": "max",
         "whole": whole,
     }
-    if n > large_max_cut.FACTORED or memory.OTHER + DENSE * n * n > memory.free_memory():
+    hurried = not deadline.fits(BOUNDS * deadline.cost(n, PROOF))
+    large = n > large_max_cut.FACTORED or memory.OTHER + DENSE * n * n > memory.free_memory()
+    if large or hurried:
         more: dict[str, Any] = {
             "floor": floor,
             "settings": settings,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -142,7 +143,7 @@ def mixing(
     with _keyboard.offers(lambda _: here()._replace(interrupted=True), source=True) as offer:
         try:
             while True:
-                while done < sweeps and time.perf_counter() < end - last:
+                while done < sweeps and time.perf_counter() < end - last and not deadline.over():
                     _sweep(A, V)
                     done += 1
                     page.keep(state)

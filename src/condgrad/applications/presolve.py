@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad._deadline import limited
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application
@@ -19,13 +21,14 @@ from condgrad.applications._outcome import Outcome, Rounded, gap_of
 from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side
+from condgrad.applications.rounding import SHARE, Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.rounding_device import DeviceRounder
 from condgrad.applications.sparsest_cut import sparsest_cut
 from condgrad.backends import lapack
 from condgrad.backends.arrays import diagonal, eigenpairs
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
+from condgrad.domains.eigen import lowest_eigpair
 from condgrad.errors import MemoryLimit
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
@@ -33,6 +36,8 @@ from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
+QUICK = 10.0
+"""Effort for the first cut of a block that is too large for the time."""
 GPU = 200
 """Vertices of a block from which its first cut is found on a GPU where the run is there."""
 BROKEN = (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
@@ -51,6 +56,7 @@ class ByBlocks(Application):
     blocks: Sequence[Block]
 
     @journaled
+    @limited
     def run(
         self,
         slug: str | None = None,
@@ -149,7 +155,11 @@ class ByBlocks(Application):
             v = eigenpairs(V)[1][:, 1]
             return DeviceRounder(part, mu, like)(np.outer(v, v)), False
         V = root[:, None] * (np.diag(degrees) - part.toarray()) * root
-        v = lapack.eigh(V, subset=(1, 1))[1][:, 0]
+        if deadline.fits(deadline.cost(mu.size, deadline.VALUES / SHARE)):
+            v = lapack.eigh(V, subset=(1, 1))[1][:, 0]
+        else:
+            known = np.sqrt(mu / mu.sum())[:, None]
+            v = lowest_eigpair(V, effort=QUICK, fixed=known).vector
         return round_cut(part, np.outer(v, v), 1, mu), False
 
     def _whole(self, block: Block, side: Array) -> Cut:

@@ -8,12 +8,14 @@ choices all ratings are fitted once more.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
@@ -41,6 +43,8 @@ RANK = 32
 """Directions that are fitted again at most, those of the largest singular values."""
 ROOM = 1 << 30
 """Bytes that the second moments of all users and items may take; directions are fewer otherwise."""
+SHARE = 0.5
+"""The part of a limit on time in which radius and sweeps are chosen."""
 SMALL, MOST = 100, 0.3
 """Ratings to hold out where there are few, but not a larger share than this."""
 ENOUGH = 20
@@ -62,6 +66,7 @@ class Settings:
     max_iter: int = 200
     tol: float | None = 1e-2
     n_jobs: int | None = None
+    max_seconds: float | None = None
     convex: dict[str, Any] = field(default_factory=dict)
     """Arguments of `ResidualFit`."""
 
@@ -100,6 +105,8 @@ class Choice:
     best: int = 0
     interrupted: bool = False
     """Whether the keyboard ended the choice."""
+    short: bool = False
+    """Whether a limit on time ended the search."""
 
     @property
     def chosen(self) -> Tried | None:
@@ -199,7 +206,7 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     """
     ready: list[Recommender] = []  # the last is what there is
     with _keyboard.offers(lambda _: ready[-1] if ready else None) as offer:
-        with threads.Calm(settings.n_jobs)():
+        with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():
             for model in _models(observed, settings, seed):
                 ready.append(model)
         return offer.keep(ready[-1])
@@ -226,6 +233,8 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
     result = base.solve(radius, **how)
     if choice.interrupted:
         result = replace(result, status=Status.INTERRUPTED)
+    elif choice.short and result.status is not Status.INTERRUPTED:
+        result = replace(result, status=Status.MAX_SECONDS)
     P, Q, penalty = base.factors(result)
     model = Recommender(
         mean=base.mean,
@@ -248,9 +257,15 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
     if tried is None or not tried.sweeps or result.status is Status.INTERRUPTED:
         return
     try:
-        fit = _factor_fit(base, P, Q, settings.rank)
-        for _ in range(tried.sweeps):
+        fit, sweeps = _factor_fit(base, P, Q, settings.rank), 0
+        while sweeps < tried.sweeps and not deadline.over():
             fit.sweep()
+            sweeps += 1
+        if sweeps < tried.sweeps:
+            model = replace(model, result=replace(result, status=Status.MAX_SECONDS))
+        if not sweeps:
+            yield model
+            return
         (users, of_users), (items, of_items) = fit.users, fit.items
     except (KeyboardInterrupt, SystemError) as error:  # the convex fit is there
         if not from_keyboard(error):
@@ -263,7 +278,7 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
         item_biases=of_items,
         user_factors=users,
         item_factors=items,
-        sweeps=tried.sweeps,
+        sweeps=sweeps,
         new_rows=fit.new_rows,
     )
 
@@ -285,12 +300,13 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     radius = FIRST if auto else float(settings.radius)
     tried: list[Tried] = []
     start: Any = None
-    best = 0
-    interrupted = False
+    best, end = 0, deadline.share(SHARE)
+    interrupted = short = False
     try:
         while True:
             how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
-            result = base.solve(radius * unit, **how)
+            with deadline.within(end - time.perf_counter()):
+                result = base.solve(radius * unit, **how)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             start = result.W
@@ -298,7 +314,7 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
             errors = [rmse(rated, test.values)]
             if settings.corrective:
-                errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test)
+                errors += _corrected(_factor_fit(base, P, Q, settings.rank), base, test, end)
             tried.append(Tried(radius, tuple(errors), start))
             if tried[-1].rmse < tried[best].rmse * (1 - BETTER):
                 tried[best] = tried[best]._replace(W=None)  # frees memory
@@ -310,17 +326,21 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
             if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
                 break
+            if short := time.perf_counter() > end:
+                break
     except (KeyboardInterrupt, SystemError) as error:
         if not from_keyboard(error):
             raise
         interrupted = True
-    return Choice(auto, size, biases, tuple(tried), best, interrupted)
+    return Choice(auto, size, biases, tuple(tried), best, interrupted, short)
 
 
-def _corrected(fit: FactorFit, base: ResidualFit, test: Observed) -> list[float]:
-    """RMSE on the ratings held out after each sweep, until it does not fall."""
+def _corrected(fit: FactorFit, base: ResidualFit, test: Observed, end: float) -> list[float]:
+    """RMSE on the ratings held out after each sweep, until it does not fall, or the time is up."""
     errors: list[float] = []
     while len(errors) < SWEEPS and (not errors or len(errors) - _earliest(errors) <= WAIT):
+        if errors and time.perf_counter() > end:
+            break
         fit.sweep()
         errors.append(rmse(base.clip(fit.rate(test.rows, test.cols)), test.values))
     return errors

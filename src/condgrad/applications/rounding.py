@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._check import dimension, numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import laplacian
@@ -22,6 +24,8 @@ KEPT = 10
 """How many distinct cuts of the sweep are improved."""
 LEAST, MOST = 1e-50, 1e50
 """Weights of vertices, whose squares are multiplied."""
+SHARE = 0.25
+"""The part of the time left that a rounding may take."""
 SLACK = 1e-12
 """A step must lower the cut by more than this share of the total weight: less is rounding."""
 
@@ -174,10 +178,17 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = 
     distances = diagonal[:, None] + diagonal - 2 * W
     components = sp.csgraph.connected_components(A, directed=False)[1]
     found: dict[bytes, float] = {}
-    for scores in (_leading(W, vectors), -W, distances, components[None]):
-        found |= _sweep(graph, scores)
+    end, leading = deadline.share(SHARE), np.zeros((0, graph.n))
+    if deadline.fits(deadline.cost(graph.n, deadline.VALUES / SHARE)):
+        leading = _leading(W, vectors)
+    for scores in (leading, -W, distances):
+        found |= _sweep(graph, scores, end)
+    found |= _sweep(graph, components[None])
     best = heapq.nsmallest(KEPT, found, key=found.__getitem__)
-    cuts = [graph.cut(_improve(A, graph.sizes, _unpack(key))) for key in best]
+    cuts: list[Cut] = []
+    for key in best:
+        if not cuts or time.perf_counter() < end:
+            cuts.append(graph.cut(_improve(A, graph.sizes, _unpack(key), end)))
     return min(cuts, key=lambda cut: cut.value)
 
 
@@ -243,8 +254,8 @@ def _unpack(key: bytes) -> Array:
     return np.frombuffer(key, dtype=bool)
 
 
-def _sweep(graph: Graph, scores: Array) -> dict[bytes, float]:
-    """The best prefix of the order given by each row of `scores`, with its value.
+def _sweep(graph: Graph, scores: Array, end: float = np.inf) -> dict[bytes, float]:
+    """The best prefix of the order given by each row of `scores`, with its value, up to `end`.
 
     The vertex at place s of an order joins S with w(s, V) − 2 w(s, earlier vertices) added to the
     cut, and an edge is counted by the later of its ends: O(edges + n log n) an order.
@@ -253,6 +264,8 @@ def _sweep(graph: Graph, scores: Array) -> dict[bytes, float]:
     degree, total = np.bincount(u, weight, n) + np.bincount(v, weight, n), sizes.sum()
     found: dict[bytes, float] = {}
     for start in range(0, len(scores), AT_ONCE):
+        if time.perf_counter() > end:
+            break
         order = np.argsort(scores[start : start + AT_ONCE], axis=1, kind="stable")
         rows = np.arange(len(order))[:, None]
         place = np.empty_like(order)
@@ -270,8 +283,11 @@ def _sweep(graph: Graph, scores: Array) -> dict[bytes, float]:
     return found
 
 
-def improved(A: Any, sizes: Array, side: Array, swap: Swap) -> Array:
-    """Move the best vertex, or else swap the best pair, until the value falls no more."""
+def improved(A: Any, sizes: Array, side: Array, swap: Swap, end: float = np.inf) -> Array:
+    """Move the best vertex, or else swap the best pair, until the value falls no more.
+
+    … or the time is up, by `time.perf_counter`.
+    """
     n, total, least = float(sizes.sum()), float(A.sum()), float(sizes.min())
     sign = np.where(side, 1.0, -1.0)
     for _ in range(10 * side.size):  # where sizes differ much, rounding can lead in circles
@@ -289,6 +305,8 @@ def improved(A: Any, sizes: Array, side: Array, swap: Swap) -> Array:
         if values[i] < limit:
             sign[i] *= -1
             continue
+        if time.perf_counter() > end:
+            break
         value, i, j = swap(sign, pull, cut, size, rest)
         if value >= limit:
             break
@@ -296,8 +314,8 @@ def improved(A: Any, sizes: Array, side: Array, swap: Swap) -> Array:
     return np.asarray(sign > 0)
 
 
-def _improve(A: Any, sizes: Array, side: Array) -> Array:
-    return improved(A, sizes, side, partial(_best_swap, A, sizes))
+def _improve(A: Any, sizes: Array, side: Array, end: float = np.inf) -> Array:
+    return improved(A, sizes, side, partial(_best_swap, A, sizes), end)
 
 
 def _best_swap(

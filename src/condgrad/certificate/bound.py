@@ -29,12 +29,16 @@ So every operation is counted once, and `margin` adds them up.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS, TINY, length
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, namespace
@@ -100,6 +104,8 @@ class Certificate:
         self._clipping = Clipping.of(problem)
         self._changed: dict[str, Array] = {}
         """`duals` of the latest bound where `_clipping` has found it."""
+        self._took = 0.0
+        """Seconds of the latest evaluation."""
         self._reach = float(problem.domain.reach)
         self._zero = [zeros[t.name] for t in problem.composite]
         sizes = [p.sizes for p in zeros.values()]
@@ -111,6 +117,13 @@ class Certificate:
 
     def evaluate(self, W: Array, rows: Sequence[Keeper], betas: Sequence[float]) -> Report:
         """Bound the optimum by the dual points of the moment; keep the best bound."""
+        deadline.require(self._took)
+        began = perf_counter()
+        report = self._evaluate(W, rows, betas)
+        self._took = perf_counter() - began
+        return report
+
+    def _evaluate(self, W: Array, rows: Sequence[Keeper], betas: Sequence[float]) -> Report:
         W, terms = W.astype(np.float64, copy=False), self.problem.terms
         parts = [r.pairing("slopes", W, beta) for r, beta in zip(rows, betas, strict=True)]
         kept = any("multipliers" in r.points for r in rows)
@@ -132,9 +145,10 @@ class Certificate:
                 for r, p in zip(rows, parts, strict=True)
             ]
             points["multipliers"] = parts
-            other, _ = self._bound(parts, "multipliers", near)
-            which = "multipliers" if other.value > found.value else which
-            found = _better(found, other)
+            with suppress(deadline.OutOfTime):  # what the slopes prove stands
+                other, _ = self._bound(parts, "multipliers", near)
+                which = "multipliers" if other.value > found.value else which
+                found = _better(found, other)
         if self._keep and (found.value > self.best.value or not self.duals):
             scale = self.scale.get(which, 1.0) if "scaled" in found.source else 1.0
             self.duals = self._changed or {
@@ -202,11 +216,12 @@ class Certificate:
         self.scale[source] = t
         if t < 1.0:
             scaled = fixed + t * moving + (1 - t) * zero  # h* is convex
-            best = _better(
-                best, tried(base + t * pull, scaled, f"{source}, scaled", scaled_near)[0]
-            )
-        for shift in shifts:
-            for v, conjugate, name in points:
+            with suppress(deadline.OutOfTime):
+                best = _better(
+                    best, tried(base + t * pull, scaled, f"{source}, scaled", scaled_near)[0]
+                )
+        for shift, (v, conjugate, name) in itertools.product(shifts, points):
+            with suppress(deadline.OutOfTime):
                 far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
                 t = self._search(v, shift.v, shift.conjugate, -far, far)
                 moved = (v + t * shift.v, conjugate + t * shift.conjugate, f"{name}, shifted")
@@ -248,6 +263,7 @@ class Certificate:
         rng = np.random.default_rng(0)
 
         def slope(t: float) -> float:
+            deadline.require(0.0)
             atom = self.problem.domain.lmo(v + t * d, effort=4.0, rng=rng)
             return float(np.vdot(d, atom.dense())) - c
 
@@ -267,6 +283,7 @@ class Certificate:
         rng, seen = np.random.default_rng(0), []
 
         def look(t: float) -> tuple[float, float, float]:
+            deadline.require(0.0)
             s = self.problem.domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
             slope = float(np.vdot(d, s)) - c
             seen.append((float(np.vdot(v, s)) + t * slope, t))

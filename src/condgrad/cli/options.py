@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from condgrad._deadline import STARTED, within
 from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
             for name, group in groups.items():
                 given[name] = group(**{f.name: given.pop(f.name) for f in fields[name]})
             kept = [g for g in map(given.get, groups) if isinstance(g, RunOptions)]
-            with kept[0].keeping() if kept else nullcontext():
+            seconds = [getattr(given[name], "seconds", None) for name in groups]
+            limit = within(next((s for s in seconds if s is not None), None), since=STARTED)
+            with limit, kept[0].keeping() if kept else nullcontext():
                 command(**given)
 
         shown = [option for name, p in own.items() for option in fields.get(name, [p])]
@@ -100,7 +103,9 @@ class RunOptions:
         float | None, typer.Option(help="Stop after so many passes over g's rows.")
     ] = None
     iterations: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None
-    seconds: Annotated[float | None, typer.Option(help="Stop after so much time.")] = None
+    seconds: Annotated[float | None, typer.Option(help="Stop after so much time, all in all.")] = (
+        None
+    )
     gap: Annotated[
         float | None,
         typer.Option(help="Stop at this relative gap to the proven bound; 1e-3 with preset auto."),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from condgrad.applications.recommender import Recommender
     from condgrad.io.ratings import Ratings
 
-PLAIN_ONLY = ("method", "beta0", "batch", "epochs", "seconds", "feasibility")
+PLAIN_ONLY = ("method", "beta0", "batch", "epochs", "feasibility")
 """Options of a run that the recommender does not have."""
 
 
@@ -177,6 +177,7 @@ def recommend(
         max_iter=200 if options.iterations is None else options.iterations,
         tol=1e-2 if options.gap is None else options.gap,
         n_jobs=options.jobs,
+        max_seconds=options.seconds,
         convex={"bounds": "auto" if bounds is None else bounds},
     )
 

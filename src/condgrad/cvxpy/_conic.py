@@ -14,6 +14,7 @@ from cvxpy.reductions.solution import failure_solution
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_values
 
+from condgrad._deadline import within
 from condgrad._types import Array
 from condgrad.cvxpy._cone_program import ConeProgram, read
 from condgrad.cvxpy._cone_solve import GONE, Outcome, Run
@@ -115,8 +116,9 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             nothing = np.zeros(0)
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
             return None, gone, side
-        run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
-        outcome = run.solve()
+        with within(options.get("max_seconds")):
+            run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
+            outcome = run.solve()
         _check_faint(program, outcome, run.feasibility)
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")

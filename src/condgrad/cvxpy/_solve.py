@@ -8,6 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from condgrad._deadline import limited
 from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
 from condgrad.cvxpy._write import gap_of, write
@@ -27,6 +28,7 @@ TRIES = 6
 """Runs with a closer gap, where a constant in the objective makes it small."""
 
 
+@limited
 def solve(problem: Any, **options: Any) -> float:
     r"""Solve a CVXPY problem with semidefinite variables, without CVXPY's compilation.
 

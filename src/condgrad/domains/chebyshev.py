@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 
@@ -70,7 +71,8 @@ def sparse_bound(M: Any, failure: float, steps: int) -> float:
     for k in range(1, steps + 1):
         if k % EVERY == 0 or k == steps or not norms[-1] < MOST:
             best = min(best, _proved(np.array(norms), least, size, longest))
-        if k == steps or not norms[-1] < MOST:
+        late = k % EVERY == 0 and not deadline.fits(0.0)
+        if k == steps or late or not norms[-1] < MOST:
             break
         after = H @ now
         after *= 2

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 from condgrad.backends import kernels, lapack, ops
@@ -47,6 +49,10 @@ LARGE = 3000
 """Up to this side a bound on an extreme eigenvalue comes from LAPACK, above from Lanczos."""
 FAR = 1e100
 """A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first (float64)."""
+PROOF = deadline.VALUES + deadline.CHOLESKY
+"""What LAPACK takes for such a bound, in products."""
+FEWEST = 60
+"""Steps of Lanczos below which there is no bound where time is short."""
 FAILURE = 1e-10
 """Probability with which one bound from Lanczos may be wrong."""
 
@@ -210,8 +216,9 @@ def lowest_bound(
        Lanczos algorithms with a random start", SIAM J. Matrix Anal. Appl. 13(4), 1992.
     """
     n = V.shape[0]
+    quick = n <= LARGE and deadline.fits(deadline.cost(n, PROOF))
     if sp.issparse(V):
-        if n > LARGE and V.nnz:
+        if not quick and V.nnz:
             return sparse_bound(V, FAILURE, steps), FAILURE
         V = V.toarray()
     unit = power_of_two(V)
@@ -228,9 +235,10 @@ def lowest_bound(
         unit = 1.0
     else:
         V = V / unit  # products of entries stay in the range of floats
-    if n <= LARGE:
-        return below(unit, _proved(V)), 0.0
-    size, steps = float(np.linalg.norm(V)), min(n, 600)
+    if quick:
+        with deadline.job(n, PROOF):
+            return below(unit, _proved(V)), 0.0
+    size, steps = float(np.linalg.norm(V)), min(n, 600, _affordable(V))
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([0, n, steps, bits]).standard_normal(n)
     Q = np.empty((steps, n))
@@ -279,6 +287,19 @@ def _proved(V: Array) -> float:
             return guess - lower - EPS * (n / 2 + 4) * total
         lower *= 4
     return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
+
+
+def _affordable(V: Array) -> int:
+    """Steps of Lanczos with V that are in time; `OutOfTime` where they would prove little."""
+    if not deadline.is_set():
+        return len(V)
+    began = time.perf_counter()
+    V @ V[0]
+    each = 2 * (time.perf_counter() - began)  # the basis is read as well
+    steps = 0.8 * deadline.room() / max(each, 1e-9)
+    if steps < FEWEST:
+        raise deadline.OutOfTime
+    return int(min(steps, len(V)))
 
 
 _rooms = threading.local()
@@ -366,7 +387,8 @@ def _lanczos(
             done = residual <= max(TIGHT * abs(value), 50 * eps * scale)
         else:
             done = residual <= max(LOOSE * abs(value), 50 * eps * scale)
-        if done:
+        if done or deadline.over():
             return Pair(float(value), x, products)
         start, seen = x, 0.0
-    return None if effort is None else Pair(float(value), x, products)
+    dear = effort is None and deadline.fits(deadline.cost(n, deadline.VALUES))
+    return None if dear else Pair(float(value), x, products)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpotrf
 
 from condgrad._check import dimension, numbers, positive
 from condgrad._floats import EPS, below, length
@@ -124,7 +125,7 @@ class BlockSpectrahedron(Domain):
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
         total = float(np.trace(W))
-        if not np.allclose(W, W.T, atol=slack, rtol=0) or total > self.trace + slack:
+        if not _even(W, slack) or total > self.trace + slack:
             return False
         if self.equality and total < self.trace - slack:
             return False
@@ -309,7 +310,7 @@ class PinnedSpectrahedron(Domain):
         slack = tol * self.trace
         inner = W if self._offset is None else W - self._offset
         total = float(np.trace(inner))
-        if not np.allclose(W, W.T, atol=slack, rtol=0) or total > self._rest + slack:
+        if not _even(W, slack) or total > self._rest + slack:
             return False
         if self.equality and total < self._rest - slack:
             return False
@@ -343,6 +344,14 @@ def _product(X: Array, Y: Array) -> Array:
     return product
 
 
+def _even(W: Array, slack: float) -> bool:
+    """Whether W is its own transpose up to slack."""
+    with np.errstate(invalid="ignore"):
+        D = W - W.T
+    np.abs(D, out=D)
+    return bool(D.max() <= slack)
+
+
 def _semidefinite(W: Array, slack: float) -> bool:
     """Whether no eigenvalue of a symmetric W lies below −slack."""
     if foreign(W):  # where a factorisation costs a small part of the eigenvalues
@@ -354,6 +363,11 @@ def _semidefinite(W: Array, slack: float) -> bool:
                 return True
         finally:
             diagonal(X)[:] = own
+    elif W.shape[0] > SMALL:  # and here, where others may see W
+        X = W.astype(np.float64, order="C")
+        diagonal(X)[:] += slack
+        if dpotrf(X.T, clean=False, overwrite_a=True)[1] == 0:
+            return True
     return bool(namespace(W).linalg.eigvalsh(W)[0] >= -slack)
 
 

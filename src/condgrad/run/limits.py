@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.run.result import Status
 
+FIRST = 4.0
+"""Certificates for which there must be time before the one of the first point."""
 ROWS = 10.0
 """A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
 
@@ -98,6 +102,47 @@ class Clock:
             self.parts["compiling"] = self.parts.get("compiling", 0.0) + compiling
         self.seconds += spent if counts else 0.0
         return self.seconds
+
+
+class Pause:
+    """When a run must end to answer in time: by how long its parts have taken, compiling included.
+
+    A last certificate and a rounding are planned for, as long as the ones before have taken.
+    """
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+        self._took: dict[str, float] = {}
+
+    def plan(self, shape: Sequence[int]) -> None:
+        """Guess how long a certificate takes: as all eigenvalues do, for matrices."""
+        if len(shape) == 2:
+            self._took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
+
+    def iterated(self) -> None:
+        """An iteration is over."""
+        self._took["iteration"] = time.perf_counter() - self._since
+
+    def watched(self) -> None:
+        """The next one begins."""
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
+        """A part of the watching; `OutOfTime` where it takes time and there is not enough.
+
+        It is done if there is time for it so many `times`.
+        """
+        if costs:
+            deadline.require(times * self._took.get(name, 0.0))
+        began = time.perf_counter()
+        yield
+        if costs:
+            self._took[name] = time.perf_counter() - began
+
+    def due(self) -> bool:
+        """Whether the run must end before the next iteration."""
+        return deadline.over() or not deadline.fits(sum(self._took.values()))
 
 
 @dataclass(frozen=True)

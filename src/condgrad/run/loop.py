@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _deadline as deadline
+from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
@@ -84,6 +86,7 @@ class Run:
         method = self.method if self._lead is None else self._lead.method
         previous = options.watch.errors or any(e.needs_previous for e in estimators)
         W = Dense(first_point(problem, options.start), previous)
+        deadline.check()
         pairs = zip(problem.terms, estimators, strict=True)
         rows = [keeper_of(t, e, problem) for t, e in pairs]
         v = np.zeros(problem.domain.shape, problem.dtype, like=problem.like)
@@ -91,10 +94,12 @@ class Run:
             certificate = self._certificate(problem)
             self.state = RunState(W, v, rows, None, None, generator(options.seed))
             self._set_out(method, W.array, certificate)
+            deadline.check()
             if self._lead is not None:
                 self._seen = look(problem, options.watch.propose, problem.domain.center())
             if vector_loop.applies(problem, rows):
                 self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
+            deadline.check()
             self._monitor = Monitor(
                 problem,
                 self.state,
@@ -164,8 +169,8 @@ class Run:
             until = None
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
-        if monitor.begin(limits, until, GOES_ON, since):
-            with self._threads():
+        with deadline.within(limits.seconds), self._threads():
+            if monitor.begin(limits, until, GOES_ON, since):
                 try:
                     while self._iterate():
                         self._switch()
@@ -173,6 +178,8 @@ class Run:
                     if not from_keyboard(error):
                         raise
                     monitor.status = Status.INTERRUPTED
+                except OutOfTime:
+                    monitor.status = Status.MAX_SECONDS
                 except np.linalg.LinAlgError:
                     monitor.status = Status.NONFINITE
                 except MemoryError:
@@ -293,6 +300,8 @@ class Run:
             name, seed = self.name, self._options.seed
             try:
                 return self._monitor.result(name, seed, factors=factors)
+            except OutOfTime:
+                return self._monitor.result(name, seed, judge=False, factors=factors)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
@@ -20,7 +22,7 @@ from condgrad.methods.steps import AtomStep
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Counts, Goal, Limits
+from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
 from condgrad.run.measures import Best, errors, merit, number, smoothed
 from condgrad.run.proofs import Proofs
 from condgrad.run.result import PARTS, Result, Status, Trace
@@ -63,6 +65,7 @@ class Monitor:
         self._pace = pace[1]  # `AtomStep.proofs`
         self._certify_next = state.k + self._first
         self._proposed: tuple[Any, Any] = (None, None)
+        self._pause = Pause()
         counted = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
         self._total = sum(t.map.size for t in counted)
@@ -72,6 +75,7 @@ class Monitor:
         self._next = state.k + 1
         self._recorded = self._certified = -1
         self.status: Status | None = Status.PAUSED
+        self._pause.plan(problem.domain.shape)
         self._best = Best(self._W.array.copy(), state.k, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
@@ -112,7 +116,8 @@ class Monitor:
 
     def _reached(self) -> Status | None:
         s = self._state
-        return self._limits.reached(s.k, self.epochs, self.seconds, s.lmo_calls)
+        found = self._limits.reached(s.k, self.epochs, self.seconds, s.lmo_calls)
+        return found or (Status.MAX_SECONDS if self._pause.due() else None)
 
     @property
     def counts(self) -> Counts:
@@ -147,6 +152,7 @@ class Monitor:
         """Look at the state after some iterations, and what control measured; True ends the run."""
         k = self._state.k
         self.seconds = self.clock.seconds
+        self._pause.iterated()
         certify = self._watched and (k >= self._certify_next or measured is not None)
         if k >= self._next or certify:
             if k >= self._next:
@@ -157,6 +163,7 @@ class Monitor:
         if self.status is None and self.keep is not None:
             self.keep()
         self.clock.lap("metrics", counts=False)
+        self._pause.watched()
         return self.status is not None
 
     def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
@@ -249,7 +256,8 @@ class Monitor:
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
-            self._consider(asked(self._watch.propose, self._W.array))
+            with suppress(OutOfTime), self._pause.part("proposal"):
+                self._consider(asked(self._watch.propose, self._W.array))
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
@@ -336,12 +344,19 @@ class Monitor:
             self._next = self._certify_next
         self.clock.lap("metrics", counts=False)
         W, betas, self._certified = self._W.array, self.betas(), k
-        report = self._proofs.certify(W, betas, measured.report if measured else None)
-        if report is None:
-            self._contradicted()
+        known = measured.report if measured else None
+        try:
+            with self._pause.part("certificate", known is None, FIRST if k == self._since else 1):
+                report = self._proofs.certify(W, betas, known)
+                if report is None:
+                    self._contradicted()
+                elif self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
+                    self.status = Status.INFEASIBLE
+        except OutOfTime:  # the last good bound stands
+            self.status = self.status or Status.MAX_SECONDS
             return
-        if self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
-            self.status = Status.INFEASIBLE
+        if report is None:
+            return
         if foreign(W):
             report.points.clear()  # nobody asks again, and they are as large as W
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)

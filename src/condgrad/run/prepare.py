@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
@@ -197,6 +198,8 @@ def first_point(problem: Problem, start: Array | None) -> Array:
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
     array = sent(array, problem.like)
+    if array.ndim == 2 and problem.domain.symmetric:  # eigenvalues will be asked for
+        deadline.require(deadline.cost(array.shape[0], 2 * deadline.CHOLESKY))
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "

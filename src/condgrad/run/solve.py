@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 
+from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
@@ -14,8 +15,10 @@ from condgrad.run.journal import EVERY, checkpoints, solved
 from condgrad.run.limits import Limits
 from condgrad.run.loop import TOWARDS
 from condgrad.run.result import Result
+from condgrad.run.unstarted import unstarted
 
 
+@limited
 def solve(
     problem: Problem,
     method: Method | None = None,
@@ -60,9 +63,11 @@ def solve(
     start : array or Factored, optional
         W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
-        Limits on iterations, on epochs (passes over the composite rows), on the method's own time
-        and on oracle calls. The first one reached ends the run; without any, 1000 iterations do,
-        or 100,000 where a gap is asked for.
+        Limits on iterations, on epochs (passes over the composite rows), on time and on oracle
+        calls. The first one reached ends the run; without any, 1000 iterations do, or 100,000 where
+        a gap is asked for. `max_seconds` counts everything, compiling and the last certificate
+        included: from 5 s up the call returns within 1.2 times the limit and one second. Where a
+        certificate would take longer the last good bound stands.
     gap, feasibility : float, optional
         End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
         most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
@@ -157,4 +162,7 @@ def solve(
             n_jobs=n_jobs,
             device=device,
         )
-        return solved(run, limits)
+        try:
+            return solved(run, limits)
+        except OutOfTime:
+            return unstarted(problem, method, floor, seed)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._check import canonical, numbers, positive, real_numbers
+from condgrad._deadline import limited
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
@@ -260,6 +261,7 @@ class SDP:
             rows[l, start : start + U.shape[0] ** 2] = ((U * s) @ U.T).reshape(-1)
         return sp.csr_array(rows)
 
+    @limited
     def solve(
         self,
         *,
@@ -284,7 +286,8 @@ class SDP:
             some solution. Default: derived from the rows where they imply one; else guessed, and
             raised while it binds.
         max_seconds, max_iter : number, optional
-            Limits on the whole, and on each run; default 100,000 iterations.
+            Limits on the whole, as in `condgrad.solve`, and on each run; default 100,000
+            iterations.
         method : Method, optional
             Default: what suits, `condgrad.methods.suited`.
         seed : int, default 0

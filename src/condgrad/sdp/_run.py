@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.backends import devices
@@ -22,6 +23,7 @@ from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
+from condgrad.run.unstarted import unstarted
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._checks import check
@@ -124,8 +126,10 @@ class Search:
 
     def left(self) -> float | None:
         """Seconds until the limit."""
+        if self.limit is None:
+            return max(0.0, deadline.left()) if deadline.is_set() else None
         spent = time.perf_counter() - self.began
-        return None if self.limit is None else max(0.0, self.limit - spent)
+        return max(0.0, min(self.limit - spent, deadline.left()))
 
     def run(self) -> Solution:
         """The best that can be said."""
@@ -239,15 +243,20 @@ class Search:
         seconds = None if left is None else 0.9 * left if last else max(left / 3, min(left, 1.0))
         feasibility = tighter * reduced.tolerance(options["feasibility"])
         goal = Goal(tighter * options["gap"], feasibility, options.get("row_feasibility"))
-        run = self._over(trace, exact, goal)
-        self.at, self.offer.source = (trace, source), True
-        guessed = source == "guess" and not last
         most = highest(reduced, trace) / reduced.money
-        self.ends.watch(most, trace if guessed else np.inf, run.state.k)
         most_iter, epochs, lmo = (options.get(name) for name in LIMITS)
         if most_iter is epochs is lmo is seconds is None:
             most_iter = TOWARDS
-        result = advanced(run, Limits(most_iter, epochs, seconds, lmo), goal)
+        limits = Limits(most_iter, epochs, seconds, lmo)
+        try:
+            run = self._over(trace, exact, goal)
+            self.at, self.offer.source = (trace, source), True
+            guessed = source == "guess" and not last
+            self.ends.watch(most, trace if guessed else np.inf, run.state.k)
+            result = advanced(run, limits, goal)
+        except deadline.OutOfTime:
+            self.going = None
+            result = unstarted(reduced.problem(trace, exact), self.method, None, options["seed"])
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad._deadline import OutOfTime, limited, within
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications import (
@@ -48,6 +50,7 @@ FINER = 10
 iterate is feasible to a tenth of that."""
 
 
+@limited
 def certify(
     X: Any,
     labels: Any,
@@ -196,6 +199,10 @@ class SDPKMeans(
 
     def fit(self, X: Any, y: Any = None) -> SDPKMeans:
         """Cluster the points; `y` is ignored."""
+        with within(self.max_seconds):
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> SDPKMeans:
         since = time.perf_counter()
         X = validate_data(self, X, dtype=np.float64)
         k = _count(self.n_clusters, len(X))
@@ -272,7 +279,8 @@ def _run(
         seed=ends.seed,
         device=ends.device,
     )
-    rounder(result.W)
+    with suppress(OutOfTime):  # the best so far counts
+        rounder(result.W)
     assert rounder.best is not None
     return rounder.best, result
 

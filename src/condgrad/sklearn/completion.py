@@ -17,6 +17,7 @@ from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
 from condgrad.run.journal import fresh_seed
+from condgrad.run.limits import Limits
 from condgrad.sklearn._ids import Ids, broadcast
 from condgrad.sklearn._interrupt import pass_on
 from condgrad.sklearn._tables import (
@@ -105,6 +106,9 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         Iterations.
     tol : float or None, default 1e-2
         Stop at this proven relative gap; None proves nothing and makes all iterations.
+    max_seconds : float, optional
+        Limit on the time of a fit, all in all: half of it is for choosing. From 5 s up a fit ends
+        within 1.2 times the limit and one second. Default: none.
     n_jobs : int, optional
         Threads; default: all cores, at most OMP_NUM_THREADS.
     random_state : int, RandomState or None, default 0
@@ -181,6 +185,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         method: str | Method | None = None,
         max_iter: int = 200,
         tol: float | None = 1e-2,
+        max_seconds: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -200,6 +205,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.method = method
         self.max_iter = max_iter
         self.tol = tol
+        self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -301,6 +307,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         ):
             if not (isinstance(value, (int, float, np.number)) and 0 <= value < most):
                 raise ProblemError(f"{name} is {value!r}: it must be at least 0 and below {most:g}")
+        Limits(None, None, self.max_seconds, None)
         for name in ("max_iter", "rank"):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value > 0):
@@ -316,11 +323,12 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     def _settings(self) -> Settings:
         auto = not self.constrain and self.l1 is None
         names = ("center", "biases", "bias_damping", "weighting", "bounds", "constrain", "l1")
-        same = ("radius", "relative", "rank", "validation", "method", "max_iter", "tol", "n_jobs")
+        same = ("radius", "relative", "rank", "validation", "method")
+        ends = ("max_iter", "tol", "max_seconds", "n_jobs")
         return Settings(
             corrective=auto if self.corrective == "auto" else bool(self.corrective),
             convex={name: getattr(self, name) for name in names},
-            **{name: getattr(self, name) for name in same},
+            **{name: getattr(self, name) for name in (*same, *ends)},
         )
 
     def _matrix(self, X: Any, reset: bool = True, needed: bool = True) -> Observed:
