@@ -56,8 +56,8 @@ def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
     seen.add(id(value))
     if sp.issparse(value):
         same = sp.csr_array(value)
-        parts = [_digest(part) for part in (same.data, same.indptr, same.indices)]
-        found[name] = f"a sparse matrix of shape {same.shape}{MARK}{' '.join(parts)}"
+        digests = [_digest(part) for part in (same.data, same.indptr, same.indices)]
+        found[name] = f"a sparse matrix of shape {same.shape}{MARK}{' '.join(digests)}"
         return
     found[name] = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, partial):

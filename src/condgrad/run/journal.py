@@ -218,6 +218,8 @@ class Journal:
         """The number of the next stage, and what came of it where it was done before."""
         number, self._next = self._next, self._next + 1
         if number >= len(self._stored):
+            if number in (self._pages if name in ("solve", "advance") else self._runs):
+                raise InputError(self._file.path, "this checkpoint is of another call")
             return number, None
         entry = self._stored[number]
         if entry.get("name") != name:
