@@ -1,9 +1,10 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make demo   environment, install, the main job on embedded data
 #   make test   environment, install with the test tools, every test
-# Two more for those who change something:
+# More for those who change something:
 #   make test-elsewhere   the fast tests as on a processor without AVX-512
 #   make test-gpu         the tests that need a GPU, by the Python that has CuPy
+#   make test-faults      kills, signals, full disks, damaged files, limits, a soak: many minutes
 #   make bench            other solvers beside ours, in less than an hour
 PYTHON ?= python3
 BIN := .venv/bin
@@ -14,7 +15,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test test-elsewhere test-gpu lint types docs bench bench-kernels clean
+.PHONY: demo test test-elsewhere test-gpu test-faults lint types docs bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -28,6 +29,10 @@ test-elsewhere: .venv/dev.stamp
 # CuPy belongs to a driver and is often there already: that Python, with pytest, and not ours.
 test-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest tests/gpu -rs -W default
+
+# One at a time: these tests kill, limit and time processes of their own.
+test-faults: .venv/dev.stamp
+	$(BIN)/python -m pytest tests/faults -n 0 -rs -s
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
