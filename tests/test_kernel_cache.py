@@ -1,4 +1,4 @@
-"""Files of compiled kernels: what is damaged is not there, and nothing that goes wrong is raised."""
+"""Files of compiled kernels: what is damaged is not there, and no fault of theirs is raised."""
 
 from __future__ import annotations
 
