@@ -43,11 +43,11 @@ def test_missing_directory_empty_and_unreadable(read, tmp_path, monkeypatch):
     check_refused(read, put(tmp_path, "c.txt.gz", ""), None, "empty")
     check_refused(read, tmp_path / "nul\0byte", None, "cannot read")
 
-    def denied(path):
+    def denied(path, mode):
         raise PermissionError(13, "Permission denied")
 
     path = put(tmp_path, "d.txt", "3 0\n")
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(Path, "open", denied)
     check_refused(read, path, None, "Permission denied")
 
 

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
-class ProblemError(ValueError):
+class Sentence(ValueError):
+    """The base of the package's errors: a copy, also in another process, is the same error.
+
+    Python copies an exception by calling its class with the message. A class that makes its message
+    of several arguments cannot be called so, and a pool of processes then waits without end.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[Sentence], args: tuple[Any, ...], state: dict[str, Any]) -> Sentence:
+    """An error as it was, made without its own constructor."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class ProblemError(Sentence):
     """A problem, a method or an option that cannot work; the message says what to change."""
 
 
@@ -23,7 +42,7 @@ class MemoryLimit(ProblemError):
         super().__init__(f"{figures}: {remedy}")
 
 
-class InputError(ValueError):
+class InputError(Sentence):
     """A file that cannot be read as what it should be.
 
     Parameters

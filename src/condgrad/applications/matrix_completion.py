@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,11 +80,11 @@ def matrix_completion(
     if l1 is not None:
         positive("l1", l1)
         terms.append(Term(AllEntries(shape), L1(l1), name="l1"))
-    metrics = {"train_rmse": _rmse(entries, target)}
+    metrics = {"train_rmse": partial(_error, entries, target)}
     if test is not None:
         if not isinstance(test, (tuple, list)) or len(test) != 3:
             raise ProblemError(f"test is a {type(test).__name__}: give (rows, cols, values)")
-        metrics["test_rmse"] = _rmse(*_entries(*test, shape, name="test values"))
+        metrics["test_rmse"] = partial(_error, *_entries(*test, shape, name="test values"))
     return Application(
         name="matrix-completion",
         preset=preset,
@@ -139,5 +139,5 @@ def lowest_highest(bounds: Any) -> tuple[float, float]:
     return low, high
 
 
-def _rmse(entries: Entries, target: Array) -> Callable[[Array], float]:
-    return lambda W: float(np.sqrt(np.mean(np.square(entries.rows(W) - target))))
+def _error(entries: Entries, target: Array, W: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(entries.rows(W) - target))))

@@ -7,10 +7,10 @@ documentation is. Nothing here checks its input: the maps and tables that call i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numba.core import event
 
 from condgrad._types import Array
+from condgrad.backends._numba_cache import njit
 from condgrad.backends._numba_cuts import flip_sweep, mixing_sweep  # noqa: F401
 from condgrad.backends._numba_factored import (  # noqa: F401
     pair_dots,

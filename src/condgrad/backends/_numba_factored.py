@@ -5,9 +5,8 @@ Rows of the output belong to one thread, so that no sum depends on how many ther
 
 from __future__ import annotations
 
-from numba import njit
-
 from condgrad._types import Array
+from condgrad.backends._numba_cache import njit
 
 REORDER = {"reassoc", "contract"}
 """Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""

@@ -14,10 +14,10 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.core.registry import CPUDispatcher
 
 from condgrad._types import Array
+from condgrad.backends._numba_cache import njit
 from condgrad.backends.contract import Drivers
 
 CHUNK = 4096

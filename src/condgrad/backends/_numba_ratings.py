@@ -6,9 +6,9 @@ The slow, obvious twin is in `_reference_ratings`, where the documentation is.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from condgrad._types import Array
+from condgrad.backends._numba_cache import njit
 
 REORDER = {"reassoc", "contract"}
 """Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from condgrad._types import Array
+from condgrad.backends._numba_cache import njit
 
 
 @njit(cache=True, inline="always")

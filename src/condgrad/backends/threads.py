@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,34 @@ def using(n_jobs: int | None) -> Iterator[int]:
         _chosen.reset(token)
 
 
+class _OneThread:
+    """One thread of BLAS while anyone is inside; the last to leave restores what there was.
+
+    The number belongs to the process. Two solves in two threads that each put back what they found
+    would leave behind whatever the second had found.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limit = Lock(), 0, None
+
+    @contextmanager
+    def __call__(self, blas: Any) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._limit = blas.limit(limits=1, user_api="blas")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside and self._limit is not None:
+                    self._limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
 class Calm:
     """A context with that many threads of ours and one of BLAS, to be entered as often as wanted.
 
@@ -73,12 +102,17 @@ class Calm:
         self._jobs = n_jobs
         self._blas = None if threadpoolctl is None else threadpoolctl.ThreadpoolController()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Calm, (self._jobs,)  # the libraries are those of the process
+
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        blas = self._blas
-        calm = nullcontext() if blas is None else blas.limit(limits=1, user_api="blas")
-        with using(self._jobs), calm:
-            yield
+        with using(self._jobs):
+            if self._blas is None:
+                yield
+            else:
+                with _one_thread(self._blas):
+                    yield
 
 
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:
@@ -127,8 +161,9 @@ def _threads(least: int) -> ThreadPoolExecutor:
 
 
 def _forget() -> None:
-    global _pool
+    global _pool, _one_thread
     _pool = None  # a forked process has none of its parent's threads
+    _one_thread = _OneThread()
 
 
 if hasattr(os, "register_at_fork"):

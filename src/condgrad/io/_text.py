@@ -4,38 +4,113 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import re
 import zlib
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
-from condgrad.errors import InputError
+from condgrad.backends import memory
+from condgrad.errors import InputError, ProblemError, Sentence
+
+LIMIT = "CONDGRAD_READ_GIB"
+"""The environment variable that says how much of a file is read, in GiB."""
+DEFAULT = 2.0
+"""What it is where it is not set."""
+PIECE = 1 << 20
+"""Bytes that are read at a time."""
+
+
+def limit() -> float:
+    """Bytes at which readers stop, of a file, of what is unpacked, and of what a header claims."""
+    text = os.environ.get(LIMIT, "").strip()
+    most = number(text) if text else DEFAULT
+    if most is None or not 0 < most < math.inf:
+        raise ProblemError(f"{LIMIT} is {text!r}: it must be a positive number of GiB")
+    return most * memory.GIB
+
+
+def require(path: str | Path, what: str, claimed: float, line: int | None = None) -> None:
+    """Refuse what a file claims if it is beyond the limit."""
+    if claimed > limit():
+        raise InputError(path, f"too large: {what} takes more than {_beyond()}", line)
+
+
+def _beyond() -> str:
+    return (
+        f"{memory.size(limit())}, where reading stops: set the environment variable {LIMIT} to "
+        "more GiB if this is right"
+    )
+
+
+def require_memory(path: str | Path, data: bytes, needed: float) -> None:
+    """Refuse a file that cannot be taken apart in the free memory."""
+    free = memory.free_memory()
+    if needed > free:
+        raise InputError(
+            path,
+            f"too large: taking {memory.size(len(data))} apart needs about {memory.size(needed)} "
+            f"of memory, but {memory.size(free)} are free: read a part of it",
+        )
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, gunzipped if it is gzip; `InputError` if it has none."""
+    """Return the content of a file, gunzipped if it is gzip; `InputError` if it has none.
+
+    A stream or a gzip file that goes on is stopped at the limit.
+    """
     try:
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            data = _until_limit(path, file, "the file")
+    except Sentence:
+        raise
     except (OSError, ValueError, MemoryError) as exc:
-        raise InputError(path, getattr(exc, "strerror", None) or f"cannot read: {exc}") from exc
+        what = "too large for the free memory" if isinstance(exc, MemoryError) else str(exc)
+        raise InputError(path, getattr(exc, "strerror", None) or f"cannot read: {what}") from exc
     if data[:2] == b"\x1f\x8b" or (data and str(path).endswith(".gz")):
         try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError, MemoryError, zlib.error) as exc:
+            data = _until_limit(path, gzip.GzipFile(fileobj=BytesIO(data)), "the unpacked file")
+        except Sentence:
+            raise
+        except MemoryError as exc:
+            raise InputError(path, "unpacked, it is too large for the free memory") from exc
+        except (OSError, EOFError, ValueError, zlib.error) as exc:
             raise InputError(path, f"damaged gzip file: {exc}") from exc
     if not data.strip():
         raise InputError(path, "the file is empty")
     return data
 
 
-def decode(path: str | Path, data: bytes) -> str:
-    """Return UTF-8 `data` as text with newlines as line ends; `InputError` names a bad line."""
+def _until_limit(path: str | Path, file: Any, what: str) -> bytes:
+    found, checked, most = BytesIO(), 0, limit()
+    while piece := file.read(PIECE):
+        total = found.tell() + len(piece)
+        if total > most:
+            raise InputError(path, f"too large: {what} goes on beyond {_beyond()}")
+        if total > checked + 64 * PIECE:
+            checked = total
+            if total > memory.free_memory():  # it may have to be moved
+                raise MemoryError
+        found.write(piece)
+    return found.getvalue()
+
+
+def decode(path: str | Path, data: bytes, line: int = 0, cell: int = 0) -> str:
+    """Return UTF-8 `data` as text with newlines as line ends; `InputError` names a bad line.
+
+    `line` and `cell` are how many bytes of memory a reader needs for each of its lines and cells.
+    """
+    ends = data.count(b"\n") + data.count(b"\r") + 1
+    gaps = sum(map(data.count, (b" ", b"\t", b",", b";"))) if cell else 0
+    require_memory(path, data, 4 * len(data) + line * ends + cell * (gaps + ends))
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as exc:
-        line = data.count(b"\n", 0, exc.start) + 1
-        raise InputError(path, "not a text file in UTF-8", line) from exc
+        bad = data.count(b"\n", 0, exc.start) + 1
+        raise InputError(path, "not a text file in UTF-8", bad) from exc
     nul = text.find("\0")
     if nul >= 0:
         raise InputError(path, "not a text file (NUL byte)", text.count("\n", 0, nul) + 1)

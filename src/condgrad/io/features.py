@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import zipfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from condgrad.backends import memory
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, number, read_bytes, show
+from condgrad.io._text import data_lines, decode, number, read_bytes, require, show
 
 _MOST_POINTS = 50_000
 
@@ -51,7 +52,7 @@ def read_features(path: str | Path) -> Features:
     if suffix in (".npz", ".npy") or data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")):
         distances, points = _load(path, data)
     else:
-        points = _table(path, decode(path, data))
+        points = _table(path, decode(path, data, cell=50))
     known = points if distances is None else distances
     n = 0 if known is None else len(known)
     if n < 2:
@@ -73,6 +74,10 @@ def _load(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if data.startswith(b"PK"):
+                with zipfile.ZipFile(BytesIO(data)) as archive:
+                    unpacked = sum(member.file_size for member in archive.infolist())
+                require(path, "the unpacked file", unpacked)
             loaded = np.load(BytesIO(data), allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return None, _matrix(path, "the array", loaded)
@@ -119,6 +124,7 @@ def _matrix(path: str | Path, name: str, array: Any) -> NDArray[np.float64]:
     if not _is_table(array) or array.size == 0:
         kind = f"{array.shape} {array.dtype}" if isinstance(array, np.ndarray) else "other data"
         raise InputError(path, f"{name} is not a 2-D array of real numbers but {kind}")
+    require(path, f"{name} as float64", 8 * array.size)
     with np.errstate(all="ignore"):
         matrix = np.ascontiguousarray(array, dtype=np.float64)
     bad = np.argwhere(~np.isfinite(matrix))

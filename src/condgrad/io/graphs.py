@@ -17,11 +17,21 @@ import scipy.sparse as sp
 from scipy.io import mminfo
 
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, integer, number, read_bytes, show
+from condgrad.io._text import (
+    data_lines,
+    decode,
+    integer,
+    number,
+    read_bytes,
+    require,
+    require_memory,
+    show,
+)
 
 Edges = dict[tuple[int, int], float]
 Lines = Iterator[tuple[int, str]]
-_MOST_VERTICES = 10_000_000
+PER_VERTEX = 32
+"""Bytes of a sparse matrix and what it is made of for each vertex, with or without edges."""
 _BUILT_IN = (
     *("karate_club", "les_miserables", "florentine_families", "davis_southern_women"),
     *("petersen", "dodecahedral", "icosahedral", "frucht", "tutte", "bull", "chvatal", "cubical"),
@@ -77,10 +87,10 @@ def read_named_graph(source: str | Path, *, signed: bool = False) -> NamedGraph:
     suffix = Path(str(source).removesuffix(".gz")).suffix.lower()
     start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
     if suffix == ".mtx" or start == b"%%matrixmarket":
-        return NamedGraph(_matrix_market(source, decode(source, data), signed), None)
+        return NamedGraph(_matrix_market(source, decode(source, data, line=400), signed), None)
     if suffix in (".graphml", ".xml") or start.startswith((b"<?xml", b"<graphml")):
         return _named(_graphml(source, data), source, signed)
-    return NamedGraph(_edge_list(source, decode(source, data), signed), None)
+    return NamedGraph(_edge_list(source, decode(source, data, line=400), signed), None)
 
 
 def _named(graph: Any, path: str | Path, signed: bool) -> NamedGraph:
@@ -137,8 +147,7 @@ def _check_order(path: str | Path, n: int, line: int | None = None) -> None:
     if n < 3:
         found = f"the header 'n m' says {n}" if line else f"found {n}"
         raise InputError(path, f"a cut needs at least 3 vertices, {found}", line)
-    if n > _MOST_VERTICES:
-        raise InputError(path, f"too large: more than {_MOST_VERTICES} vertices", line)
+    require(path, f"a graph of {show(str(n))[1:-1]} vertices", PER_VERTEX * n, line)
 
 
 def _adjacency(path: str | Path, n: int, edges: Edges) -> sp.csr_array:
@@ -168,6 +177,10 @@ def _built_in(name: str) -> Any:
 
 def _graphml(path: str | Path, data: bytes) -> Any:
     networkx = import_networkx(path)
+    if (at := data.find(b"<!ENTITY")) >= 0:  # a few lines of them stand for gigabytes
+        reason = "not a GraphML graph: it declares entities, which GraphML does not need"
+        raise InputError(path, reason, data.count(b"\n", 0, at) + 1)
+    require_memory(path, data, 35 * len(data))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

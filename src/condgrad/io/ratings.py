@@ -63,7 +63,7 @@ def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
     Ratings
         In the order of the file.
     """
-    lines = list(data_lines(decode(path, read_bytes(path))))
+    lines = list(data_lines(decode(path, read_bytes(path), line=520)))
     if not lines:
         raise InputError(path, "no ratings in the file")
     first, head = lines[0]

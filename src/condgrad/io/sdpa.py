@@ -89,7 +89,7 @@ def read_sdpa(path: str | Path) -> Sdpa:
     Sdpa
         Entries in the order of the file.
     """
-    stream = StringIO(decode(path, read_bytes(path)))
+    stream = StringIO(decode(path, read_bytes(path), line=230))
     lines = enumerate(stream, start=1)
     filled = ((line, content) for line, content in lines if content.strip(_GAPS + "\n"))
     comment, m, blocks = _head(path, filled)
