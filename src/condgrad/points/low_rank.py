@@ -17,6 +17,9 @@ class Products(Protocol):
     def times(self, part: slice, K: Array) -> Array:
         """X K, of one part."""
 
+    def rows_times(self, part: slice, K: Array, out: Array) -> None:
+        """K X of one part for rows K, written to `out`, rows one behind the other."""
+
     def whole(self, part: slice) -> Array:
         """The part as an array."""
 
@@ -33,6 +36,9 @@ class Matrix:
     def times(self, part: slice, K: Array) -> Array:
         product: Array = self.array[part, part] @ K
         return product
+
+    def rows_times(self, part: slice, K: Array, out: Array) -> None:
+        K.dot(self.array[part, part], out=out)
 
     def whole(self, part: slice) -> Array:
         return self.array[part, part]

@@ -14,6 +14,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
+from condgrad.backends.scalars import square
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
@@ -295,7 +296,7 @@ class Run:
                 rows.update(at, mine, s.rng)
             lap("rows")
             direction(s.terms, s.v)
-            if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
+            if not (problem.domain.finite_only or np.isfinite(square(s.v))):
                 monitor.status = Status.NONFINITE
                 return False
             lap("direction")
