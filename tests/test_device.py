@@ -191,7 +191,7 @@ def test_the_lower_end_of_a_spectrum(cupy, seed):
         P = found.vectors.get()
         np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-11)
         residual = V @ P[:, 0] - found.values[0] * P[:, 0]
-        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=1e-12)
+        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=2e-7)  # by squares
 
 
 @pytest.mark.parametrize("equality", [True, False])

@@ -11,8 +11,9 @@ from condgrad._types import Array
 from condgrad.applications.rounding import KEPT, SLACK, Cut, checked_graph, smaller_side
 from condgrad.backends import kernels
 from condgrad.backends.arrays import diagonal, host, namespace
-from condgrad.domains.bottom import drawn, projected
+from condgrad.domains.bottom import drawn
 from condgrad.domains.eigen import lowest_eigpair
+from condgrad.methods.ritz import ritz_pairs
 
 AT_ONCE = 256
 """Rows and distances that are tried at a time; the next ones follow at the next call."""
@@ -73,20 +74,26 @@ class DeviceRounder:
         self._near: Array | None = None
 
     def __call__(self, W: Array) -> Cut:
-        """The best cut."""
-        W = 0.5 * (W + W.T)
-        if self._own.weights is None:
-            mean = W.mean(axis=0)
-            W = W - mean - mean[:, None] + mean.mean()
-        else:
-            root = np.sqrt(self._own.mu)
-            W = W / root / root[:, None]
-        own, n = diagonal(W), W.shape[0]
+        """The best cut.
+
+        Orders do not change where a number is added to all entries of a row: W is not centred.
+        """
+        n, mu = W.shape[0], self._own.mu
         some = (self._next + np.arange(min(n, AT_ONCE))) % n
         self._next = (self._next + AT_ONCE) % n
-        rows = W[np.asarray(some, like=W)]
-        distances = own[None] - 2 * rows  # up to a number for each order
-        scores = np.concatenate([self._leading(W), -rows, distances, self._own.components])
+        at, leading = np.asarray(some, like=W), self._leading(W)
+        rows, own = W[at], diagonal(W)
+        if self._own.weights is None:
+            distances = own - 2 * rows
+            rows = W.mean(axis=0) - rows
+        else:
+            root = np.sqrt(mu)
+            rows /= root
+            rows /= root[at][:, None]
+            distances = own / mu - 2 * rows
+            np.negative(rows, out=rows)
+            leading = leading / root
+        scores = np.concatenate([leading, rows, distances, self._own.components])
         found = self._sweep(scores)
         best = sorted(found, key=found.__getitem__)[:KEPT]
         return min((self._step(key) for key in best), key=lambda cut: cut.value)
@@ -106,12 +113,20 @@ class DeviceRounder:
 
         It begins with those of the call before and random columns.
         """
-        start = drawn(W.shape[0], min(W.shape[0], VECTORS + MORE), W)
+        n, width = W.shape[0], min(W.shape[0], VECTORS + MORE)
+        B = np.empty((2 * width, n), like=W)
+        Y, Z = B[:width], B[width:]
+        Z[:] = drawn(n, width, W).T
         if self._near is not None:
-            start = np.concatenate([self._near, start[:, : start.shape[1] - VECTORS]], axis=1)
-        found = projected(W, W @ (W @ start)).vectors[:, -VECTORS:]
-        self._near = found if found.shape[1] == VECTORS < start.shape[1] else None
-        return found[:, ::-1].T
+            Z[: len(self._near)] = self._near
+        Z.dot(W).dot(W, out=Y)
+        Y.dot(W, out=Z)
+        M = host(B.dot(B.T))
+        mix = ritz_pairs(M[:width, :width], M[:width, width:])[1]
+        if not mix.size:  # W is 0
+            return Y[:VECTORS]
+        self._near = np.asarray(np.ascontiguousarray(mix[:, :VECTORS].T), like=W).dot(Y)
+        return self._near
 
     def _sweep(self, scores: Array) -> dict[bytes, float]:
         """The best prefixes of the orders given by the rows of `scores`, with their values."""

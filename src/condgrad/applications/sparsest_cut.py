@@ -118,12 +118,12 @@ def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
     L, n = laplacian_of(A), A.shape[0]
     require_room((n, n), 3, "cut a part of the graph")
     mu, weights = np.ones(n), vertex_weights
-    cost, triangles = Inner(L), Triangles(n)
+    cost, triangles = Inner(L, _symmetric=True), Triangles(n)
     if weights is not None:
         weights = sizes_of(weights, n)
         mu = weights = weights * (n / weights.sum())
         triangles, root = Triangles(n, mu), sp.diags_array(1 / np.sqrt(mu))
-        cost = _Scaled(sp.csr_array(root @ L @ root))
+        cost = _Scaled(sp.csr_array(root @ L @ root), _symmetric=True)
     domain = PinnedSpectrahedron(np.sqrt(mu), trace=n / 2, equality=True)
     problem = Problem(
         domain,

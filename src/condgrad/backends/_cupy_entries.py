@@ -104,9 +104,9 @@ extern "C" __global__ void symmetrise(REAL* __restrict__ V, int n) {
 
 
 @cache
-def kernel(real: str, name: str) -> Any:
+def kernel(real: np.dtype, name: str) -> Any:
     """A kernel for arrays of a type."""
-    options = ("-std=c++17", f"-DREAL={KINDS[real]}")
+    options = ("-std=c++17", f"-DREAL={KINDS[real.name]}")
     return cp.RawModule(code=SOURCE, options=options).get_function(name)
 
 
@@ -151,9 +151,9 @@ def dots(*pairs: tuple[Array, Array]) -> list[float]:
     """⟨x, y⟩ of each pair, summed in float64, with one copy to the CPU for all of them."""
     found = cp.empty((len(pairs), FEW))
     for (x, y), own in zip(pairs, found, strict=True):
-        if x.dtype != y.dtype or x.dtype.name not in KINDS or not _flat(x, y):
+        if x.dtype != y.dtype or not _flat(x, y):
             x, y = (cp.ascontiguousarray(a, np.float64) for a in (x, y))
-        kernel(x.dtype.name, "dot")((FEW,), (THREADS,), (x, y, np.int64(x.size), own))
+        kernel(x.dtype, "dot")((FEW,), (THREADS,), (x, y, np.int64(x.size), own))
     sums: list[float] = found.get().sum(axis=1).tolist()
     return sums
 
@@ -176,7 +176,7 @@ def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array,
         return _reference.interval_ascend(z, lower, upper, beta, y, G)
     found, real = cp.empty(BLOCKS), z.dtype.type
     scalars = np.int64(z.size), real(beta), real(lower / beta), real(upper / beta)
-    kernel(z.dtype.name, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
+    kernel(z.dtype, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
     return float(found.get().sum())
 
 
@@ -194,7 +194,7 @@ def symmetrise(V: Array) -> None:
         _reference_segments.symmetrise(V)
         return
     n, across = V.shape[0], -(-V.shape[0] // SIDE)
-    kernel(V.dtype.name, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))
+    kernel(V.dtype, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))
 
 
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
@@ -211,7 +211,7 @@ def _descend(v: Array, step: float, W: Array | None, offset: Array | None, out: 
     across = -(-n // SIDE)
     own = [none if x is None else x for x in (W, offset)]
     arguments = (v, np.int32(n), v.dtype.type(step), *own, out)
-    kernel(v.dtype.name, "descend")((across, across), (SIDE, 8), arguments)
+    kernel(v.dtype, "descend")((across, across), (SIDE, 8), arguments)
 
 
 def _flat(*arrays: Array) -> bool:

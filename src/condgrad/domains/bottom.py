@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._floats import TINY
+from condgrad._floats import EPS, TINY
 from condgrad._types import Array
 from condgrad.backends.arrays import beyond, diagonal, host
 from condgrad.backends.scalars import norm
@@ -28,8 +28,6 @@ CLOSE = 0.01
 
 DEPENDENT = 1e-4
 """Columns of length 1 are near dependence where a combination has this squared length or less."""
-ROUNDED = 1e-15
-"""A square that is a difference is known up to this part of the numbers."""
 LEAN = 6000
 """Above this side no other matrix is made beside V."""
 
@@ -153,9 +151,13 @@ def projected(V: Array, Y: Array) -> Bottom:
     values, small = np.linalg.eigh(0.5 * (T + T.T))
     U = W @ small
     u, theta = U[:, 0], float(values[0])
-    long = float(u @ M[k:, k:] @ u)
-    off = long - 2 * theta * float(u @ M[:k, k:] @ u) + theta**2 * float(u @ M[:k, :k] @ u)
-    residual = float(np.sqrt(max(off, ROUNDED * long)))
+    long = float(np.abs(u) @ np.sqrt(np.diagonal(M)[k:])) ** 2
+    off = (
+        float(u @ M[k:, k:] @ u)
+        - 2 * theta * float(u @ M[:k, k:] @ u)
+        + theta**2 * float(u @ M[:k, :k] @ u)
+    )
+    residual = float(np.sqrt(max(off, EPS * long)))
     return Bottom(values, P @ np.asarray(U, like=V), residual, 0)
 
 

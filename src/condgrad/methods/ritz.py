@@ -54,12 +54,12 @@ def ritz(X: Products, part: slice, K: Array, Q: Array) -> tuple[Array, Mixed, in
     M = host(B.dot(B.T))
     if not np.isfinite(M).all():
         raise np.linalg.LinAlgError("the direction is not finite")
-    values, mix = _small(M[:count, :count], M[:count, known:])
+    values, mix = ritz_pairs(M[:count, :count], M[:count, known:])
     whole = np.concatenate([mix, -M[count:known, :count] @ mix])
     return values, Mixed(B[:known], whole), 2 * k
 
 
-def _small(squares: Array, T: Array) -> tuple[Array, Array]:
+def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:
     """Ritz values that fall, and what makes their vectors of columns C, by CᵀC and CᵀXC.
 
     Combinations whose squared length is below `SHORT` are left out.

@@ -310,6 +310,11 @@ class SpectralStep(FrameStep):
             [*none], D, [*none], [0.0] * size, [0.0] * size, 0.0
         )
         self._whole = all(r.whole for r in rows)
+        self._size = 0.0
+
+    def finite(self, v: Array) -> bool:
+        self._size = float(np.sqrt(square(v)))
+        return bool(np.isfinite(self._size))
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
@@ -327,7 +332,8 @@ class SpectralStep(FrameStep):
             W.shift(D)
         else:
             L = self._lipschitz([p.beta for p in own])
-            L = max(eta * L, 1e-9 * norm(v) / face.trace) or 1.0
+            size = self._size if foreign(v) else norm(v)
+            L = max(eta * L, 1e-9 * size / face.trace) or 1.0
             S, spent = self._projection(W.descended(v, 1 / L, face.offset))
             S.write(D)
             lap("oracle")

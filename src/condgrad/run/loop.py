@@ -14,7 +14,6 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
-from condgrad.backends.scalars import square
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
@@ -296,7 +295,7 @@ class Run:
                 rows.update(at, mine, s.rng)
             lap("rows")
             direction(s.terms, s.v)
-            if not (problem.domain.finite_only or np.isfinite(square(s.v))):
+            if not (problem.domain.finite_only or step.finite(s.v)):
                 monitor.status = Status.NONFINITE
                 return False
             lap("direction")
