@@ -193,6 +193,34 @@ def test_sums_and_steps(real):
         np.testing.assert_allclose(a.get(), b, rtol=near, atol=near)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 1, 7), (1, 70, 3), (40, 33, 1), (17, 90, 64)])
+def test_products(shape):
+    from condgrad.backends import _cupy
+
+    (m, k, n), rng = shape, np.random.default_rng(0)
+    a, b, out = (rng.standard_normal(s) for s in ((m, k), (k, n), (m, n)))
+    near = {"rtol": 1e-12, "atol": 1e-12}
+    for one in (
+        cupy.asarray(a),
+        cupy.asarray(a.T.copy()).T,
+        cupy.asarray(np.hstack([a, a]))[:, :k],
+    ):
+        for two in (
+            cupy.asarray(b),
+            cupy.asarray(b.T.copy()).T,
+            cupy.asarray(np.repeat(b, 2, 1))[:, ::2],
+        ):
+            for alpha, beta in ((1.0, 0.0), (-1.0, 1.0), (0.3, -2.0)):
+                wanted, room = out.copy(), cupy.asarray(np.vstack([out, out]))
+                _reference_segments.gemm(wanted, a, b, alpha, beta)
+                _cupy.gemm(room[m:], one, two, alpha, beta)
+                np.testing.assert_allclose(room[m:].get(), wanted, **near)
+                np.testing.assert_array_equal(room[:m].get(), out)
+    empty = cupy.full((m, n), np.nan)
+    _cupy.gemm(empty, cupy.asarray(a), cupy.asarray(b))
+    np.testing.assert_allclose(empty.get(), a @ b, **near)
+
+
 @pytest.mark.parametrize("n", [2, 3, 256, 257, 700])
 def test_orders_of_vertices(n):
     from condgrad.backends import _cupy

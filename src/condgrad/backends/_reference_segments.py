@@ -1,4 +1,4 @@
-"""The plain twins of kernels that only a GPU has: `_cupy_segments`, some of `_cupy_entries`."""
+"""The plain twins of kernels that only a GPU has: `_cupy_segments`, `_cupy_products`, …"""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def _listed(starts: Array, first: int, count: int) -> tuple[Array, Array]:
     """The places of all numbers of some segments, and to which of these each belongs."""
     ends = starts[first : first + count + 1]
     return np.arange(ends[0], ends[-1]), np.repeat(np.arange(count), np.diff(ends))
+
+
+def gemm(out: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
+    """Set out to alpha a b + beta out; without beta what out holds does not count."""
+    out[...] = alpha * (a @ b) + (beta * out if beta else 0.0)
 
 
 def dots(*pairs: tuple[Array, Array]) -> list[float]:

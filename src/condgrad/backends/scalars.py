@@ -6,11 +6,12 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import kernels
+from condgrad.backends.arrays import foreign
 
 
 def products(*pairs: tuple[Array, Array]) -> list[float]:
     """⟨x, y⟩ of each pair of arrays; from a GPU in one copy, summed in float64."""
-    if isinstance(pairs[0][0], np.ndarray):
+    if not foreign(pairs[0][0]):
         return [float(np.vdot(x, y)) for x, y in pairs]
     found: list[float] = kernels(pairs[0][0]).dots(*pairs)
     return found
@@ -23,6 +24,6 @@ def square(x: Array) -> float:
 
 def norm(x: Array) -> float:
     """‖x‖₂, the root of a sum of squares."""
-    if isinstance(x, np.ndarray):
+    if not foreign(x):
         return float(np.linalg.norm(x))
     return float(np.sqrt(square(x)))

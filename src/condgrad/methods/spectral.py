@@ -17,7 +17,7 @@ from condgrad.domains.eigen import deflated
 from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
 from condgrad.functions.group import project_simplex
-from condgrad.methods.ritz import Mixed, ritz
+from condgrad.methods.ritz import Mixed, Room, ritz, room_of
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank, Products
@@ -154,6 +154,8 @@ class FrameStep(AtomStep):
         super().__init__(problem.domain)
         self._rows, self._face = rows, face
         self._guard, self._small = guard, small
+        self._rooms: dict[int, tuple[Room, Array]] = {}
+        """By part, where its frame lies on a GPU, and that frame."""
 
     def over(self, domain: Domain) -> None:
         super().over(domain)
@@ -208,9 +210,10 @@ class FrameStep(AtomStep):
         if there and K is None and n > BLOCKS:
             K = bottom(-X.whole(part)).vectors
             K = K - Q @ (Q.T @ K) if Q.shape[1] else K
-            return Spectrum(*ritz(X, part, K, Q), beginning=K.shape[1])
+            return Spectrum(*ritz(X, part, room_of(K, Q)), beginning=K.shape[1])
         if there and K is not None and earlier is None and n > self._small and K.shape[1] <= FEW:
-            return Spectrum(*ritz(X, part, K, Q))
+            room, known = self._rooms.get(i, (None, None))
+            return Spectrum(*ritz(X, part, room if room and known is K else room_of(K, Q)))
         if n <= self._small or K is None or whole:
             P, T = None, -deflated(-X.whole(part), Q)
         else:
@@ -233,7 +236,9 @@ class FrameStep(AtomStep):
         count = rank + max(self._guard, rank // 4)
         U: Array
         if isinstance(vectors, Mixed):
-            frame, U = vectors.made(count, d[:rank])
+            room, U = vectors.made(count, d[:rank])
+            frame = room.K
+            self._rooms[i] = room, frame
         else:
             frame = vectors[:, :count]
             frame = frame - Q @ (Q.T @ frame) if Q.shape[1] else frame

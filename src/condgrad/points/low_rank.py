@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.arrays import diagonal, namespace
+from condgrad.backends import kernels
+from condgrad.backends.arrays import diagonal, foreign
 
 
 class Products(Protocol):
@@ -16,9 +17,6 @@ class Products(Protocol):
 
     def times(self, part: slice, K: Array) -> Array:
         """X K, of one part."""
-
-    def rows_times(self, part: slice, K: Array, out: Array) -> None:
-        """K X of one part for rows K, written to `out`, rows one behind the other."""
 
     def whole(self, part: slice) -> Array:
         """The part as an array."""
@@ -36,9 +34,6 @@ class Matrix:
     def times(self, part: slice, K: Array) -> Array:
         product: Array = self.array[part, part] @ K
         return product
-
-    def rows_times(self, part: slice, K: Array, out: Array) -> None:
-        K.dot(self.array[part, part], out=out)
 
     def whole(self, part: slice) -> Array:
         return self.array[part, part]
@@ -60,12 +55,13 @@ class LowRank(NamedTuple):
 
     def write(self, out: Array) -> None:
         """Write the matrix to an array."""
-        xp = namespace(out)
         if len(self.parts) != 1 or self.at.size:
             out.fill(0)
         for part, U in zip(self.parts, self.factors, strict=True):
-            if out[part, part].flags.c_contiguous:
-                xp.dot(U, U.T, out=out[part, part])
+            if foreign(out):
+                kernels(out).gemm(out[part, part], U, U.T)
+            elif out[part, part].flags.c_contiguous:
+                np.dot(U, U.T, out=out[part, part])
             else:
                 out[part, part] = U @ U.T
         if self.at.size:
