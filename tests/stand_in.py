@@ -12,7 +12,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from condgrad.backends import _reference, _reference_fused, _reference_segments, tiles
+from condgrad.backends import (
+    _reference,
+    _reference_fused,
+    _reference_graphs,
+    _reference_segments,
+    tiles,
+)
 from condgrad.backends.contract import Drivers
 from condgrad.domains.eigen import SMALL
 
@@ -116,14 +122,6 @@ def offered(package):
     return find
 
 
-def earlier(place, starts, ends, weight):
-    """For each order the weight between each vertex and those before."""
-    place, starts, ends, weight = plain((place, starts, ends, weight))
-    vertex = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    out = [np.bincount(vertex, weight * (p[ends] < p[vertex]), starts.size - 1) for p in place]
-    return ndarray(np.array(out))
-
-
 def axpy_at(out, index, weight, y):
     """out[index] += weight·y, as strict about its arguments as the kernel."""
     out, index, y = plain((out, index, y))
@@ -144,6 +142,11 @@ def twin(name):
         return wrapped(function(*plain((starts, first, count, lanes, data, *more))))
 
     return kernel
+
+
+def unwrapped(function):
+    """A function of NumPy's arrays for these."""
+    return lambda *args: wrapped(function(*plain(args)))
 
 
 class Passes:
@@ -227,7 +230,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs", "_segments", "_entries")
+    ends = ("", "_triangles", "_graphs", "_segments", "_entries", "_products")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -237,12 +240,16 @@ def installed(memory=float(1 << 33), gpus=1):
         drivers = (own.ascend, own.dual, own.miss, own.merit, own.squares, own.pair)
         triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
         kernels.triangle_price, kernels.triangle_square = own.price, own.square
-        kernels.own, kernels.earlier = triangles, earlier
+        kernels.own = triangles
+        for name in ("earlier", "places", "prefixes"):
+            setattr(kernels, name, unwrapped(getattr(_reference_graphs, name)))
         for name in ("segment_sums", "product_sums"):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
-        kernels.symmetrise, kernels.axpy_at = _reference_segments.symmetrise, axpy_at
+        for name in ("symmetrise", "dots", "stride", "axpy_by", "gemm"):
+            setattr(kernels, name, unwrapped(getattr(_reference_segments, name)))
+        kernels.axpy_at = axpy_at
         yield cupy
     finally:
         for name in names:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
-from condgrad.applications.rounding_device import DeviceRounder
+from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.backends import tiles
 from condgrad.certificate import Certificate
 from condgrad.certificate.section import best_scale, nearby, served
@@ -191,7 +191,7 @@ def test_the_lower_end_of_a_spectrum(cupy, seed):
         P = found.vectors.get()
         np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-11)
         residual = V @ P[:, 0] - found.values[0] * P[:, 0]
-        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=1e-12)
+        assert found.residual == pytest.approx(np.linalg.norm(residual), abs=2e-7)  # by squares
 
 
 @pytest.mark.parametrize("equality", [True, False])
@@ -356,7 +356,7 @@ def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
     A, U = graph(40, seed), rng.standard_normal((40, 3))
     W = U @ U.T
     here = round_cut(A, W, vertex_weights=weights)
-    there = DeviceRounder(A, weights, ndarray(W))(ndarray(W))
+    there = DeviceRounder(DeviceGraph(sp.csr_array(A), weights, ndarray(W)))(ndarray(W))
     assert there.value == pytest.approx(cut_value(A, there.side, weights))
     assert there.value <= 1.02 * here.value
     assert set(map(len, np.unique(there.side, return_inverse=True)[:1])) == {2}
@@ -367,7 +367,7 @@ def test_cuts_are_rounded_where_W_lies(cupy, seed, weights):
 def test_cuts_are_improved_by_the_same_steps(cupy, seed, weights):
     rng, A = np.random.default_rng(seed), sp.csr_array(graph(30, seed))
     sizes = np.ones(30) if weights is None else weights
-    rounder = DeviceRounder(A, weights, cupy.empty(0))
+    rounder = DeviceRounder(DeviceGraph(sp.csr_array(A), weights, cupy.empty(0)))
     for side in (rng.random(30) < 0.4, np.arange(30) == seed, np.arange(30) != seed):
         swap = partial(_best_swap, A, sizes)
         wanted = cut_value(A, improved(A, sizes, side, swap), weights)

@@ -7,10 +7,11 @@ import pytest
 
 import condgrad as cg
 from condgrad import applications, domains
-from condgrad.applications.clustering import Denoised, denoised
+from condgrad.applications import clustering
+from condgrad.applications.clustering import Denoised, _hartigan, denoised
 from condgrad.backends import devices
 from condgrad.backends.arrays import foreign
-from condgrad.domains.bottom import _projected, bottom
+from condgrad.domains.bottom import bottom, projected
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
 from condgrad.points.low_rank import Matrix
@@ -220,4 +221,17 @@ def test_a_filter_whose_columns_are_too_long_for_squares(cupy, seed):
     found = bottom(ndarray((U * values) @ U.T))
     assert found.values[0] == pytest.approx(-1.0)
     long = ndarray(1e200 * rng.standard_normal((80, 5)))
-    assert np.isfinite(_projected(ndarray(U + U.T), long).values).all()
+    assert np.isfinite(projected(ndarray(U + U.T), long).values).all()
+
+
+def test_points_are_moved_where_their_distances_lie(monkeypatch):
+    rng = np.random.default_rng(0)
+    with installed():
+        for k in (1, 2, 5):
+            X = rng.standard_normal((40, 3))
+            C = np.square(X[:, None] - X[None]).sum(axis=-1)
+            labels = rng.permutation(np.arange(40) % k)
+            here = _hartigan(C, labels, k)
+            with monkeypatch.context() as patch:
+                patch.setattr(clustering, "MANY", 0)
+                assert np.array_equal(_hartigan(ndarray(C), labels, k), here)

@@ -23,8 +23,9 @@ from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.presolve import by_blocks, uneven
+from condgrad.applications.presolve import by_blocks_of, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
+from condgrad.applications.sparsest_cut import sparsest_cut_of
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
@@ -161,7 +162,8 @@ def sparsest_cut(
     A, names = _weights(graph, weight, signed=False)
     n = A.shape[0]
     sizes = _sizes(graph, vertex_weight, n)
-    whole = sp.csgraph.connected_components(A, directed=False)[0] == 1
+    blocks = presolve and n > 2
+    whole = blocks or sp.csgraph.connected_components(A, directed=False)[0] == 1
     if n == 2 and whole:
         return _known(names, np.array([True, False]), float(A[0, 1] / sizes.prod()), "min")
     options: dict[str, Any] = {
@@ -172,9 +174,9 @@ def sparsest_cut(
         "device": device,
     }
     if presolve or not whole:
-        application: applications.Application = by_blocks(A, sizes)
+        application: applications.Application = by_blocks_of(A, sizes)
     else:
-        application = applications.sparsest_cut(A, vertex_weights=uneven(sizes))
+        application = sparsest_cut_of(A, uneven(sizes))
     with checkpoints(checkpoint, every, resume):
         found = application.run(**options)
     return _cut(found, names, 2 / float(sizes.sum()) ** 2)

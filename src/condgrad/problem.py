@@ -14,6 +14,7 @@ from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
+from condgrad.backends.scalars import norm
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Violation
@@ -109,7 +110,7 @@ class Term:
 
     def _miss(self, W: Array) -> tuple[float, float, float, float]:
         """Σ r², Σ z², max |r| and `Violation.row`."""
-        unit = float(np.linalg.norm(W) / np.sqrt(W.size))
+        unit = norm(W) / float(np.sqrt(W.size))
 
         def work(part: list[slice]) -> list[Miss]:
             return [self.passes.miss(W, at, unit) for at in part]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condgrad.backends import _reference_fused, _reference_segments, tiles
+from condgrad.backends import _reference_fused, _reference_graphs, _reference_segments, tiles
 from on_gpu import gpu
 
 cupy = gpu()
@@ -164,6 +164,84 @@ def test_axpy_at(real):
     _cupy.axpy_at(there, cupy.asarray(index), 0.3, cupy.asarray(y))
     _reference.axpy_at(out, index, 0.3, y)
     np.testing.assert_allclose(there.get(), out, rtol=1e-6)
+
+
+@REAL
+def test_sums_and_steps(real):
+    from condgrad.backends import _cupy
+
+    rng, near = np.random.default_rng(0), 1e-12 if real == np.float64 else 1e-6
+    x, y, W = (rng.standard_normal((301, 257)).astype(real) for _ in range(3))
+    there = [cupy.asarray(a) for a in (x, y, W)]
+    pairs = [(0, 1), (1, 1), (2, 0)]
+    found = _cupy.dots(*((there[i], there[j]) for i, j in pairs))
+    wanted = _reference_segments.dots(*(([x, y, W][i], [x, y, W][j]) for i, j in pairs))
+    np.testing.assert_allclose(found, wanted, rtol=near)
+    assert found == _cupy.dots(*((there[i], there[j]) for i, j in pairs))
+    strided = _cupy.dots((there[0].T, there[1].T), (there[0][:, :9], there[1][:, :9]))
+    np.testing.assert_allclose(strided, [wanted[0], np.vdot(x[:, :9], y[:, :9])], rtol=1e-4)
+    for index in (None, rng.permutation(x.size)[:70]):
+        some = y.reshape(-1) if index is None else y.reshape(-1)[:70]
+        out, own = x.reshape(-1).copy(), cupy.asarray(x.reshape(-1))
+        at = None if index is None else cupy.asarray(index)
+        _cupy.axpy_by(own, at, 0.3, cupy.full(1, 0.7), cupy.asarray(some))
+        _reference_segments.axpy_by(out, index, 0.3, np.full(1, 0.7), some)
+        np.testing.assert_allclose(own.get(), out, rtol=10 * near, atol=near)
+    _cupy.stride(there[2], there[0], 0.4)
+    _reference_segments.stride(W, x, 0.4)
+    for a, b in zip(there, (x, y, W), strict=True):
+        np.testing.assert_allclose(a.get(), b, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 1, 7), (1, 70, 3), (40, 33, 1), (17, 90, 64)])
+def test_products(shape):
+    from condgrad.backends import _cupy
+
+    (m, k, n), rng = shape, np.random.default_rng(0)
+    a, b, out = (rng.standard_normal(s) for s in ((m, k), (k, n), (m, n)))
+    near = {"rtol": 1e-12, "atol": 1e-12}
+    for one in (
+        cupy.asarray(a),
+        cupy.asarray(a.T.copy()).T,
+        cupy.asarray(np.hstack([a, a]))[:, :k],
+    ):
+        for two in (
+            cupy.asarray(b),
+            cupy.asarray(b.T.copy()).T,
+            cupy.asarray(np.repeat(b, 2, 1))[:, ::2],
+        ):
+            for alpha, beta in ((1.0, 0.0), (-1.0, 1.0), (0.3, -2.0)):
+                wanted, room = out.copy(), cupy.asarray(np.vstack([out, out]))
+                _reference_segments.gemm(wanted, a, b, alpha, beta)
+                _cupy.gemm(room[m:], one, two, alpha, beta)
+                np.testing.assert_allclose(room[m:].get(), wanted, **near)
+                np.testing.assert_array_equal(room[:m].get(), out)
+    empty = cupy.full((m, n), np.nan)
+    _cupy.gemm(empty, cupy.asarray(a), cupy.asarray(b))
+    np.testing.assert_allclose(empty.get(), a @ b, **near)
+
+
+@pytest.mark.parametrize("n", [2, 3, 256, 257, 700])
+def test_orders_of_vertices(n):
+    from condgrad.backends import _cupy
+
+    rng = np.random.default_rng(n)
+    A, mu = np.triu(rng.random((n, n)) < 0.2, 1) * rng.random((n, n)), 1 + rng.random(n)
+    A += A.T
+    vertex, ends = (x.astype(np.int32) for x in np.nonzero(A))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=n))]).astype(np.int32)
+    edges = starts, ends, A[vertex, ends]
+    order = np.argsort(rng.random((5, n)), axis=1)
+    place = _reference_graphs.places(order)
+    before = _reference_graphs.earlier(place, *edges)
+    there = cupy.asarray(order)
+    np.testing.assert_array_equal(_cupy.places(there).get(), place)
+    found = _cupy.earlier(cupy.asarray(place), *map(cupy.asarray, edges))
+    np.testing.assert_allclose(found.get(), before, atol=1e-13)
+    degree, total = A.sum(axis=1), float(mu.sum())
+    own = _cupy.prefixes(there, found, cupy.asarray(degree), cupy.asarray(mu), total)
+    wanted = _reference_graphs.prefixes(order, before, degree, mu, total)
+    np.testing.assert_allclose(own.get(), wanted, rtol=1e-11, atol=1e-11)
 
 
 @REAL

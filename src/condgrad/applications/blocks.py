@@ -105,7 +105,7 @@ def sparser(A: Any) -> Any:
         count, label = sp.csgraph.connected_components(rest, directed=False)
         before = np.full(n, -1)
         for root in np.unique(label, return_index=True)[1][np.bincount(label, minlength=count) > 1]:
-            order, parent = sp.csgraph.breadth_first_order(rest, root, directed=False)
+            order, parent = sp.csgraph.breadth_first_order(rest, root)  # both ways
             before[order[1:]] = parent[order[1:]]
         at = np.nonzero(before >= 0)[0]
         forest = sp.csr_array((np.ones(at.size), (at, before[at])), shape=A.shape)

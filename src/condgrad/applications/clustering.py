@@ -13,7 +13,7 @@ from condgrad import _deadline as deadline
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import check_size
-from condgrad.backends.arrays import diagonal, host, slabs
+from condgrad.backends.arrays import diagonal, foreign, host, namespace, slabs
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
@@ -21,6 +21,8 @@ STARTS = 10
 """Random starts from the denoised points, and as many from the points themselves."""
 LIMIT = 100
 """The most steps of Lloyd's method; Hartigan's finishes what is left."""
+MANY = 2000
+"""Points from which single ones are moved on a GPU where their distances lie there."""
 NEGATIVE = 1e-10
 """Distances this far below 0, relative to the largest, are rounding."""
 DENOISING = 2.5
@@ -330,8 +332,10 @@ def _hartigan(C: Array, labels: Array, k: int, end: float = np.inf) -> Array:
     labels, points = labels.copy(), np.arange(len(labels))
     Z = _members(labels, k)
     sums, size = _product(C, Z), Z.sum(axis=0)
-    own = host(np.diag(C))
     slack = SLACK * float(np.sum(Z * np.abs(sums), axis=0) @ (1 / size))
+    if foreign(C) and labels.size > MANY:
+        return _moved(C, labels, np.asarray(sums, like=C), size, slack)
+    own = host(np.diag(C))
     while True:
         total = np.bincount(labels, sums[points, labels], k)
         joined = (total + 2 * sums + own[:, None]) / (size + 1) - total / size
@@ -350,3 +354,39 @@ def _hartigan(C: Array, labels: Array, k: int, end: float = np.inf) -> Array:
         size[source] -= 1
         size[target] += 1
         labels[i] = target
+
+
+def _moved(C: Array, labels: Array, sums: Array, size: Array, slack: float) -> Array:
+    """The moves of `_hartigan` on a GPU, from where a few numbers come for each.
+
+    T_S is changed by what a move does to it: summed anew by labels, it would depend on the order in
+    which a GPU adds.
+    """
+    xp, (n, k) = namespace(C), sums.shape
+    own, points = diagonal(C).copy(), xp.arange(n)
+    here = np.asarray(labels, like=C)
+    member = (here[:, None] == xp.arange(k)).astype(np.float64)
+    total = host((member * sums).sum(axis=0))
+    for _ in range(10 * n):
+        told = np.asarray(np.stack([total, size, total / size]), like=C)
+        T, count, mean = told
+        joined = (T + 2 * sums + own[:, None]) / (count + 1) - mean
+        inside, left = sums[points, here], count[here] - 1
+        without = (T[here] - 2 * inside + own) / np.maximum(left, 1)
+        leaving = np.where(left > 0, without - mean[here], np.inf)
+        change = joined + leaving[:, None]
+        change[points, here] = np.inf
+        i, target = divmod(int(np.argmin(change)), k)
+        source = int(labels[i])
+        if not float(change[i, target]) < -slack:
+            break
+        out, into, alone = (float(x) for x in host(xp.stack([*sums[i][[source, target]], own[i]])))
+        total[source] += alone - 2 * out
+        total[target] += alone + 2 * into
+        row = C[i]
+        sums[:, source] -= row
+        sums[:, target] += row
+        size[source] -= 1
+        size[target] += 1
+        labels[i] = here[i] = target
+    return labels

@@ -41,7 +41,7 @@ def adjacency_matrix(
         raise ProblemError(
             f"{name} has shape {given.shape}: it must be square, with at least {least} vertices"
         )
-    A = sp.csr_array(given).astype(np.float64)
+    A = sp.csr_array(given).astype(np.float64) if sp.issparse(given) else _sparse(given)
     if not np.isfinite(A.data).all():
         raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")
     check_size(name, A.data)
@@ -55,6 +55,18 @@ def adjacency_matrix(
     if not same and (A != A.T).nnz:  # everything below must mean the same matrix
         A = sp.csr_array(0.5 * A + 0.5 * A.T)
     A.eliminate_zeros()
+    return A
+
+
+def _sparse(given: Array) -> Any:
+    """The numbers of a dense matrix other than 0, as SciPy finds them, only faster."""
+    there = given != 0
+    at, starts = np.flatnonzero(there), np.zeros(given.shape[0] + 1, np.int32)
+    np.cumsum(np.count_nonzero(there, axis=1), out=starts[1:])
+    data = given.reshape(-1)[at].astype(np.float64)
+    columns = at - np.repeat(given.shape[1] * np.arange(starts.size - 1), np.diff(starts))
+    A = sp.csr_array((data, columns.astype(np.int32), starts), shape=given.shape)
+    A.has_canonical_format = True
     return A
 
 
@@ -81,6 +93,10 @@ def check_size(name: str, data: Array) -> None:
 
 
 def laplacian(adjacency: Any, *, signed: bool = False) -> Any:
+    """D − A of an adjacency matrix that is checked here, sparse."""
+    return laplacian_of(adjacency_matrix(adjacency, signed=signed))
+
+
+def laplacian_of(A: Any) -> Any:
     """D − A of a checked adjacency matrix, sparse."""
-    A = adjacency_matrix(adjacency, signed=signed)
     return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)

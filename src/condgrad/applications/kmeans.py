@@ -74,7 +74,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     """
     check_preset(preset)
     checked = squared_distances(distances)
-    C, n = Inner(checked), checked.shape[0]
+    C, n = Inner(checked, _symmetric=True), checked.shape[0]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
     require_room((n, n), 3, "cluster a sample of the points")

@@ -17,7 +17,7 @@ from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
-from condgrad.applications.graphs import adjacency_matrix, laplacian
+from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
@@ -89,7 +89,7 @@ def max_cut(
     problem = Problem(
         Spectrahedron(n, trace=n, equality=True),
         [
-            Term(Inner(-0.25 * laplacian(A, signed=True)), Linear(), name="cost"),
+            Term(Inner(-0.25 * laplacian_of(A)), Linear(), name="cost"),
             Term(Diagonal(n), Equal(1.0), name="diagonal"),
         ],
     )

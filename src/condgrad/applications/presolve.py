@@ -22,10 +22,9 @@ from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import SHARE, Cut, round_cut, sizes_of, smaller_side
-from condgrad.applications.rounding_device import DeviceRounder
-from condgrad.applications.sparsest_cut import sparsest_cut
+from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
+from condgrad.applications.sparsest_cut import Rounding, sparsest_cut_of
 from condgrad.backends import lapack
-from condgrad.backends.arrays import diagonal, eigenpairs
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
 from condgrad.domains.eigen import lowest_eigpair
@@ -138,22 +137,18 @@ class ByBlocks(Application):
         if block is self.blocks[0] and block.vertices.size > 2:
             known = {f.name: getattr(self, f.name) for f in fields(Application)}
             return Application(**known | {"settings": {"vertices": block.vertices.size}})
-        part = sp.csr_array(self.adjacency)[block.vertices][:, block.vertices]
-        return sparsest_cut(part, vertex_weights=uneven(block.weights))
+        return sparsest_cut_of(inner(self.adjacency, block), uneven(block.weights))
 
     def _first(self, block: Block, like: Array | None) -> tuple[Cut, bool]:
         """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
-        part, mu = self.adjacency[block.vertices][:, block.vertices], block.weights
+        part, mu = inner(self.adjacency, block), block.weights
         if (best := cut_of_cycle(part, mu)) is not None:
             return best, True
-        root, degrees = 1 / np.sqrt(mu), np.asarray(part.sum(axis=1)).reshape(-1)
         if like is not None and mu.size > GPU:
-            V, scale = (np.asarray(x, like=like) for x in (-part.toarray(), root))
-            V *= scale
-            V *= scale[:, None]
-            diagonal(V)[:] += np.asarray(degrees / mu, like=like)
-            v = eigenpairs(V)[1][:, 1]
-            return DeviceRounder(part, mu, like)(np.outer(v, v)), False
+            own = self.rounding if block is self.blocks[0] else None
+            graph = own.sent(like) if isinstance(own, Rounding) else DeviceGraph(part, mu, like)
+            return DeviceRounder(graph).by_eigenvector(), False
+        root, degrees = 1 / np.sqrt(mu), np.asarray(part.sum(axis=1)).reshape(-1)
         V = root[:, None] * (np.diag(degrees) - part.toarray()) * root
         if deadline.fits(deadline.cost(mu.size, deadline.VALUES / SHARE)):
             v = lapack.eigh(V, subset=(1, 1))[1][:, 0]
@@ -221,18 +216,28 @@ def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
         Positive weights of the vertices; default: 1.
     """
     A = adjacency_matrix(adjacency, least=2)
-    weights = sizes_of(vertex_weights, A.shape[0])
+    return by_blocks_of(A, sizes_of(vertex_weights, A.shape[0]))
+
+
+def by_blocks_of(A: Any, weights: Array) -> ByBlocks:
+    """The same of a checked adjacency matrix, with a weight for every vertex."""
     whole = sp.csgraph.connected_components(A, directed=False)[0] == 1
     blocks = blocks_of(A, weights) if whole else []
     part, mu, size = sp.csr_array(np.ones((3, 3)) - np.eye(3)), None, 0  # where there is no run
     if blocks:
         size, block = blocks[0].vertices.size, blocks[0]
         if size > 2:
-            part, mu = A[block.vertices][:, block.vertices], uneven(block.weights)
-    first = sparsest_cut(part, vertex_weights=mu)
+            part, mu = inner(A, block), uneven(block.weights)
+    first = sparsest_cut_of(part, mu)
     own = {f.name: getattr(first, f.name) for f in fields(Application)}
     own["settings"] = {"vertices": A.shape[0], "largest block": size}
     return ByBlocks(**own, adjacency=A, weights=weights, blocks=blocks)
+
+
+def inner(A: Any, block: Block) -> Any:
+    """The part of an adjacency matrix that belongs to a block."""
+    at = block.vertices
+    return A if at.size == A.shape[0] else sp.csr_array(A)[at][:, at]
 
 
 def exact(value: float, bound: float, runs: Sequence[Result], seed: Any) -> Result:

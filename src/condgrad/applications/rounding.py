@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from condgrad import _deadline as deadline
 from condgrad._check import dimension, numbers
 from condgrad._types import Array
-from condgrad.applications.graphs import laplacian
+from condgrad.applications.graphs import adjacency_matrix
 from condgrad.backends import lapack
 from condgrad.errors import ProblemError
 
@@ -194,9 +194,14 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = 
 
 def graph_of(adjacency: Any, vertex_weights: Any = None) -> Graph:
     """A graph made ready for the values of many cuts."""
-    upper = sp.coo_array(sp.triu(laplacian(adjacency), 1))
+    return checked_graph(adjacency_matrix(adjacency), vertex_weights)
+
+
+def checked_graph(A: Any, vertex_weights: Any) -> Graph:
+    """The same of a checked adjacency matrix."""
+    upper = sp.coo_array(sp.triu(A, 1))
     (u, v), n = upper.coords, upper.shape[0]
-    return Graph(n, u, v, -upper.data, sizes_of(vertex_weights, n))
+    return Graph(n, u, v, upper.data, sizes_of(vertex_weights, n))
 
 
 def sizes_of(vertex_weights: Any, n: int, name: str = "vertex_weights") -> Array:

@@ -8,9 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
-from condgrad.applications.rounding import KEPT, SLACK, Cut, graph_of, sizes_of, smaller_side
+from condgrad.applications.rounding import KEPT, SLACK, Cut, checked_graph, smaller_side
 from condgrad.backends import kernels
-from condgrad.backends.arrays import beyond, diagonal, eigenpairs, host, namespace
+from condgrad.backends.arrays import diagonal, host, namespace
+from condgrad.domains.bottom import drawn
+from condgrad.domains.eigen import lowest_eigpair
+from condgrad.methods.ritz import ritz_pairs
 
 AT_ONCE = 256
 """Rows and distances that are tried at a time; the next ones follow at the next call."""
@@ -18,6 +21,37 @@ OFFERED = 40
 """Best orders whose cuts are looked at."""
 VECTORS, MORE = 5, 10
 """Leading eigenvectors that are swept, and the vectors beside them that they are found with."""
+ACCURATE = 20.0
+"""Effort of the oracle for an eigenvector."""
+
+
+class DeviceGraph:
+    """A graph on a GPU.
+
+    Parameters
+    ----------
+    A : SciPy sparse array
+        A checked adjacency matrix.
+    vertex_weights : array, optional
+        μ > 0 of every vertex; default: 1.
+    like : array
+        An array on the GPU.
+    """
+
+    def __init__(self, A: Any, vertex_weights: Any, like: Array) -> None:
+        n = A.shape[0]
+        self.graph, self.weights = checked_graph(A, vertex_weights), vertex_weights
+        self.sizes, self.sum = self.graph.sizes, float(self.graph.sizes.sum())
+        starts, ends = A.indptr.astype(np.int32), A.indices.astype(np.int32)
+        self.edges = [np.asarray(x, like=like) for x in (starts, ends, A.data)]
+        self.A = np.zeros((n, n), like=like)
+        flat = np.repeat(n * np.arange(n), np.diff(A.indptr)) + A.indices
+        self.A.reshape(-1)[np.asarray(flat, like=like)] = self.edges[-1]
+        self.mu = np.asarray(self.sizes, like=like)
+        components = sp.csgraph.connected_components(A, directed=False)[1]
+        self.components = np.asarray(components.astype(np.float64)[None], like=like)
+        self.degrees = self.A.sum(axis=1)
+        self.total = float(A.sum())
 
 
 class DeviceRounder:
@@ -29,95 +63,100 @@ class DeviceRounder:
 
     Parameters
     ----------
-    adjacency : array or SciPy sparse matrix
+    graph : DeviceGraph
         The graph.
-    vertex_weights : array, optional
-        μ > 0 of every vertex; default: 1.
-    like : array
-        An array on the GPU.
     """
 
-    def __init__(self, adjacency: Any, vertex_weights: Any, like: Array) -> None:
-        A = sp.csr_array(adjacency, dtype=np.float64)
-        A.setdiag(0)
-        A.eliminate_zeros()
-        self._graph, self._weights = graph_of(adjacency, vertex_weights), vertex_weights
-        self._sizes = sizes_of(vertex_weights, A.shape[0])
-        starts, ends = A.indptr.astype(np.int32), A.indices.astype(np.int32)
-        self._edges = [np.asarray(x, like=like) for x in (starts, ends, A.data)]
-        self._A = np.asarray(A.toarray(), like=like)
-        self._mu = np.asarray(self._sizes, like=like)
-        components = sp.csgraph.connected_components(A, directed=False)[1]
-        self._components = np.asarray(components.astype(np.float64)[None], like=like)
-        self._degrees = self._A.sum(axis=1)
-        self._total = float(A.sum())
+    def __init__(self, graph: DeviceGraph) -> None:
+        self._own = graph
         self._improved: dict[bytes, Cut] = {}
         self._next = 0
+        self._near: Array | None = None
 
     def __call__(self, W: Array) -> Cut:
-        """The best cut."""
-        W = 0.5 * (W + W.T)
-        if self._weights is None:
-            mean = W.mean(axis=0)
-            W = W - mean - mean[:, None] + mean.mean()
-        else:
-            root = np.sqrt(self._mu)
-            W = W / root / root[:, None]
-        own, n = diagonal(W), W.shape[0]
+        """The best cut.
+
+        Orders do not change where a number is added to all entries of a row: W is not centred.
+        """
+        n, mu = W.shape[0], self._own.mu
         some = (self._next + np.arange(min(n, AT_ONCE))) % n
         self._next = (self._next + AT_ONCE) % n
-        rows = W[np.asarray(some, like=W)]
-        distances = own[None] - 2 * rows  # up to a number for each order
-        scores = np.concatenate([self._leading(W), -rows, distances, self._components])
+        at, leading = np.asarray(some, like=W), self._leading(W)
+        rows, own = W[at], diagonal(W)
+        if self._own.weights is None:
+            distances = own - 2 * rows
+            rows = W.mean(axis=0) - rows
+        else:
+            root = np.sqrt(mu)
+            rows /= root
+            rows /= root[at][:, None]
+            distances = own / mu - 2 * rows
+            np.negative(rows, out=rows)
+            leading = leading / root
+        scores = np.concatenate([leading, rows, distances, self._own.components])
         found = self._sweep(scores)
         best = sorted(found, key=found.__getitem__)[:KEPT]
         return min((self._step(key) for key in best), key=lambda cut: cut.value)
 
+    def by_eigenvector(self) -> Cut:
+        """The best cut of the spectral relaxation: L scaled by μ, and its second eigenvector."""
+        own = self._own
+        root = np.sqrt(own.mu)
+        V = own.A / -root
+        V /= root[:, None]
+        diagonal(V)[:] += own.degrees / own.mu
+        v = lowest_eigpair(V, effort=ACCURATE, fixed=(root / np.sqrt(own.sum))[:, None]).vector
+        return self(np.outer(v, v))
+
     def _leading(self, W: Array) -> Array:
-        """Leading eigenvectors as rows, by two steps of subspace iteration."""
-        n = W.shape[0]
-        start = np.random.default_rng(0).standard_normal((n, min(n, VECTORS + MORE)))
-        none, P = np.empty((n, 0), like=W), np.asarray(start, like=W)
-        for _ in range(2):
-            P = beyond(none, W @ P)
-        vectors = P @ eigenpairs(P.T @ (W @ P))[1]
-        return vectors[:, ::-1][:, :VECTORS].T
+        """Leading eigenvectors as rows, by two steps of subspace iteration.
+
+        It begins with those of the call before and random columns.
+        """
+        n, width = W.shape[0], min(W.shape[0], VECTORS + MORE)
+        B = np.empty((2 * width, n), like=W)
+        Y, Z = B[:width], B[width:]
+        Z[:] = drawn(n, width, W).T
+        if self._near is not None:
+            Z[: len(self._near)] = self._near
+        Z.dot(W).dot(W, out=Y)
+        Y.dot(W, out=Z)
+        M = host(B.dot(B.T))
+        mix = ritz_pairs(M[:width, :width], M[:width, width:])[1]
+        if not mix.size:  # W is 0
+            return Y[:VECTORS]
+        self._near = np.asarray(np.ascontiguousarray(mix[:, :VECTORS].T), like=W).dot(Y)
+        return self._near
 
     def _sweep(self, scores: Array) -> dict[bytes, float]:
         """The best prefixes of the orders given by the rows of `scores`, with their values."""
-        xp, (orders, n) = namespace(scores), scores.shape
-        order = xp.argsort(scores, axis=1)
-        place = xp.empty((orders, n), np.int32)
-        lines = xp.arange(orders)[:, None]
-        place[lines, order] = xp.arange(n, dtype=np.int32)[None]
-        earlier = kernels(scores).earlier(place, *self._edges)
-        gains = (self._degrees - 2 * earlier)[lines, order]
-        size = xp.cumsum(self._mu[order], axis=1)
-        total = self._mu.sum()
-        rest = total - size[:, :-1]
-        values = xp.cumsum(gains, axis=1)[:, :-1] * (total * total / 2) / (size[:, :-1] * rest)
-        at = xp.argmin(values, axis=1)
-        lowest = values[lines[:, 0], at]
-        chosen = xp.argsort(lowest)[:OFFERED]
-        sides = host(place[chosen] <= at[chosen][:, None])
-        pairs = zip(sides, host(lowest[chosen]), strict=True)
+        own, at_hand = self._own, kernels(scores)
+        order = namespace(scores).argsort(scores, axis=1)
+        place = at_hand.places(order)
+        earlier = at_hand.earlier(place, *own.edges)
+        found = host(at_hand.prefixes(order, earlier, own.degrees, own.mu, own.sum))
+        chosen = np.argsort(found[0], kind="stable")[:OFFERED]
+        lowest, last = found[:, chosen]
+        some = place[np.asarray(chosen, like=place)]
+        sides = host(some <= np.asarray(last.astype(np.int32)[:, None], like=place))
+        pairs = zip(sides, lowest, strict=True)
         return {smaller_side(side).tobytes(): float(value) for side, value in pairs}
 
     def _step(self, key: bytes) -> Cut:
         """A cut improved, and its value summed over the edges across."""
         if key not in self._improved:
             side = self._improve(np.frombuffer(key, bool))
-            self._improved[key] = self._graph.cut(side)
+            self._improved[key] = self._own.graph.cut(side)
         return self._improved[key]
 
     def _improve(self, side: Array) -> Array:
         """`improved` on the GPU: a few numbers come to the CPU for every step."""
-        xp, A, mu = namespace(self._A), self._A, self._mu
-        n, least, all_ = side.size, float(self._sizes.min()), float(self._sizes.sum())
+        A, mu, whole = self._own.A, self._own.mu, self._own.total
+        xp, n, least, all_ = namespace(A), side.size, float(self._own.sizes.min()), self._own.sum
         sign = np.asarray(np.where(side, 1.0, -1.0), like=A)
         for _ in range(10 * n):  # where sizes differ much, rounding can lead in circles
             pull = A @ sign
-            cut, more, ours = (self._total - sign @ pull) / 4, mu @ sign, (n + sign.sum()) / 2
+            cut, more, ours = (whole - sign @ pull) / 4, mu @ sign, (n + sign.sum()) / 2
             pull *= sign  # what the cut gains if the vertex changes sides
             size, signed = (all_ + more) / 2, sign * mu
             left = xp.maximum(size - signed, least)  # with the vertex on the other side
@@ -128,7 +167,7 @@ class DeviceRounder:
             i = xp.argmin(values)
             told = host(xp.stack([i.astype(np.float64), values[i], cut, size]))
             at, value, here, own = (float(x) for x in told)
-            limit = here / (own * (all_ - own)) - SLACK * self._total / all_
+            limit = here / (own * (all_ - own)) - SLACK * whole / all_
             if value < limit:
                 sign[int(at)] *= -1
                 continue
@@ -142,10 +181,11 @@ class DeviceRounder:
         self, sign: Array, own: Array, cut: float, size: float, rest: float
     ) -> tuple[float, int, int]:
         """The pair, one of each side, whose exchange gives the lowest value."""
-        xp, mu, least = namespace(self._A), self._mu, float(self._sizes.min())
+        A, mu, least = self._own.A, self._own.mu, float(self._own.sizes.min())
+        xp = namespace(A)
         ours = sign > 0
         shift = mu[:, None] - mu
-        values = cut + own[:, None] + own + 2 * self._A
+        values = cut + own[:, None] + own + 2 * A
         values /= xp.maximum(size - shift, least) * xp.maximum(rest + shift, least)
         values = xp.where(ours[:, None] & ~ours, values, np.inf)
         at = int(xp.argmin(values))

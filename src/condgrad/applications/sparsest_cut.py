@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._types import Array
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
     Application,
@@ -15,9 +16,9 @@ from condgrad.applications._base import (
     top_rank_one,
 )
 from condgrad.applications._outcome import Rounded
-from condgrad.applications.graphs import laplacian
+from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
-from condgrad.applications.rounding_device import DeviceRounder
+from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.backends.arrays import floats, foreign
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
@@ -60,11 +61,11 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.3.
     """
     check_preset(preset)
-    L = laplacian(adjacency)
-    n = L.shape[0]
-    require_room((n, n), 3, "cut a part of the graph")
+    A = adjacency_matrix(adjacency)
     if preset == "auto":
-        return _reduced(adjacency, L, vertex_weights)
+        return sparsest_cut_of(A, vertex_weights)
+    L, n = laplacian_of(A), A.shape[0]
+    require_room((n, n), 3, "cut a part of the graph")
     if vertex_weights is not None:
         raise ProblemError(f"preset {preset} has no vertex_weights: use preset auto")
     spread = n * np.eye(n) - np.ones((n, n))
@@ -97,7 +98,7 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
         effort=PUBLISHED_EFFORT if preset == "published" else None,
         formula="spread + √2 · triangles",
         settings={"vertices": n},
-        rounding=_Rounding(adjacency, None),
+        rounding=Rounding(A, None),
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
@@ -112,16 +113,17 @@ class _Scaled(Inner):
         return super().depth + 6
 
 
-def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
-    """The form of preset ``auto``."""
-    n = L.shape[0]
+def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
+    """The form of preset ``auto``, for a checked adjacency matrix."""
+    L, n = laplacian_of(A), A.shape[0]
+    require_room((n, n), 3, "cut a part of the graph")
     mu, weights = np.ones(n), vertex_weights
-    cost, triangles = Inner(L), Triangles(n)
+    cost, triangles = Inner(L, _symmetric=True), Triangles(n)
     if weights is not None:
         weights = sizes_of(weights, n)
         mu = weights = weights * (n / weights.sum())
         triangles, root = Triangles(n, mu), sp.diags_array(1 / np.sqrt(mu))
-        cost = _Scaled(sp.csr_array(root @ L @ root))
+        cost = _Scaled(sp.csr_array(root @ L @ root), _symmetric=True)
     domain = PinnedSpectrahedron(np.sqrt(mu), trace=n / 2, equality=True)
     problem = Problem(
         domain,
@@ -140,31 +142,48 @@ def _reduced(adjacency: Any, L: Any, vertex_weights: Any) -> Application:
         batch=0.05,
         formula="√2 · triangles",
         settings={"vertices": n},
-        rounding=_Rounding(adjacency, weights),
+        rounding=Rounding(A, weights),
         finer=10.0,  # the relaxation is often tight
         floor=0.0,  # L is positive semidefinite: weights are not negative
     )
 
 
-class _Rounding:
-    """Rounds W where it lies; on a GPU it answers with the best cut so far."""
+class Rounding:
+    """Rounds W where it lies; on a GPU it answers with the best cut so far.
+
+    Parameters
+    ----------
+    A : SciPy sparse array
+        A checked adjacency matrix.
+    weights : array or None
+        Of the vertices.
+    """
 
     anywhere = True
     remembers = ("_device", "_best")
 
-    def __init__(self, adjacency: Any, weights: Any) -> None:
-        self._graph = adjacency, weights
+    def __init__(self, A: Any, weights: Any) -> None:
+        self._graph = A, weights
+        self._sent: list[DeviceGraph] = []  # one for all of `fresh`
         self._device: DeviceRounder | None = None
         self._best: Rounded | None = None
 
-    def fresh(self) -> _Rounding:
+    def fresh(self) -> Rounding:
         """One for another run."""
-        return _Rounding(*self._graph)
+        new = Rounding(*self._graph)
+        new._sent = self._sent
+        return new
+
+    def sent(self, like: Array) -> DeviceGraph:
+        """The graph on a GPU."""
+        if not self._sent:
+            self._sent.append(DeviceGraph(*self._graph, like))
+        return self._sent[0]
 
     def __call__(self, W: Any) -> Rounded:
         adjacency, weights = self._graph
         if foreign(W):
-            self._device = self._device or DeviceRounder(adjacency, weights, W)
+            self._device = self._device or DeviceRounder(self.sent(W))
             cut = self._device(floats(W))
             if self._best is None or cut.value < self._best.value:  # its matrix is large
                 self._best = Rounded(cut.value, cut_matrix(cut.side, weights, W), cut)

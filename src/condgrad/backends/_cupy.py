@@ -16,16 +16,19 @@ from condgrad.backends import tiles
 from condgrad.backends._cupy_entries import (  # noqa: F401
     axpy,
     axpy_at,
+    axpy_by,
     descended,
+    dots,
     interval_ascend,
+    stride,
     symmetric_part,
     symmetrise,
 )
-from condgrad.backends._cupy_graphs import earlier  # noqa: F401
+from condgrad.backends._cupy_graphs import earlier, places, prefixes  # noqa: F401
+from condgrad.backends._cupy_products import gemm  # noqa: F401
 from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
 from condgrad.backends._cupy_triangles import triangle_price, triangle_square  # noqa: F401
 from condgrad.backends._reference import (  # noqa: F401
-    dot_at,
     gram_product,
     interval_dual,
     interval_slope,
@@ -49,6 +52,11 @@ def compile_seconds() -> float:
 def add_at(x: Array, index: Array, y: Array) -> None:
     """x[index] += y, an index being there once."""
     x[index] += y
+
+
+def dot_at(x: Array, index: Array, y: Array) -> float:
+    """⟨x[index], y⟩."""
+    return dots((x[index].astype(y.dtype, copy=False), y))[0]
 
 
 def masked_squares(z: Array, slopes: Array) -> float:

@@ -12,8 +12,9 @@ from condgrad._types import Array
 from condgrad.backends import _reference, _reference_segments
 
 THREADS = 256
-BLOCKS = 1056
-"""Whatever the GPU is, so that sums are the same."""
+BLOCKS, FEW = 1056, 264
+"""Whatever the GPU is, so that sums are the same; those of inner products come to the CPU."""
+KINDS = {"float32": "float", "float64": "double"}
 SIDE = 32
 """Of the tiles in which a matrix is transposed."""
 
@@ -38,6 +39,24 @@ extern "C" __global__ void ascend(
     square = 0;
     for (int w = 0; w < 8; w++) square += room[w];
     found[blockIdx.x] = square;
+  }
+}
+
+extern "C" __global__ void dot(
+    const REAL* __restrict__ x, const REAL* __restrict__ y, long long size,
+    double* __restrict__ found) {
+  __shared__ double room[8];
+  double sum = 0;
+  long long step = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size; i += step)
+    sum += (double)x[i] * (double)y[i];
+  for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sum = 0;
+    for (int w = 0; w < 8; w++) sum += room[w];
+    found[blockIdx.x] = sum;
   }
 }
 
@@ -85,10 +104,10 @@ extern "C" __global__ void symmetrise(REAL* __restrict__ V, int n) {
 
 
 @cache
-def kernel(real: str, name: str) -> Any:
+def kernel(real: np.dtype, name: str) -> Any:
     """A kernel for arrays of a type."""
-    kind = {"float32": "float", "float64": "double"}[real]
-    return cp.RawModule(code=SOURCE, options=("-std=c++17", f"-DREAL={kind}")).get_function(name)
+    options = ("-std=c++17", f"-DREAL={KINDS[real.name]}")
+    return cp.RawModule(code=SOURCE, options=options).get_function(name)
 
 
 @cache
@@ -103,6 +122,20 @@ def axpy(out: Array, weight: float, y: Array) -> None:
 
 
 @cache
+def multiplied(scattered: bool) -> Any:
+    """The kernel of `axpy_by`."""
+    where, out = ("int64 index, ", "raw S out") if scattered else ("", "S out")
+    source = f"out{'[index]' * scattered} += (S)((T)(weight * (double)factor[0]) * y)"
+    return cp.ElementwiseKernel(f"float64 weight, raw U factor, {where}T y", out, source, "axpy_by")
+
+
+def axpy_by(out: Array, index: Array | None, weight: float, factor: Array, y: Array) -> None:
+    """`_reference_segments.axpy_by`: a factor that stays on the GPU is not waited for."""
+    where = () if index is None else (index,)
+    multiplied(index is not None)(weight, factor, *where, y, out)
+
+
+@cache
 def scattered() -> Any:
     """The kernel of `axpy_at`."""
     source = "out[index] += (S)(weight * y)"
@@ -114,13 +147,36 @@ def axpy_at(out: Array, index: Array, weight: float, y: Array) -> None:
     scattered()(y.dtype.type(weight), index, y, out)
 
 
+def dots(*pairs: tuple[Array, Array]) -> list[float]:
+    """⟨x, y⟩ of each pair, summed in float64, with one copy to the CPU for all of them."""
+    found = cp.empty((len(pairs), FEW))
+    for (x, y), own in zip(pairs, found, strict=True):
+        if x.dtype != y.dtype or not _flat(x, y):
+            x, y = (cp.ascontiguousarray(a, np.float64) for a in (x, y))
+        kernel(x.dtype, "dot")((FEW,), (THREADS,), (x, y, np.int64(x.size), own))
+    sums: list[float] = found.get().sum(axis=1).tolist()
+    return sums
+
+
+@cache
+def shifted() -> Any:
+    """The kernel of `stride`."""
+    source = "D = eta * (D - W); W += (S)D"
+    return cp.ElementwiseKernel("T eta", "T D, S W", source, "stride")
+
+
+def stride(W: Array, D: Array, eta: float) -> None:
+    """`_reference_segments.stride`."""
+    shifted()(D.dtype.type(eta), D, W)
+
+
 def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
     """`_reference.interval_ascend`."""
     if not {z.dtype, y.dtype, G.dtype} <= {z.dtype} or not _flat(z, y, G):
         return _reference.interval_ascend(z, lower, upper, beta, y, G)
     found, real = cp.empty(BLOCKS), z.dtype.type
     scalars = np.int64(z.size), real(beta), real(lower / beta), real(upper / beta)
-    kernel(z.dtype.name, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
+    kernel(z.dtype, "ascend")((BLOCKS,), (THREADS,), (z, *scalars, y, G, found))
     return float(found.get().sum())
 
 
@@ -138,7 +194,7 @@ def symmetrise(V: Array) -> None:
         _reference_segments.symmetrise(V)
         return
     n, across = V.shape[0], -(-V.shape[0] // SIDE)
-    kernel(V.dtype.name, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))
+    kernel(V.dtype, "symmetrise")((across, across), (SIDE, 8), (V, np.int32(n)))
 
 
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
@@ -155,7 +211,7 @@ def _descend(v: Array, step: float, W: Array | None, offset: Array | None, out: 
     across = -(-n // SIDE)
     own = [none if x is None else x for x in (W, offset)]
     arguments = (v, np.int32(n), v.dtype.type(step), *own, out)
-    kernel(v.dtype.name, "descend")((across, across), (SIDE, 8), arguments)
+    kernel(v.dtype, "descend")((across, across), (SIDE, 8), arguments)
 
 
 def _flat(*arrays: Array) -> bool:

@@ -69,14 +69,14 @@ def processors() -> int:
 
 
 @cache
-def kernel(table: str, name: str) -> Any:
+def kernel(table: np.dtype, name: str) -> Any:
     """One of them."""
-    return module(table).get_function(name)
+    return module(table.name).get_function(name)
 
 
 def launch(table: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any) -> None:
     """Run a kernel; integers and floats among the arguments have the types of the kernel."""
-    kernel(table.name, name)(grid, (THREADS,), arguments)
+    kernel(table, name)(grid, (THREADS,), arguments)
 
 
 def work(table: np.dtype) -> np.dtype:
@@ -189,13 +189,19 @@ class Pass:
 @lru_cache(maxsize=64)
 def batches(n: int, ends: bytes, size: int) -> list[Some]:
     """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow."""
-    count, apexes = tiles.count(n), apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2))
+    count, apexes = tiles.count(n), sent(n, ends)
     most, found = max(1, tiles.BUFFER // (count * 128 * size)), []
     for i in range(0, apexes.size, most):
         some = apexes[i : i + most]
         parts, per = split(count, some.size, RESIDENT * processors())
-        found.append(Some(parts, cp.asarray(some), np.int32(some.size), np.int32(per)))
+        found.append(Some(parts, some, np.int32(some.size), np.int32(per)))
     return found
+
+
+@lru_cache(maxsize=64)
+def sent(n: int, ends: bytes) -> Array:
+    """The apexes whose rows ranges hold, on the GPU."""
+    return cp.asarray(apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2)))
 
 
 def apexes_of(n: int, ends: Array) -> Array:

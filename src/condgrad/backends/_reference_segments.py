@@ -1,4 +1,4 @@
-"""The plain twins of kernels that only a GPU has: `_cupy_segments`, `_cupy_entries.symmetrise`."""
+"""The plain twins of kernels that only a GPU has: `_cupy_segments`, `_cupy_products`, …"""
 
 from __future__ import annotations
 
@@ -40,6 +40,29 @@ def _listed(starts: Array, first: int, count: int) -> tuple[Array, Array]:
     """The places of all numbers of some segments, and to which of these each belongs."""
     ends = starts[first : first + count + 1]
     return np.arange(ends[0], ends[-1]), np.repeat(np.arange(count), np.diff(ends))
+
+
+def gemm(out: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
+    """Set out to alpha a b + beta out; without beta what out holds does not count."""
+    out[...] = alpha * (a @ b) + (beta * out if beta else 0.0)
+
+
+def dots(*pairs: tuple[Array, Array]) -> list[float]:
+    """⟨x, y⟩ of each pair."""
+    return [float(np.sum(np.multiply(x, y, dtype=np.float64))) for x, y in pairs]
+
+
+def stride(W: Array, D: Array, eta: float) -> None:
+    """D ← η(D − W), W ← W + D."""
+    D -= W
+    D *= eta
+    W += D.astype(W.dtype, copy=False)
+
+
+def axpy_by(out: Array, index: Array | None, weight: float, factor: Array, y: Array) -> None:
+    """Add weight · factor[0] · y to `out`, or to its entries at an index."""
+    c = y.dtype.type(weight * float(factor[0]))
+    out[slice(None) if index is None else index] += c * y
 
 
 def symmetrise(V: Array) -> None:

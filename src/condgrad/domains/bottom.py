@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._floats import TINY
+from condgrad._floats import EPS, TINY
 from condgrad._types import Array
 from condgrad.backends.arrays import beyond, diagonal, host
+from condgrad.backends.scalars import norm
 
 BLOCK = 32
 """Vectors in a block."""
@@ -40,7 +41,7 @@ class Bottom(NamedTuple):
     vectors: Array
     """Orthonormal columns."""
     residual: float
-    """‖Vx − θx‖ of the lowest pair."""
+    """‖Vx − θx‖ of the lowest pair, by products of columns, or what rounding makes of it."""
     products: int
     """Vectors that V was multiplied by."""
 
@@ -64,10 +65,10 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
        using Chebyshev-filtered subspace iteration", J. Comput. Phys. 219(1), 2006.
     """
     n = V.shape[0]
-    unit = float(np.linalg.norm(V)) / np.sqrt(n)
+    unit = norm(V) / np.sqrt(n)
     width = min(BLOCK, max(1, n // 4))
     start = drawn(n, width, V) if near is None else near[:, :width]
-    found = _projected(V, start)
+    found = projected(V, start)
     products, top = start.shape[1], np.inf
     for i in range(ROUNDS):
         if found.residual <= RESIDUAL * unit:
@@ -81,7 +82,7 @@ def bottom(V: Array, near: Array | None = None) -> Bottom:
         if low >= top:
             break
         before = found.values[0]
-        found = _projected(V, _filtered(V, found.vectors, low, top))
+        found = projected(V, _filtered(V, found.vectors, low, top))
         products += (DEGREE + 1) * start.shape[1]
         if abs(before - found.values[0]) <= STILL * spread:
             break
@@ -96,7 +97,7 @@ def _upper(V: Array) -> float:
     X = drawn(V.shape[0], COLUMNS, V)
     for _ in range(POWER):
         X = V @ X
-    return 1.05 * (float(np.linalg.norm(X)) / np.sqrt(COLUMNS)) ** (1 / POWER)
+    return 1.05 * (norm(X) / np.sqrt(COLUMNS)) ** (1 / POWER)
 
 
 def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
@@ -125,7 +126,7 @@ def _filtered(V: Array, P: Array, low: float, high: float) -> Array:
     return Y
 
 
-def _projected(V: Array, Y: Array) -> Bottom:
+def projected(V: Array, Y: Array) -> Bottom:
     """The Ritz pairs of V on the span of columns, by their products, which come to the CPU.
 
     Where the columns, scaled to length 1, are near dependence, they are made orthonormal first.
@@ -142,16 +143,22 @@ def _projected(V: Array, Y: Array) -> Bottom:
     squares, W = np.linalg.eigh(scale[:, None] * M[:k, :k] * scale)
     if not squares[0] > DEPENDENT:
         P = beyond(np.empty((V.shape[0], 0), like=V), Y * np.asarray(scale, like=V))
-        Z, W = V @ P, np.eye(k)
-        T = host(P.T @ Z)
+        B = np.concatenate([P, V @ P], axis=1)
+        M, W = host(B.T @ B), np.eye(k)
     else:
         P, W = Y, scale[:, None] * W / np.sqrt(squares)
-        T = W.T @ M[:k, k:] @ W
+    T = W.T @ M[:k, k:] @ W
     values, small = np.linalg.eigh(0.5 * (T + T.T))
-    U = np.asarray(W @ small, like=V)
-    x = P @ U
-    r = Z @ U[:, 0] - float(values[0]) * x[:, 0]
-    return Bottom(values, x, float(np.linalg.norm(r)), 0)
+    U = W @ small
+    u, theta = U[:, 0], float(values[0])
+    long = float(np.abs(u) @ np.sqrt(np.diagonal(M)[k:])) ** 2
+    off = (
+        float(u @ M[k:, k:] @ u)
+        - 2 * theta * float(u @ M[:k, k:] @ u)
+        + theta**2 * float(u @ M[:k, :k] @ u)
+    )
+    residual = float(np.sqrt(max(off, EPS * long)))
+    return Bottom(values, P @ np.asarray(U, like=V), residual, 0)
 
 
 _drawn = threading.local()

@@ -10,6 +10,7 @@ from condgrad._floats import EPS, above
 from condgrad._types import Array
 from condgrad.backends import kernels
 from condgrad.backends.arrays import contiguous, diagonal, factor_of, namespace, slabs
+from condgrad.backends.scalars import norm, square
 from condgrad.domains.bottom import bottom
 
 LARGE = 10_000
@@ -70,7 +71,7 @@ def checked(V: Array, near: Array | None, whole: int) -> float:
     whole : int
         Up to this side all eigenvalues are computed for a guess.
     """
-    size, best = float(np.linalg.norm(V)), -np.inf
+    size, best = norm(V), -np.inf
     for guess, lower, factor, tries in _guesses(V, near, size, whole):
         for i in range(tries):
             found, done = _factored(V, guess, lower * factor**i)
@@ -106,14 +107,14 @@ def _factored(V: Array, guess: float, lower: float) -> tuple[float, bool]:
         L = factor_of(V)
         if L is None:
             return -np.inf, False
-        largest, square = float(np.abs(diagonal(V)).max()), float(np.vdot(L, L))
+        largest, whole = float(np.abs(diagonal(V)).max()), square(L)
         total = sum(_missed(V, L, s) for s in slabs(V))
     finally:
         diagonal(V)[:] = own
-    lost = above(float(np.sqrt(total)), V.size + 8) + EPS * ((n + 4) * square + largest)
+    lost = above(float(np.sqrt(total)), V.size + 8) + EPS * ((n + 4) * whole + largest)
     if not np.isfinite(lost):
         return -np.inf, False
-    return sigma - lost - EPS * abs(sigma), lost <= 4 * (lower + EPS * (n + 8) * square)
+    return sigma - lost - EPS * abs(sigma), lost <= 4 * (lower + EPS * (n + 8) * whole)
 
 
 def _missed(B: Array, L: Array, s: slice) -> float:
@@ -121,5 +122,4 @@ def _missed(B: Array, L: Array, s: slice) -> float:
     E = L[s] @ L[: s.stop].T
     E -= B[s, : s.stop]
     left, block = E[:, : s.start], E[:, s.start :]
-    both = np.linalg.norm(left) if s.start else 0.0
-    return 2 * float(both) ** 2 + float(np.linalg.norm(block)) ** 2
+    return 2 * (square(left) if s.start else 0.0) + square(block)

@@ -10,10 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Array, Params, Rows
+from condgrad.backends.arrays import foreign
 from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
 from condgrad.estimators.sampling import Sampler, Stretches, batch_size
 from condgrad.estimators.tables import DenseTable, Table
+from condgrad.functions import Linear
 from condgrad.points.dense import Dense
 from condgrad.problem import CHUNK, Problem, Term
 
@@ -28,6 +30,8 @@ class State:
     """Factor on G."""
     evaluated: int = 0
     """Rows evaluated so far, at either point."""
+    settled: bool = False
+    """Whether G is what it will always be."""
 
     @property
     def estimate(self) -> Array:
@@ -162,7 +166,11 @@ class Full(Estimator):
     by_row: ClassVar[bool] = True
 
     def update(self, s: State, term: Term, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        if s.settled:
+            s.evaluated += term.map.size
+            return
         full_pass(s, term, W, p.beta)
+        s.settled = foreign(s.G) and isinstance(term.function, Linear) and not term.map.covers
 
     def steps_by(self, term: Term) -> bool:
         return term.function.smooth

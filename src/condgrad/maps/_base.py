@@ -13,6 +13,7 @@ from condgrad._floats import TINY
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
 from condgrad.backends.arrays import HOST, MANY, address, contiguous, foreign, host, moved
+from condgrad.backends.scalars import products
 
 Kernel = str | Callable[..., None]
 
@@ -212,7 +213,7 @@ class Covering(LinearMap):
     def paired(self, G: Array, weight: float, D: Array) -> float:
         plain = type(self).add_to is Covering.add_to and G.dtype == D.dtype
         if foreign(D) and plain and D.flags.c_contiguous:  # an array less
-            return weight * float(np.vdot(G, D.reshape(-1)))
+            return weight * products((G, D.reshape(-1)))[0]
         return super().paired(G, weight, D)
 
     def set_to(self, G: Array, weight: float, out: Array) -> None:

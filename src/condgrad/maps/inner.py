@@ -35,7 +35,7 @@ class Inner(LinearMap):
     size = storage = 1
     portable = True
 
-    def __init__(self, C: Any) -> None:
+    def __init__(self, C: Any, _symmetric: bool = False) -> None:
         if sp.issparse(C):
             C = csr = canonical("C", C)
             data = real_numbers("C", csr.data)
@@ -50,7 +50,7 @@ class Inner(LinearMap):
         if 0 in self.shape or not self.shape:
             raise ProblemError(f"C has shape {self.shape}: it must not be empty")
         self._data = data.copy()
-        self._objection = asymmetry("C", C)
+        self._objection = None if _symmetric else asymmetry("C", C)
         self.row_norm = length(self._data)
 
     def require_symmetric(self) -> None:
@@ -84,6 +84,9 @@ class Inner(LinearMap):
         G[0] += y.sum()
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
+        if foreign(out) and out.flags.c_contiguous:
+            kernels(out).axpy_by(out.reshape(-1), self._flat, weight, G, self._data)
+            return
         c = weight * float(G[0])
         if not out.flags.c_contiguous:  # a reshaped copy would swallow the sum
             out.flat[ALL if self._flat is None else self._flat] += c * self._data
@@ -169,6 +172,9 @@ def asymmetry(name: str, C: Any) -> str | None:
     if isinstance(C, np.ndarray):
         strips = [slice(i, i + STRIP) for i in range(0, C.shape[0], STRIP)]
         pairs = [(s, i) for s in strips for i in strips if s.start <= i.start]
+        pairs = [(s, i) for s, i in pairs if not np.array_equal(C[s, i], C[i, s].T)]
+        if not pairs:
+            return None
         gap = max(abs(C[s, i] - C[i, s].T).max() for s, i in pairs)
         size = max(abs(C[s]).max() for s in strips)
     else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.scalars import norm, square
 from condgrad.certificate import Certificate
 from condgrad.domains import Face
 from condgrad.estimators import Estimator
@@ -135,14 +136,13 @@ class PrimalDualStep(FrameStep):
         tau = 1 / (s.weight / s.length + self._bend)
         S, products = self._projection(W.descended(v, tau, face.offset))
         S.write(D)
-        D -= W.array
         lap("oracle")
-        W.shift(D)
+        W.stride(D)
         changes = [r.change(D) for r in self._own]
         across = 2 * abs(sum(product for product, _ in changes))
         squares = sum(c * _length(r) ** 2 for r, (_, c) in zip(self._own, changes, strict=True))
         share = min(r.share for r in self._own)
-        most = (share * s.weight * float(np.vdot(D, D)) + squares / s.weight) / max(across, 1e-300)
+        most = (share * s.weight * square(D) + squares / s.weight) / max(across, 1e-300)
         longer = (1 + (own[0].k + 1) ** -self._rule.growth) * s.length
         s.length = min(max(self._rule.safety * most, self.least), longer)
         return products
@@ -297,7 +297,7 @@ class Weighing:
     def _hold(self, W: Array, own: Sequence[Keeper]) -> None:
         """Keep ω near the ratio of both distances."""
         rule, step = self._rule, self._step.state
-        far = float(np.linalg.norm(W - self.state.first))
+        far = norm(W - self.state.first)
         long = float(np.sqrt(sum(r.dual_square * _length(r) ** 2 for r in own)))
         ratio = long / max(far, 1e-300)
         if np.isfinite(ratio) and ratio > 0:

@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._floats import TINY
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import beyond, eigenpairs, foreign, host, namespace
+from condgrad.backends.scalars import norm, square
 from condgrad.domains import Domain, Face
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import deflated
 from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
 from condgrad.functions.group import project_simplex
+from condgrad.methods.ritz import Mixed, Room, ritz, room_of
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank, Products
@@ -25,8 +26,6 @@ from condgrad.rows import Keeper
 
 FEW = 80
 """Columns up to which a small eigenproblem is solved on the CPU, those of XK as many again."""
-SHORT = 1e-9
-"""Squared length, of columns of about length 1, that is taken for rounding."""
 BLOCKS = 600
 """Side from which the first step on a GPU begins with a block and not with all eigenvectors."""
 
@@ -128,7 +127,7 @@ class Spectrum(NamedTuple):
 
     values: Array
     """In falling order, in an array of NumPy: there are few of them."""
-    vectors: Array
+    vectors: Array | Mixed
     products: int
     """Vectors that the part was multiplied by."""
     beginning: int = 0
@@ -155,6 +154,8 @@ class FrameStep(AtomStep):
         super().__init__(problem.domain)
         self._rows, self._face = rows, face
         self._guard, self._small = guard, small
+        self._rooms: dict[int, tuple[Room, Array]] = {}
+        """By part, where its frame lies on a GPU, and that frame."""
 
     def over(self, domain: Domain) -> None:
         super().over(domain)
@@ -201,7 +202,7 @@ class FrameStep(AtomStep):
         """Leading eigenpairs of a part in falling order, off the pinned vectors, and products.
 
         On a GPU a large part begins with a block of vectors where none are known. Where few are,
-        the products of all columns that are needed come to the CPU in one copy (`_ritz`).
+        the products of all columns that are needed come to the CPU in one copy (`ritz`).
         """
         part, K, earlier = self._face.parts[i], self.state.frames[i], self.state.whole[i]
         Q = self._face.basis[part]
@@ -209,9 +210,10 @@ class FrameStep(AtomStep):
         if there and K is None and n > BLOCKS:
             K = bottom(-X.whole(part)).vectors
             K = K - Q @ (Q.T @ K) if Q.shape[1] else K
-            return _ritz(X, part, K, Q)._replace(beginning=K.shape[1])
+            return Spectrum(*ritz(X, part, room_of(K, Q)), beginning=K.shape[1])
         if there and K is not None and earlier is None and n > self._small and K.shape[1] <= FEW:
-            return _ritz(X, part, K, Q)
+            room, known = self._rooms.get(i, (None, None))
+            return Spectrum(*ritz(X, part, room if room and known is K else room_of(K, Q)))
         if n <= self._small or K is None or whole:
             P, T = None, -deflated(-X.whole(part), Q)
         else:
@@ -227,46 +229,27 @@ class FrameStep(AtomStep):
             self.state.whole[i] = Decomposition(vectors, values)
         return Spectrum(values, vectors if P is None else P @ vectors, products)
 
-    def _keep(self, i: int, d: Array, vectors: Array) -> Array:
+    def _keep(self, i: int, d: Array, vectors: Array | Mixed) -> Array:
         """U with UUᵀ the projection of a part; its vectors and some more serve the next step."""
-        n, Q = vectors.shape[0], self._face.basis[self._face.parts[i]]
-        rank, earlier = int(np.count_nonzero(d)), self.state.whole[i]
-        frame = vectors[:, : rank + max(self._guard, rank // 4)]
-        frame = frame - Q @ (Q.T @ frame) if Q.shape[1] else frame
+        Q = self._face.basis[self._face.parts[i]]
+        n, rank, earlier = Q.shape[0], int(np.count_nonzero(d)), self.state.whole[i]
+        count = rank + max(self._guard, rank // 4)
+        U: Array
+        if isinstance(vectors, Mixed):
+            room, U = vectors.made(count, d[:rank])
+            frame = room.K
+            self._rooms[i] = room, frame
+        else:
+            frame = vectors[:, :count]
+            frame = frame - Q @ (Q.T @ frame) if Q.shape[1] else frame
+            U = frame[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=frame)
         if frame.shape[1] <= n // 4:
             self.state.frames[i], self.state.whole[i] = frame, None
         elif earlier is not None and earlier.uses < self.again and rank < frame.shape[1] <= n // 2:
             self.state.frames[i], earlier.uses = frame, earlier.uses + 1
         else:
             self.state.frames[i] = None
-        U: Array = frame[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=frame)
         return U
-
-
-def _ritz(X: Products, part: slice, K: Array, Q: Array) -> Spectrum:
-    """Rayleigh-Ritz on the span of K and XK, K off Q, with one copy to the CPU and one back.
-
-    With B = (K, R, XK, XR), R the columns of XK off those of K and Q, BᵀB has all that is needed.
-    R is scaled to columns of length 1 there, and combinations of K and R whose squared length is
-    below `SHORT` are left out.
-    """
-    Y = X.times(part, K)
-    R = Y - K @ (K.T @ Y)
-    if Q.shape[1]:
-        R -= Q @ (Q.T @ R)
-    B = np.concatenate([K, R, Y, X.times(part, R)], axis=1)
-    M, count = host(B.T @ B), 2 * K.shape[1]
-    if not np.isfinite(M).all():
-        raise np.linalg.LinAlgError("the direction is not finite")
-    scale = 1 / np.sqrt(np.maximum(np.diagonal(M)[:count], TINY))
-    squares, V = np.linalg.eigh(scale[:, None] * M[:count, :count] * scale)
-    used = squares > SHORT * squares[-1]
-    P = scale[:, None] * V[:, used] / np.sqrt(squares[used])
-    T = P.T @ M[:count, count:] @ P
-    values, U = np.linalg.eigh(0.5 * (T + T.T))
-    mixed = np.zeros((2 * count, values.size))
-    mixed[:count] = P @ U[:, ::-1]
-    return Spectrum(values[::-1], B @ np.asarray(mixed, like=B), 2 * K.shape[1])
 
 
 def _residual(Y: Array, K: Array, Q: Array) -> Array:
@@ -332,6 +315,11 @@ class SpectralStep(FrameStep):
             [*none], D, [*none], [0.0] * size, [0.0] * size, 0.0
         )
         self._whole = all(r.whole for r in rows)
+        self._size = 0.0
+
+    def finite(self, v: Array) -> bool:
+        self._size = float(np.sqrt(square(v)))
+        return bool(np.isfinite(self._size))
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
@@ -343,23 +331,24 @@ class SpectralStep(FrameStep):
         eta, D, face = own[0].eta, self.state.D, self._face
         if own[0].k == 1:
             atom = self._domain.lmo(v, effort=own[0].effort, hint=W.array, rng=rng)
-            products = atom.products
+            spent = atom.products
             np.subtract(atom.dense(), W.array, out=D)
+            lap("oracle")
+            W.shift(D)
         else:
             L = self._lipschitz([p.beta for p in own])
-            L = max(eta * L, 1e-9 * float(np.linalg.norm(v)) / face.trace) or 1.0
-            S, products = self._projection(W.descended(v, 1 / L, face.offset))
+            size = self._size if foreign(v) else norm(v)
+            L = max(eta * L, 1e-9 * size / face.trace) or 1.0
+            S, spent = self._projection(W.descended(v, 1 / L, face.offset))
             S.write(D)
-            D -= W.array
-            D *= eta
-        lap("oracle")
-        W.shift(D)
-        return products
+            lap("oracle")
+            W.stride(D, eta)
+        return spent
 
     def _lipschitz(self, betas: Sequence[float]) -> float:
         """L at the step before."""
         own = self.state
-        own.length = self._rule.recent * own.length + float(np.vdot(own.D, own.D))
+        own.length = self._rule.recent * own.length + square(own.D)
         safety, total = self._rule.safety_whole if self._whole else self._rule.safety, 0.0
         for i, (r, beta) in enumerate(zip(self._rows, betas, strict=True)):
             h = r.term.function

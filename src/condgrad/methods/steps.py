@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.scalars import square
 from condgrad.domains import Domain
 from condgrad.estimators import Estimator
 from condgrad.points.atoms import Atom
@@ -62,6 +63,10 @@ class AtomStep:
     def ahead(self, W: Dense) -> Dense:
         """The point whose rows the direction is made of."""
         return W
+
+    def finite(self, v: Array) -> bool:
+        """Whether a direction that is to be moved along has no NaN and nothing too large."""
+        return bool(np.isfinite(square(v)))
 
     def params(self, p: Params) -> Params:
         """The scalars of an iteration that goes with this step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
-from condgrad.backends.arrays import namespace
+from condgrad.backends.arrays import foreign, namespace
 from condgrad.maps import LinearMap
 from condgrad.points.atoms import Atom
 from condgrad.points.low_rank import Matrix, Products
@@ -48,6 +48,18 @@ class Dense:
             self.previous.array[...] = self.array
         self.whole = False
         self.array += D
+        self.whole = True
+
+    def stride(self, D: Array, eta: float = 1.0) -> None:
+        """W ← W + η(S − W), S given in D, which becomes the step."""
+        if self.previous is not None or not foreign(D):
+            D -= self.array
+            if eta != 1:
+                D *= eta
+            self.shift(D)
+            return
+        self.whole = False
+        kernels(D).stride(self.array, D, eta)
         self.whole = True
 
     def place(self, S: Array) -> None:

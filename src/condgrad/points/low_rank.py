@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.arrays import diagonal, namespace
+from condgrad.backends import kernels
+from condgrad.backends.arrays import diagonal, foreign
 
 
 class Products(Protocol):
@@ -54,12 +55,13 @@ class LowRank(NamedTuple):
 
     def write(self, out: Array) -> None:
         """Write the matrix to an array."""
-        xp = namespace(out)
         if len(self.parts) != 1 or self.at.size:
             out.fill(0)
         for part, U in zip(self.parts, self.factors, strict=True):
-            if out[part, part].flags.c_contiguous:
-                xp.dot(U, U.T, out=out[part, part])
+            if foreign(out):
+                kernels(out).gemm(out[part, part], U, U.T)
+            elif out[part, part].flags.c_contiguous:
+                np.dot(U, U.T, out=out[part, part])
             else:
                 out[part, part] = U @ U.T
         if self.at.size:

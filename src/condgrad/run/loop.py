@@ -351,7 +351,7 @@ class Run:
                 rows.update(at, mine, s.rng)
             lap("rows")
             direction(s.terms, s.v)
-            if not (problem.domain.finite_only or np.isfinite(np.vdot(s.v, s.v))):
+            if not (problem.domain.finite_only or step.finite(s.v)):
                 monitor.status = Status.NONFINITE
                 return False
             lap("direction")
