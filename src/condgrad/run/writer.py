@@ -16,8 +16,8 @@ from condgrad.backends.memory import free_memory
 from condgrad.checkpoint import Pack, write
 from condgrad.errors import ProblemError, cause
 
-SHARE = 4
-"""Copies are made where they take at most this part of the free memory."""
+SHARE = 2
+"""Copies are made where they take at most the free memory divided by this."""
 REST = 10
 """A checkpoint is not written before this many times what the last one took has passed."""
 
