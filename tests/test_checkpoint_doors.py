@@ -1,6 +1,7 @@
 """Calls that make several runs go on from a checkpoint as if they had never stopped."""
 
 import contextlib
+import json
 import os
 from dataclasses import fields
 from enum import Enum
@@ -168,3 +169,32 @@ def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):
         clustered(None, checkpoint=path)
     kill(np.inf)
     clustered(None, checkpoint=path, resume=path)
+
+
+def test_the_command_goes_on(run, tmp_path):
+    kept, out = tmp_path / "kept", tmp_path / "out.json"
+
+    def solved(iterations, *more):
+        how = ["--iterations", iterations, "--quiet", "--json", out, "--gap", 1e-9]
+        code, _, err = run("solve", "sparsest-cut", "petersen", *how, *more)
+        assert (code, err) == (0, "")
+        found = json.loads(out.read_text())
+        return {n: v for n, v in found.items() if n not in ("seconds", "profile", "command")}
+
+    whole = solved(40)
+    solved(15, "--checkpoint", kept)
+    assert solved(40, "--resume", kept) == whole
+    kept.unlink()
+    again = ["--checkpoint", kept, "--resume", kept]
+    code, _, err = run("solve", "sparsest-cut", "petersen", *again)
+    assert code == 2
+    assert "which is not there" in err
+    solved(15, *again, "--resume-or-start")
+    assert solved(40, *again, "--resume-or-start", "--every", 5) == whole
+    code, _, err = run("solve", "sparsest-cut", "karate_club", "--gap", 1e-9, *again)
+    assert code == 2
+    assert "something else" in err
+    kept.write_bytes(kept.read_bytes()[:-9])
+    code, _, err = run("solve", "sparsest-cut", "petersen", "--gap", 1e-9, *again)
+    assert code == 2
+    assert "damaged" in err

@@ -126,5 +126,5 @@ def sweep(folder: str | os.PathLike[str]) -> None:
     with contextlib.suppress(OSError):
         for part in Path(folder).glob(f"{MARK}*.part"):
             with contextlib.suppress(OSError), part.open("rb") as file:
-                if part.stat().st_size and _hold(file):
+                if part.stat().st_size and _hold(file):  # an empty one may have just begun
                     part.unlink()

@@ -348,7 +348,10 @@ class Maker:
             given = (own["data"], own["offsets"])
         else:
             given = (own["data"], own["indices"], own["indptr"])
-        made = self._known[number] = getattr(sp, kind)(given, shape=tuple(shape))
+        made = getattr(sp, kind)(given, shape=tuple(shape))
+        if style in ("csr", "csc"):
+            made.check_format(full_check=True)
+        self._known[number] = made
         return made
 
     def _object(self, number: int, name: str, parts: Any) -> Any:

@@ -13,6 +13,11 @@ from condgrad.checkpoint.graph import Given, Maker, Writer
 from condgrad.errors import InputError
 
 NOTHING = Given({}, {})
+FAULTS = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError),
+    *(RecursionError, OverflowError, AssertionError, NotImplementedError),
+)
+"""What comes of a description that is none."""
 
 
 @dataclass
@@ -63,5 +68,5 @@ def unpacked(entry: Any, reader: Reader, given: Given = NOTHING, like: Array = H
         return Maker(given, arrays).value(entry["value"])
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except FAULTS as error:
         raise reader.damaged(f"it does not fit together ({error})") from None

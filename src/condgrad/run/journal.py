@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
+PATIENCE = 1.0
+"""Seconds that are waited for a checkpoint after Ctrl-C; the one before stays, where that is not
+enough."""
 KEPT = ("checkpoint", "every", "resume")
 """Options of calls that keep a journal."""
 PathLike = str | os.PathLike[str]
@@ -275,15 +278,19 @@ class Journal:
         if self._writing is None or self._broken:
             return
         with self._writing.timed():
-            runs = [own.pack() for own in self._open.values() if not own.run.stale]
-            pages = [self._page.pack()] if self._page is not None and self._page.begun else []
+            try:
+                runs = [own.pack() for own in self._open.values() if not own.run.stale]
+                pages = [self._page.pack()] if self._page is not None and self._page.begun else []
+            except ProblemError as error:  # it could be held at the start
+                self._writing.warn(error)
+                return
             about = {"condgrad": saved.version()}
             self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
 
     def close(self) -> None:
-        """Wait until what is being written is there."""
+        """Wait until what is being written is there; not for long where something broke it off."""
         if self._writing is not None:
-            self._writing.wait()
+            self._writing.wait(PATIENCE if self._broken else None)
 
 
 @contextlib.contextmanager

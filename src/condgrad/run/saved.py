@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign
 from condgrad.checkpoint import Given, Pack, Print, Reader, packed, print_of, unpacked, write
@@ -16,13 +18,21 @@ from condgrad.checkpoint.graph import Maker, attributes
 from condgrad.checkpoint.prints import difference
 from condgrad.errors import InputError, ProblemError
 from condgrad.run.callbacks import Callback, Watch
-from condgrad.run.monitor import KEEP
+from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.result import Status
+from condgrad.run.state import RunState
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
     from condgrad.run.loop import Asked, Options, Run
 
+COMMON = {"arrays": list, "prints": dict}
+PARTS: dict[str, dict[str, type]] = {
+    "done": {"name": str, **COMMON},
+    "runs": {"number": int, "last": int, "since": list, "class": str, "device": str, **COMMON},
+    "pages": {"number": int, **COMMON},
+}
+"""What entries of a file have."""
 OPTIONS = ("record", "errors", "duals", "certify", "floor")
 """What a checkpoint knows of who watches a run."""
 
@@ -128,6 +138,7 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     found = unpacked(entry, reader, given_by(run), run.problem.like)
     try:
         vars(run).update(found["run"])
+        _require_fit(run)
         run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
@@ -136,6 +147,24 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise reader.damaged(f"it does not fit together ({error})") from None
     run.stale = False
+
+
+def _require_fit(run: Run) -> None:
+    """Raise a TypeError where arrays are not those of the problem; kernels do not look."""
+    s, shape = run.state, run.problem.domain.shape
+    good = isinstance(s, RunState) and isinstance(run._monitor, Monitor)
+    good = good and s.W.array.shape == run._monitor._best.W.shape == shape
+    good = good and len(s.terms) == len(run.problem.terms)
+    for term, rows in zip(run.problem.terms, s.terms, strict=True):
+        kept = getattr(rows, "state", None)
+        sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
+        parts = {n: getattr(kept, n, None) for n in sizes}
+        good = good and isinstance(s.rng, np.random.Generator) and rows.term is term
+        good = good and all(a is None or foreign(a) or a.size == sizes[n] for n, a in parts.items())
+        values = getattr(getattr(kept, "table", None), "values", None)
+        good = good and (values is None or values.size == term.map.size)
+    if not good:
+        raise TypeError("arrays of other sizes")
 
 
 def save(run: Run, path: str | PathLike[str]) -> None:
@@ -164,10 +193,7 @@ def opened(path: str | PathLike[str]) -> Reader:
     except OSError as error:
         raise InputError(Path(path), f"the checkpoint cannot be read ({error.strerror})") from None
     text = reader.text
-    whole = isinstance(text, dict) and all(
-        isinstance(text.get(name), list) for name in ("done", "runs", "pages")
-    )
-    if not whole:
+    if not isinstance(text, dict) or not all(_entries(text.get(n), PARTS[n]) for n in PARTS):
         raise reader.damaged("its description cannot be read")
     if text.get("condgrad") != version():
         raise InputError(
@@ -176,6 +202,14 @@ def opened(path: str | PathLike[str]) -> Reader:
             "on with that version, or start anew",
         )
     return reader
+
+
+def _entries(found: Any, parts: dict[str, type]) -> bool:
+    """Whether these are entries of a file with such parts."""
+    return isinstance(found, list) and all(
+        isinstance(e, dict) and all(isinstance(e.get(n), kind) for n, kind in parts.items())
+        for e in found
+    )
 
 
 def resume(

@@ -16,8 +16,8 @@ from condgrad.backends.memory import free_memory
 from condgrad.checkpoint import Pack, write
 from condgrad.errors import ProblemError, cause
 
-SHARE = 4
-"""Copies are made where they take at most this part of the free memory."""
+SHARE = 2
+"""Copies are made where they take at most the free memory divided by this."""
 REST = 10
 """A checkpoint is not written before this many times what the last one took has passed."""
 
@@ -82,7 +82,7 @@ class Writing:
         blocks: list[Any] = []
         text = {name: [p.entry(blocks) for p in packs] for name, packs in parts.items()}
         work = threading.Thread(
-            target=self._write, args=({**about, **text}, blocks), name="condgrad checkpoint"
+            target=self._write, args=({**about, **text}, blocks), name="checkpoint", daemon=True
         )
         if aside:
             self._thread = work
@@ -97,16 +97,20 @@ class Writing:
         except Exception as error:  # the run matters more
             self._trouble = error
 
-    def wait(self) -> None:
+    def wait(self, at_most: float | None = None) -> None:
         """Wait until it is there, and say so where it could not be written."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(at_most)
             self._thread = None
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
-            warnings.warn(
-                f"the checkpoint {str(self.path)!r} could not be written ({cause(trouble)}): the "
-                "run goes on, and the file is as it was before",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            self.warn(trouble)
+
+    def warn(self, trouble: Exception) -> None:
+        """Say that a checkpoint could not be written."""
+        warnings.warn(
+            f"the checkpoint {str(self.path)!r} could not be written ({cause(trouble)}): the run "
+            "goes on, and the file is as it was before",
+            RuntimeWarning,
+            stacklevel=3,
+        )
