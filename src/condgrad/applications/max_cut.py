@@ -15,7 +15,7 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Outcome, Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian
 from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding import Cut
@@ -119,7 +119,14 @@ def max_cut(
     )
     if warm is None:
         return cold
-    with _keyboard.offers(lambda mixed: None if mixed is None else _from(cold, mixed).run()):
+
+    def here(mixed: Mixed | None) -> Outcome | None:
+        if mixed is None:
+            return None
+        cut = round_max_cut(A, mixed.W, hyperplanes, seed, passes=False)
+        return _from(cold, mixed).early(_rounded(cut), seed)
+
+    with _keyboard.offers(here):
         return _from(cold, mixing(A, positive("warm", warm), seed, warm_seconds))
 
 
