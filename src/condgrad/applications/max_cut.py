@@ -145,6 +145,7 @@ class _Rounding:
 
     def __init__(self, A: Any, hyperplanes: int, seed: int) -> None:
         self._how, self._found = (A, hyperplanes, seed), list[Cut]()
+        self._W: Any = None
 
     def fresh(self) -> _Rounding:
         """Another one, for another run."""
@@ -152,15 +153,18 @@ class _Rounding:
 
     def __call__(self, W: Any) -> Rounded:
         A, hyperplanes, seed = self._how
-        self._found = []
+        self._found, self._W = [], W
         how = (hyperplanes, seed, self._found)
         return _rounded(round_max_cut(A, np.asarray(W, dtype=np.float64), *how))
 
     @property
     def so_far(self) -> Rounded | None:
-        """The best cut of the rounding at work, or the last one."""
-        best = max(self._found, key=lambda cut: cut.value, default=None)
-        return None if best is None else _rounded(best)
+        """The best cut of the rounding at work, or the last one; else one that takes no time."""
+        if self._W is None:
+            return None
+        A, hyperplanes, seed = self._how
+        found = self._found or [round_max_cut(A, self._W, hyperplanes, seed, passes=False)]
+        return _rounded(max(found, key=lambda cut: cut.value))
 
 
 def _rounded(cut: Cut) -> Rounded:
