@@ -258,30 +258,16 @@ class Application:
                 limits["row_feasibility"] = self.rows
 
         def outcome(result: Result | None, interrupted: bool = True) -> Outcome | None:
-            if result is None:
-                return None
-            return Outcome(
-                self.name,
-                self.preset,
-                slug.replace("_", "-"),
-                used_beta0,
-                used_batch,
-                result,
-                self.formula,
-                self.settings,
-                None if rounder is None else rounder.result,
-                self.sense,
-                self.whole,
-                self.floor_failure,
-                floor_kind,
-                interrupted,
-                asked,
-            )
+            result = result if result is not None else unsolved
+            found = None if rounder is None else rounder.result
+            how: Any = (slug, used_beta0, used_batch, floor_kind, asked)
+            return None if result is None else self._came_to(result, found, interrupted, *how)
 
         interrupted = self.interrupted
-        with _keyboard.offers(outcome) as offer:
-            if interrupted:
-                result = self._unsolved(method.name, limits.get("seed", 0))
+        unsolved = self.unsolved(method.name, limits.get("seed", 0)) if interrupted else None
+        with _keyboard.offers(outcome, source=interrupted) as offer:
+            if unsolved is not None:
+                result = unsolved
             else:
                 how = {"propose": rounder, "floor": self.floor, **limits}
                 result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
@@ -297,7 +283,41 @@ class Application:
             assert found is not None
             return offer.keep(found)
 
-    def _unsolved(self, method: str, seed: Any) -> Result:
+    def _came_to(
+        self,
+        result: Result,
+        rounded: Rounded | None,
+        interrupted: bool,
+        slug: str,
+        beta0: float | str | None = None,
+        batch: Batch | str | None = None,
+        floor_kind: str | None = None,
+        asked: float | None = None,
+    ) -> Outcome:
+        """What a run with this result came to."""
+        return Outcome(
+            self.name,
+            self.preset,
+            slug.replace("_", "-"),
+            beta0,
+            batch,
+            result,
+            self.formula,
+            self.settings,
+            rounded,
+            self.sense,
+            self.whole,
+            self.floor_failure,
+            floor_kind or self.floor_kind,
+            interrupted,
+            asked,
+        )
+
+    def early(self, rounded: Rounded | None, seed: Any = 0) -> Outcome:
+        """The start as an outcome, with a solution where there is one."""
+        return self._came_to(self.unsolved("none", seed), rounded, True, "none")
+
+    def unsolved(self, method: str, seed: Any) -> Result:
         """The start as the result of a run without iterations."""
         W = np.asarray(self.start, self.problem.dtype)
         at, low = self.problem.evaluate(W), -np.inf if self.floor is None else self.floor

@@ -16,7 +16,7 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Outcome, Rounded
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding import Cut
@@ -126,7 +126,14 @@ def max_cut(
     )
     if warm is None:
         return cold
-    with _keyboard.offers(lambda mixed: None if mixed is None else _from(cold, mixed).run()):
+
+    def here(mixed: Mixed | None) -> Outcome | None:
+        if mixed is None:
+            return None
+        cut = round_max_cut(A, mixed.W, hyperplanes, seed, passes=False)
+        return _from(cold, mixed).early(_rounded(cut), seed)
+
+    with _keyboard.offers(here):
         return _from(cold, mixing(A, positive("warm", warm), seed, warm_seconds))
 
 
@@ -145,6 +152,7 @@ class _Rounding:
 
     def __init__(self, A: Any, hyperplanes: int, seed: int) -> None:
         self._how, self._found = (A, hyperplanes, seed), list[Cut]()
+        self._W: Any = None
 
     def fresh(self) -> _Rounding:
         """Another one, for another run."""
@@ -152,15 +160,18 @@ class _Rounding:
 
     def __call__(self, W: Any) -> Rounded:
         A, hyperplanes, seed = self._how
-        self._found = []
+        self._found, self._W = [], W
         how = (hyperplanes, seed, self._found)
         return _rounded(round_max_cut(A, np.asarray(W, dtype=np.float64), *how))
 
     @property
     def so_far(self) -> Rounded | None:
-        """The best cut of the rounding at work, or the last one."""
-        best = max(self._found, key=lambda cut: cut.value, default=None)
-        return None if best is None else _rounded(best)
+        """The best cut of the rounding at work, or the last one; else one that takes no time."""
+        if self._W is None:
+            return None
+        A, hyperplanes, seed = self._how
+        found = self._found or [round_max_cut(A, self._W, hyperplanes, seed, passes=False)]
+        return _rounded(max(found, key=lambda cut: cut.value))
 
 
 def _rounded(cut: Cut) -> Rounded:

@@ -220,40 +220,15 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
     choice = Choice()
     if settings.radius == "auto" or settings.corrective:
         choice = choose(observed, settings, seed)
-    base, tried = ResidualFit(observed, **settings.convex), choice.chosen
-    radius = settings.radius
-    if isinstance(radius, str):
-        radius = USUAL if tried is None else tried.radius
-    if settings.relative or settings.radius == "auto":
-        radius *= base.unit
-    how: Any = {"method": settings.method, "start": tried and tried.W, "seed": seed}
-    how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
-    if choice.interrupted:
-        how |= {"max_iter": 0, "tol": None}
-    result = base.solve(radius, **how)
-    if choice.interrupted:
-        result = replace(result, status=Status.INTERRUPTED)
-    elif choice.short and result.status is not Status.INTERRUPTED:
-        result = replace(result, status=Status.MAX_SECONDS)
-    P, Q, penalty = base.factors(result)
-    model = Recommender(
-        mean=base.mean,
-        user_biases=base.user_biases,
-        item_biases=base.item_biases,
-        user_factors=P,
-        item_factors=Q,
-        bounds=base.bounds,
-        radius=radius,
-        result=result,
-        choice=choice.bare(),
-        sweeps=0,
-        ridge=penalty,
-        user_mean=base.user_mean,
-        damping=base.damping if base.biases else None,
-        weighting=base.weighting,
-        new_rows=None,
-    )
+    tried = choice.chosen
+    try:
+        base, model = _convex(observed, settings, choice, seed)
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        base, model = _convex(observed, settings, replace(choice, interrupted=True), seed)
     yield model
+    result, P, Q = model.result, model.user_factors, model.item_factors
     if tried is None or not tried.sweeps or result.status is Status.INTERRUPTED:
         return
     try:
@@ -280,6 +255,45 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
         item_factors=items,
         sweeps=sweeps,
         new_rows=fit.new_rows,
+    )
+
+
+def _convex(
+    observed: Observed, settings: Settings, choice: Choice, seed: int
+) -> tuple[ResidualFit, Recommender]:
+    """The convex fit, or what a broken choice has of it, as a model."""
+    base, tried = ResidualFit(observed, **settings.convex), choice.chosen
+    radius = settings.radius
+    if isinstance(radius, str):
+        radius = USUAL if tried is None else tried.radius
+    if settings.relative or settings.radius == "auto":
+        radius *= base.unit
+    how: Any = {"method": settings.method, "start": tried and tried.W, "seed": seed}
+    how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
+    if choice.interrupted:
+        how |= {"max_iter": 0, "tol": None}
+    result = base.solve(radius, **how)
+    if choice.interrupted:
+        result = replace(result, status=Status.INTERRUPTED)
+    elif choice.short and result.status is not Status.INTERRUPTED:
+        result = replace(result, status=Status.MAX_SECONDS)
+    P, Q, penalty = base.factors(result)
+    return base, Recommender(
+        mean=base.mean,
+        user_biases=base.user_biases,
+        item_biases=base.item_biases,
+        user_factors=P,
+        item_factors=Q,
+        bounds=base.bounds,
+        radius=radius,
+        result=result,
+        choice=choice.bare(),
+        sweeps=0,
+        ridge=penalty,
+        user_mean=base.user_mean,
+        damping=base.damping if base.biases else None,
+        weighting=base.weighting,
+        new_rows=None,
     )
 
 

@@ -49,6 +49,7 @@ def round_max_cut(
     hyperplanes: int = 100,
     seed: int = 0,
     found: list[Cut] | None = None,
+    passes: bool = True,
 ) -> Cut:
     r"""The best cut that random hyperplanes read off W, improved by passes over the vertices.
 
@@ -70,6 +71,8 @@ def round_max_cut(
         Of the hyperplanes.
     found : list, optional
         Gets the cuts as they are found, the first before any is improved.
+    passes : bool, default True
+        Whether cuts are improved.
 
     Returns
     -------
@@ -109,6 +112,8 @@ def round_max_cut(
     starts = [np.ones(A.shape[0]), *signs[:, best].T]
     found = [] if found is None else found
     found.append(_cut(A, starts[1] > 0))
+    if not passes:
+        return found[-1]
     for sign in starts:
         found.append(_cut(A, _improve(A, sign) > 0))
     return max(found[-len(starts) :], key=lambda cut: cut.value)

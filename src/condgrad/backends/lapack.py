@@ -102,6 +102,14 @@ def svd(X: Array) -> tuple[Array, Array, Array]:
     return U, s, VT
 
 
+def factorises(B: Array) -> bool:
+    """Whether Cholesky's method succeeds on a symmetric B, of float64 and written over."""
+    call = _ours(B, "potrf")
+    if call is None or not B.flags.c_contiguous:
+        return bool(scipy.linalg.lapack.dpotrf(B.T, clean=False, overwrite_a=True)[1] == 0)
+    return _call(call, b"U", B.shape[0], B, B.shape[0]) == 0
+
+
 def _ours(X: Array, name: str) -> Any:
     """The routine for an array that is worth it."""
     letter = LETTER.get(X.dtype)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.lapack import dpotrf
 
 from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
@@ -283,7 +282,7 @@ def _proved(V: Array) -> float:
         diagonal = np.einsum("ii->i", B)
         diagonal -= guess - lower
         total = float(diagonal.sum())
-        if dpotrf(B.T, clean=False, overwrite_a=True)[1] == 0:
+        if lapack.factorises(B):
             return guess - lower - EPS * (n / 2 + 4) * total
         lower *= 4
     return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
