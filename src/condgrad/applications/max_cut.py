@@ -79,6 +79,7 @@ def max_cut(
     ----------
     .. [1] M. X. Goemans, D. P. Williamson, J. ACM 42(6), 1995.
     """
+    check_room(adjacency)
     A = adjacency_matrix(adjacency, signed=True)
     n, hyperplanes = A.shape[0], dimension("hyperplanes", hyperplanes)
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
@@ -132,6 +133,13 @@ def max_cut(
         feasible=partial(_feasible, problem),
         interrupted=interrupted,
     )
+
+
+def check_room(adjacency: Any) -> None:
+    """Refuse a matrix with too many rows before it is looked at."""
+    n = (np.shape(adjacency) or (0,))[0]
+    if n > large_max_cut.FACTORED:
+        large_max_cut.require_room(n)
 
 
 def _rounded(A: Any, hyperplanes: int, seed: int, W: Any) -> Rounded:

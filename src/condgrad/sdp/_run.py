@@ -22,9 +22,9 @@ from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.run.unstarted import unstarted
 from condgrad.sdp import exact
-from condgrad.sdp._answer import answer, only_zero, shaped
+from condgrad.sdp._answer import answer, nothing, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
-from condgrad.sdp._model import SDP
+from condgrad.sdp._model import SDP, check
 from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._refute import impossible, refuted
@@ -32,6 +32,7 @@ from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
 from condgrad.sdp._watch import SLIGHTLY, Ends, highest
+from condgrad.sdp.layout import require_room
 
 ATTEMPTS = 10
 """Guesses of the trace bound."""
@@ -47,8 +48,8 @@ TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
 LIMITS = ("max_iter", "max_epochs", "max_lmo")
 """Options that limit every run of the method."""
-SMALLEST = 1e-290
-"""Numbers other than 0 must not be smaller, and not larger than its inverse."""
+SOLVED = 28
+"""Matrices in memory while a program is solved, about."""
 ROW = 10.0
 """A single row may be missed by this many times `feasibility` of its own scale."""
 
@@ -61,8 +62,14 @@ def run(
     options: Mapping[str, Any],
 ) -> Solution:
     """Solve a program; see `SDP.solve`."""
-    search = Search(sdp, trace_bound, max_seconds, method, options)
-    return replace(search.run(), seconds=time.perf_counter() - search.began)
+    began, search = time.perf_counter(), None
+    try:
+        search = Search(sdp, trace_bound, max_seconds, method, options)
+        found = search.run()
+    except deadline.OutOfTime:
+        latest = None if search is None else search.latest
+        found = replace(latest or nothing(sdp), status=Status.MAX_SECONDS)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
 @dataclass
@@ -87,7 +94,9 @@ class Search:
         options: Mapping[str, Any],
     ) -> None:
         self.began = time.perf_counter()
-        _check(sdp, trace_bound, options)
+        check(sdp, trace_bound, options)
+        if options.get("device", "cpu") == "cpu":
+            require_room(sdp.layout, SOLVED)
         self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
         self.method, self.options = method, dict(options)
         self.reduced = Reduced(sdp, like=_place(sdp, self.options.get("device", "cpu")))
@@ -95,6 +104,8 @@ class Search:
         """A direction without end in which the rows hold."""
         self.repair: Repair | None = None
         self.going: Run | None = None
+        self.latest: Solution | None = None
+        """Of the latest run."""
         self.trace = 0.0
         """The trace bound of the run that goes on."""
         self.ends = Ends()
@@ -235,7 +246,7 @@ class Search:
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
-        solution = answer(reduced, result, dual, trace, source, self.least)
+        solution = self.latest = answer(reduced, result, dual, trace, source, self.least)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
         return Trial(result, solution, binds)
 
@@ -353,25 +364,6 @@ def _ended(reduced: Reduced, solution: Solution) -> Solution:
         return solution
     beyond = reduced.sign * np.inf
     return replace(solution, bound=beyond, conditional_bound=beyond)
-
-
-def _check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
-    """Refuse what cannot be solved."""
-    if trace_bound is not None and not (np.isfinite(trace_bound) and trace_bound > 0):
-        raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
-    if sdp.size == 0 and not sdp.losses and trace_bound is None:
-        raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
-    numbers = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
-    roots = [(np.abs(U) * np.sqrt(np.abs(s))).reshape(-1) for _, U, s in sdp.low_rank.values()]
-    for data, least in ((numbers, SMALLEST), (roots, np.sqrt(SMALLEST))):
-        sizes = np.abs(np.concatenate([np.zeros(0), *data]))
-        if sizes.max(initial=0.0) > 1 / least or (sizes[sizes > 0] < least).any():
-            raise ProblemError(
-                f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}, or factors "
-                "of rows whose squares are: choose other units"
-            )
-    if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
-        raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
 
 def _place(sdp: SDP, device: str) -> Array:
