@@ -23,6 +23,7 @@ from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
+from condgrad.applications.max_cut import check_room
 from condgrad.applications.presolve import by_blocks_of, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of
@@ -224,6 +225,8 @@ def max_cut(
     (4.0, 4.0, 0.0)
     """
     _check(gap, max_seconds, device)
+    if hasattr(graph, "shape"):
+        check_room(graph)
     A, names = _weights(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
     if n == 2 or total == 0:

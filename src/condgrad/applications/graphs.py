@@ -8,9 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
+from condgrad.backends import memory
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
 
+COPIES, VERTEX = 80, 48
+"""Bytes for an entry and for a vertex while a matrix is checked."""
+PART = "cut a part of the graph"
 FAR = 1e120
 """Squares of numbers up to this, and of their inverses, are numbers, with room for sums."""
 
@@ -41,6 +45,9 @@ def adjacency_matrix(
         raise ProblemError(
             f"{name} has shape {given.shape}: it must be square, with at least {least} vertices"
         )
+    count = int(given.nnz if sp.issparse(given) else np.count_nonzero(given))  # type: ignore[union-attr]
+    need = memory.Need(f"copies of a graph with {count} entries", COPIES * count, PART)
+    memory.require([need, memory.Need("its vertices", VERTEX * given.shape[0], PART)])
     A = sp.csr_array(given).astype(np.float64) if sp.issparse(given) else _sparse(given)
     if not np.isfinite(A.data).all():
         raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")

@@ -73,11 +73,12 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
     """
     check_preset(preset)
+    n = np.shape(distances)[0] if np.ndim(distances) else 0
+    require_room((n, n), 3, "cluster a sample of the points")
     checked = squared_distances(distances)
     C, n = Inner(checked, _symmetric=True), checked.shape[0]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
-    require_room((n, n), 3, "cluster a sample of the points")
     rounding = _Rounding(C, int(k))
     floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
     if preset == "auto" and k > 1:

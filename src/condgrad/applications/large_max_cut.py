@@ -15,6 +15,7 @@ from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
 from condgrad.applications.annealing import AT_ONCE, LENGTHS, Search
+from condgrad.applications.graphs import PART
 from condgrad.applications.mixing import RANK, Mixed, mixing
 from condgrad.backends import memory
 from condgrad.backends.devices import check_device
@@ -124,8 +125,7 @@ class _Run:
         """Sweep, round and say what came of it."""
         app, limits = self.application, self.limits
         A = app.adjacency
-        need = 8 * A.shape[0] * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * A.nnz
-        memory.require([memory.Need("V, the graph and products of it", need)])
+        require_room(A.shape[0], A.nnz)
         self.search = Search(A, self.seed)
         self.clock.lap("proposal")
         mixed: Mixed | None = None
@@ -256,6 +256,12 @@ class _Run:
             app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
             app.sense, app.whole, 0.0, kind, interrupted, self.gap,
         )  # fmt: skip
+
+
+def require_room(vertices: int, entries: int = 0) -> None:
+    """Refuse a graph for whose factors there is no memory."""
+    need = 8 * vertices * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * entries
+    memory.require([memory.Need("V, the graph and products of it", need, PART)])
 
 
 def _families(point: Gram) -> dict[str, Violation]:

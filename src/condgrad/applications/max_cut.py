@@ -82,6 +82,7 @@ def max_cut(
     ----------
     .. [1] M. X. Goemans, D. P. Williamson, J. ACM 42(6), 1995.
     """
+    check_room(adjacency)
     A = adjacency_matrix(adjacency, signed=True)
     n, hyperplanes = A.shape[0], dimension("hyperplanes", hyperplanes)
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
@@ -172,6 +173,13 @@ class _Rounding:
         A, hyperplanes, seed = self._how
         found = self._found or [round_max_cut(A, self._W, hyperplanes, seed, passes=False)]
         return _rounded(max(found, key=lambda cut: cut.value))
+
+
+def check_room(adjacency: Any) -> None:
+    """Refuse a matrix with too many rows before it is looked at."""
+    n = (np.shape(adjacency) or (0,))[0]
+    if n > large_max_cut.FACTORED:
+        large_max_cut.require_room(n)
 
 
 def _rounded(cut: Cut) -> Rounded:

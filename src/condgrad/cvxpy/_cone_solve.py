@@ -11,8 +11,10 @@ import cvxpy.settings as settings
 import numpy as np
 from scipy import sparse
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS
 from condgrad._types import Array
+from condgrad.backends import memory
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._cone_point import (
     LEAST,
@@ -29,6 +31,11 @@ from condgrad.cvxpy._write import blocks_of
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
+DENSE = 8
+"""Dense matrices of the equations, and made of them, while they are solved."""
+PIVOTED = 16.0
+"""What that takes, in products of matrices with as many operations."""
+REMEDY = "use condgrad.cvxpy.solve(problem), which keeps rows sparse, or write a smaller problem"
 FIRST = 500
 """Iterations of the first run; each may take `LONGER` times those of the one before."""
 LONGER = 4
@@ -77,7 +84,11 @@ class Eliminated:
 
     def __init__(self, program: ConeProgram) -> None:
         self.program = program
-        self.kernel = kernel(program.G.toarray(), program.h)
+        m, n = program.G.shape
+        what = f"{m} equations of {n} unknowns as dense matrices"
+        memory.require([memory.Need(what, DENSE * 8 * m * n, REMEDY)])
+        with deadline.job(float(m * m * n) ** (1 / 3), PIVOTED):
+            self.kernel = kernel(program.G.toarray(), program.h)
         start, N = self.kernel.start, self.kernel.N
         entry, move, reach = self.kernel[3:]
         A, b, c = program.A, program.b, program.c

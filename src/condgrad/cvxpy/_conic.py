@@ -14,10 +14,11 @@ from cvxpy.reductions.solution import failure_solution
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_values
 
-from condgrad._deadline import within
+from condgrad._deadline import OutOfTime, within
 from condgrad._types import Array
 from condgrad.cvxpy._cone_program import ConeProgram, read
 from condgrad.cvxpy._cone_solve import GONE, Outcome, Run
+from condgrad.cvxpy._recognise import require_room
 from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, Certificate, lowered
 from condgrad.sdp import Solution
@@ -39,6 +40,8 @@ class Side(NamedTuple):
         return float(np.exp(self.sign * value)) if self.geometric else self.sign * value
 
 
+COMPILED = 400
+"""Bytes for each number of the variables while CVXPY compiles a problem, about."""
 Answer = tuple[ConeProgram | None, Outcome, Side]
 """What a run found; there is no program where a row without variables cannot hold."""
 
@@ -77,7 +80,11 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         return "@misc{condgrad, title = {condgrad}, author = {The condgrad developers}}"
 
     def can_solve(self, problem_form: Any) -> bool:
-        """Whether the cones of a problem are ours; a sentence where they are not."""
+        """Whether the cones of a problem are ours; a sentence where they are not.
+
+        CVXPY's compilation, which comes next, would end the process where there is no memory.
+        """
+        require_room(problem_form._problem, COMPILED)
         self._asked[problem_form._problem] = Side(
             -1.0 if isinstance(problem_form._problem.objective, cp.Maximize) else 1.0,
             bool(getattr(problem_form, "_gp", False)),
@@ -116,9 +123,15 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             nothing = np.zeros(0)
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
             return None, gone, side
-        with within(options.get("max_seconds")):
-            run = Run(program, options, 0.0 if side.geometric else float(data[settings.OFFSET]))
-            outcome = run.solve()
+        constant = 0.0 if side.geometric else float(data[settings.OFFSET])
+        try:
+            with within(options.get("max_seconds")):
+                run = Run(program, options, constant)
+                outcome = run.solve()
+        except OutOfTime:  # before there was any point
+            nothing = np.zeros(0)
+            late = Outcome(settings.USER_LIMIT, nothing, nothing, nothing, -np.inf, np.inf, None)
+            return None, late, side
         _check_faint(program, outcome, run.feasibility)
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")

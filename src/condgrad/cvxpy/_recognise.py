@@ -12,12 +12,20 @@ from cvxpy.reductions.eval_params import EvalParams
 from scipy import sparse
 
 from condgrad._types import Array
+from condgrad.backends import memory
 from condgrad.cvxpy._affine import Affine, Coefficients, NotTaken
 from condgrad.cvxpy._objective import head, loss_of
 from condgrad.cvxpy._rows import Family, Named, Space
 from condgrad.cvxpy._variables import Part, check_variable, part_of
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
+
+NUMBER = 240
+"""Bytes for each number of the variables: while the problem is read, and in a run."""
+REMEDY = (
+    "write a smaller problem; for a maximum cut use condgrad.max_cut, for ratings "
+    "condgrad.sklearn.MatrixCompletion, which keep W as factors"
+)
 
 
 class Relation(NamedTuple):
@@ -59,6 +67,7 @@ class Form:
 def recognise(problem: Any, split: bool = False) -> Form:
     """Read a problem, or refuse it with a sentence; `split` as for `part_of`."""
     _check(problem)
+    require_room(problem, NUMBER)
     if problem.parameters():
         problem = EvalParams().apply(problem)[0]
     read = Coefficients(problem.variables())
@@ -86,6 +95,17 @@ def recognise(problem: Any, split: bool = False) -> Form:
     shapes = {c.id: c.shape for c in constraints.values()}
     families = Family(space, equal), Family(space, at_most)
     return Form(space, parts, sign, cost, constant, *families, losses, owners, shapes)
+
+
+def require_room(problem: Any, each: int) -> None:
+    """Refuse a problem whose variables, at so many bytes a number, are more than the free memory.
+
+    A matrix has all of its entries here, whatever the problem asks of them.
+    """
+    numbers = sum(v.size for v in problem.variables())
+    largest = max((v.shape for v in problem.variables()), key=np.prod, default=())
+    what = f"{numbers} numbers of variables, the largest of shape {largest}"
+    memory.require([memory.Need(what, each * numbers, REMEDY)])
 
 
 def _check(problem: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,10 @@ from condgrad.methods.registry import Method
 from condgrad.run.journal import KEPT, journaled
 from condgrad.run.limits import Goal
 from condgrad.sdp._solution import Solution
-from condgrad.sdp.layout import Layout, LowRank, blocks_of, layout_of
+from condgrad.sdp.layout import BUILT, Layout, LowRank, blocks_of, layout_of, require_room
 
+SMALLEST = 1e-290
+"""Numbers other than 0 must not be smaller, and not larger than its inverse."""
 SENSES = {"==": 0, "<=": -1, ">=": 1}
 
 
@@ -65,6 +67,7 @@ class SDP:
         if sense not in ("min", "max"):
             raise ProblemError(f"sense is {sense!r}: it must be 'min' or 'max'")
         self.sense, self.layout = sense, layout_of(C)
+        require_room(self.layout, BUILT)
         columns, values = self.layout.flatten("C", C)
         self.cost = np.zeros(self.layout.size)
         np.add.at(self.cost, columns, values)
@@ -313,6 +316,25 @@ class SDP:
             raise ProblemError("gap and feasibility must be positive numbers: leave them out")
         Goal(gap, feasibility)
         return journaled(run)(self, trace_bound, max_seconds, method, {**limits, **more}, **keep)
+
+
+def check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:
+    """Refuse what cannot be solved."""
+    if trace_bound is not None and not (np.isfinite(trace_bound) and trace_bound > 0):
+        raise ProblemError(f"trace_bound is {trace_bound!r}: it must be positive and finite")
+    if sdp.size == 0 and not sdp.losses and trace_bound is None:
+        raise ProblemError("the program has no rows: add some with subject_to, or a trace_bound")
+    numbers = [sdp.A.data, sdp.cost, sdp.b, *(one.A.data for one in sdp.losses)]
+    roots = [(np.abs(U) * np.sqrt(np.abs(s))).reshape(-1) for _, U, s in sdp.low_rank.values()]
+    for data, least in ((numbers, SMALLEST), (roots, np.sqrt(SMALLEST))):
+        sizes = np.abs(np.concatenate([np.zeros(0), *data]))
+        if sizes.max(initial=0.0) > 1 / least or (sizes[sizes > 0] < least).any():
+            raise ProblemError(
+                f"the program has numbers below {SMALLEST:g} or above {1 / SMALLEST:g}, or factors "
+                "of rows whose squares are: choose other units"
+            )
+    if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
+        raise ProblemError("start and duals are no options here, and callbacks must be a list")
 
 
 def _kind(sense: str) -> int:

@@ -25,10 +25,9 @@ from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.run.unstarted import unstarted
 from condgrad.sdp import exact
-from condgrad.sdp._answer import answer, only_zero, shaped
-from condgrad.sdp._checks import check
+from condgrad.sdp._answer import answer, nothing, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
-from condgrad.sdp._model import SDP
+from condgrad.sdp._model import SDP, check
 from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._refute import impossible, refuted
@@ -36,6 +35,7 @@ from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
 from condgrad.sdp._watch import SLIGHTLY, Ends, highest
+from condgrad.sdp.layout import require_room
 
 ATTEMPTS = 10
 """Guesses of the trace bound."""
@@ -51,6 +51,8 @@ TIGHTER = 0.1
 """Factor on the gap that a run is asked for, where its bound does not hold for all W yet."""
 LIMITS = ("max_iter", "max_epochs", "max_lmo")
 """Options that limit every run of the method."""
+SOLVED = 28
+"""Matrices in memory while a program is solved, about."""
 ROW = 10.0
 """A single row may be missed by this many times `feasibility` of its own scale."""
 
@@ -63,8 +65,14 @@ def run(
     options: Mapping[str, Any],
 ) -> Solution:
     """Solve a program; see `SDP.solve`."""
-    search = Search(sdp, trace_bound, max_seconds, method, options)
-    return replace(search.run(), seconds=time.perf_counter() - search.began)
+    began, search = time.perf_counter(), None
+    try:
+        search = Search(sdp, trace_bound, max_seconds, method, options)
+        found = search.run()
+    except deadline.OutOfTime:
+        latest = None if search is None else search.latest
+        found = replace(latest or nothing(sdp), status=Status.MAX_SECONDS)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
 @dataclass
@@ -90,6 +98,8 @@ class Search:
     ) -> None:
         self.began = time.perf_counter()
         check(sdp, trace_bound, options)
+        if options.get("device", "cpu") == "cpu":
+            require_room(sdp.layout, SOLVED)
         self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
         self.method, self.options = method, dict(options)
         self.reduced = Reduced(sdp, like=_place(sdp, self.options.get("device", "cpu")))
@@ -97,12 +107,12 @@ class Search:
         """A direction without end in which the rows hold."""
         self.repair: Repair | None = None
         self.going: Run | None = None
+        self.latest: Solution | None = None
+        """Of the latest run."""
         self.trace = 0.0
         """The trace bound of the run that goes on."""
         self.at = (0.0, "guess")
         """That of the last trial, and where it comes from."""
-        self.last: Solution | None = None
-        """What the last trial that ended came to."""
         self.offer = _keyboard.offers(self._here)
         self.ends = Ends()
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
@@ -156,8 +166,8 @@ class Search:
             return None
         result, (trace, source) = self.going.snapshot(), self.at
         solution = answer(self.reduced, result, None, trace, source, self.least)
-        if self.last is not None and not self.last.conditional:
-            solution = replace(solution, bound=self.last.bound)
+        if self.latest is not None and not self.latest.conditional:
+            solution = replace(solution, bound=self.latest.bound)
         seconds = time.perf_counter() - self.began
         return replace(solution, status=Status.INTERRUPTED, seconds=seconds)
 
@@ -260,7 +270,7 @@ class Search:
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
-        solution = self.last = answer(reduced, result, dual, trace, source, self.least)
+        solution = self.latest = answer(reduced, result, dual, trace, source, self.least)
         binds = source == "guess" and float(np.trace(result.W)) > BINDS * trace
         return Trial(result, solution, binds)
 

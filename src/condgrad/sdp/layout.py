@@ -11,8 +11,16 @@ import scipy.sparse as sp
 
 from condgrad._check import numbers, real_matrix, real_numbers
 from condgrad._types import Array
+from condgrad.backends import memory
 from condgrad.errors import ProblemError
 from condgrad.maps.inner import asymmetry
+
+BUILT = 3
+"""Matrices in memory while a program is built."""
+REMEDY = (
+    "solve a smaller program, or one of smaller blocks; for a maximum cut use condgrad.max_cut, "
+    "which keeps W as factors"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,3 +164,10 @@ def _entries(name: str, value: Any, b: int) -> tuple[Array, Array]:
     x = value.data if sp.issparse(value) else value[where]
     at = where[0].astype(np.int64) * b + where[1] if b > 0 else where[0].astype(np.int64)
     return at, x
+
+
+def require_room(layout: Layout, matrices: int) -> None:
+    """Refuse blocks of which so many matrices do not fit into the free memory."""
+    side = max(layout.blocks, default=0)
+    what = f"dense matrices, the largest block {side} × {side},"
+    memory.require([memory.Need(what, matrices * 8 * layout.size, REMEDY)])
