@@ -16,6 +16,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
+from condgrad.applications.graphs import check_size
 from condgrad.applications.ratings import Observed, held_out, norm_weights, ridge, rmse, row_biases
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
@@ -193,6 +194,7 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     >>> float(model.rate(np.array([2]), np.array([4])).round(1)[0])
     3.0
     """
+    check_size("the ratings", observed.values)
     with threads.Calm(settings.n_jobs)():
         choice = Choice()
         if settings.radius == "auto" or settings.corrective:
