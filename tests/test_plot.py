@@ -272,7 +272,7 @@ def test_matplotlib_is_asked_for(monkeypatch):
         (lambda: plot.heat_map(np.ones(3)), "W has shape"),
         (lambda: plot.heat_map(np.ones((2, 3)), [0, 1]), "must be square"),
         (lambda: plot.heat_map(np.ones((2, 2)), [0, 1, 1]), "labels has shape"),
-        (lambda: plot.clusters(np.full((2, 2), np.nan), [0, 1]), "X has shape"),
+        (lambda: plot.clusters(np.full((2, 2), np.nan), [0, 1]), "X contains NaN"),
         (lambda: plot.clusters(np.ones((2, 2)), [0]), "labels has shape"),
         (lambda: plot.cut(np.ones((2, 3)), [0, 1]), "adjacency has shape"),
         (lambda: plot.cut(np.ones((2, 2)), [0]), "side has shape"),

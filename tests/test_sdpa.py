@@ -238,7 +238,7 @@ BAD = [
     ({"c": np.array([])}, "c must be 1 to"),
     ({"c": np.array([1.0, np.nan])}, "finite"),
     ({"c": np.ones((2, 1))}, "shape"),
-    ({"c": np.array(["x", "y"])}, "arrays of numbers"),
+    ({"c": np.array(["x", "y"])}, "array of numbers"),
     ({"blocks": ()}, "at least 1 block"),
     ({"blocks": (2, 0, -2)}, "block 2 has size 0"),
     ({"blocks": (2, 3.5, -2)}, "whole block sizes"),

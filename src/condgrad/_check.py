@@ -40,33 +40,73 @@ def real_matrix(name: str, value: Any) -> Array:
 
 
 def canonical(name: str, value: Any) -> Any:
-    """Check a sparse matrix; return it in CSR with repeated entries summed, the input untouched."""
-    csr = sp.csr_array(value)
-    if csr.ndim != 2 or 0 in csr.shape:
-        raise ProblemError(f"{name} has shape {csr.shape}: it must be a non-empty matrix")
+    """Check a real sparse matrix; return it in CSR and float64 with repeated entries summed.
+
+    The input is untouched, but the result may share its memory.
+    """
+    if value.ndim != 2 or 0 in value.shape:
+        raise ProblemError(f"{name} has shape {value.shape}: it must be a non-empty matrix")
+    if value.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} has dtype {value.dtype}: it must hold real numbers")
+    csr = as_float64(sp.csr_array(value))
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
+    real_numbers(name, csr.data)
     return csr
+
+
+def array_of(name: str, value: Any) -> Array:
+    """Check that something is a dense array without holes, of whatever type, and return it."""
+    if sp.issparse(value):
+        raise ProblemError(f"{name} is a SciPy sparse matrix: pass {name}.toarray()")
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.getmaskarray(value).any():
+            raise ProblemError(f"{name} has masked entries: give them values with .filled(...)")
+        value = value.data
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ProblemError(f"{name} has rows of different lengths: it must be an array") from None
+    except Exception as error:  # whatever the class of a user raises
+        raise ProblemError(
+            f"{name} is a {type(value).__name__} that cannot be read as an array "
+            f"({type(error).__name__}: {error}): pass a NumPy array"
+        ) from error
 
 
 def numbers(name: str, value: Any) -> Array:
     """Check dense data of any shape and return it as float64."""
-    try:
-        data = np.asarray(value)
-    except ValueError:
-        raise ProblemError(f"{name} has rows of different lengths: it must be an array") from None
-    return real_numbers(name, data)
+    return real_numbers(name, array_of(name, value))
 
 
 def real_numbers(name: str, data: Array) -> Array:
     """Check that numbers are real and finite, and return them as float64."""
     if data.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {data.dtype}: it must hold real numbers")
-    data = data.astype(np.float64, copy=False)
+    data = as_float64(data)
     if not np.isfinite(data).all():
         raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
     return data
+
+
+def floats(name: str, value: Any) -> Array:
+    """Check dense data of any shape, which need not be finite, and return it as float64."""
+    data = array_of(name, value)
+    try:
+        if data.dtype.kind not in "biufO":
+            raise TypeError
+        return as_float64(data)
+    except (TypeError, ValueError, OverflowError):
+        raise ProblemError(
+            f"{name} is not numeric ({data.dtype}): pass a number or an array of numbers"
+        ) from None
+
+
+def as_float64(data: Any) -> Any:
+    """Numbers, dense or sparse, as float64: those beyond its range as infinity or 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        return data.astype(np.float64, copy=False)
 
 
 def positive(name: str, value: Any) -> float:
@@ -82,13 +122,7 @@ def positive(name: str, value: Any) -> float:
 
 def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
     """Check one piece of per-row data: a number for all rows, or one number a row."""
-    try:
-        data = np.asarray(value)
-        if data.dtype.kind in "cSU":
-            raise TypeError
-        data = data.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{name} is not numeric: pass a number or one number per row") from None
+    data = floats(name, value)
     if data.ndim > 1:
         raise ProblemError(
             f"{name} has shape {data.shape}: pass a number or a one-dimensional array, one entry "

@@ -70,5 +70,7 @@ def check_magnitudes(domain: Domain, terms: Sequence[Term], dtype: str) -> None:
 
 
 def log(x: float) -> float:
-    """The decimal logarithm, −∞ for 0."""
+    """The decimal logarithm, −∞ for 0, ∞ for NaN, which comes of numbers beyond the range."""
+    if math.isnan(x):
+        return math.inf
     return math.log10(x) if x > 0 else -math.inf

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from condgrad._check import floats
 from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import threads
@@ -296,12 +297,14 @@ class Problem:
     def objective(self, W: Array) -> float:
         """Value of the smooth and the Lipschitz terms; constraints do not count."""
         W = self._point(W)
-        return sum(t.value(W) for t in self.terms if not t.function.indicator)
+        with np.errstate(over="ignore"):  # far from the domain it may be infinite
+            return sum(t.value(W) for t in self.terms if not t.function.indicator)
 
     def smoothed(self, W: Array, beta: float) -> float:
         """F_β(W) = f + g_β."""
         W = self._point(W)
-        return sum(t.smoothed(W, beta) for t in self.terms)
+        with np.errstate(over="ignore"):
+            return sum(t.smoothed(W, beta) for t in self.terms)
 
     def violations(self, W: Array, rows: Sequence[Answers] | None = None) -> dict[str, Violation]:
         """Distance from each constraint family."""
@@ -325,17 +328,24 @@ class Problem:
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
-        array = W if foreign(W) or isinstance(W, Factored) else np.asarray(W, like=self.like)
+        ready = foreign(W) or isinstance(W, Factored)
+        array = W if ready else np.asarray(_floats(W), like=self.like)
         if array.shape != self.domain.shape:
             raise ProblemError(
                 f"W has shape {array.shape}, but points of the domain have {self.domain.shape}"
             )
-        return array if array.dtype.kind == "f" else array.astype(np.float64)
+        return array
 
     def _total(self, families: Mapping[str, Violation]) -> float:
         if self.infeasibility_weights:
             return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))
+
+
+def _floats(W: Any) -> Array:
+    """W, which a user may have given, as an array of float64 or float32."""
+    plain = type(W) is np.ndarray and W.dtype in (np.float64, np.float32)
+    return W if plain else floats("W", W)
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:

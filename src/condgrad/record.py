@@ -22,6 +22,7 @@ from condgrad import report
 from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.applications import Outcome
+from condgrad.applications.graphs import adjacency_matrix
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.points import Factored, Gram
 from condgrad.run.result import Result, Trace
@@ -119,7 +120,8 @@ class Record:
         arrays = {name: np.asarray(a) for name in ("side", "labels")
                   if (a := getattr(found, name, None)) is not None}  # fmt: skip
         if adjacency is not None:
-            edges = sp.coo_array(sp.triu(adjacency, k=1))
+            graph = adjacency_matrix(adjacency, signed=True, least=1)
+            edges = sp.coo_array(sp.triu(graph, k=1))
             arrays["edges"] = np.column_stack([*edges.coords, edges.data])
         if names is not None:
             arrays["names"] = np.array([str(name) for name in names])

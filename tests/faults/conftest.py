@@ -21,6 +21,12 @@ def many():
 
 
 @pytest.fixture
+def seed():
+    """The seed, for a process of its own."""
+    return SEED
+
+
+@pytest.fixture
 def rng(request):
     """A generator that depends on the test's name and the seed alone."""
     name = request.node.name.encode()

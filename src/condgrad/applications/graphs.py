@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import array_of, as_float64
 from condgrad._types import Array
 from condgrad.backends import memory
 from condgrad.errors import ProblemError
@@ -35,10 +36,7 @@ def adjacency_matrix(
     least : int
         The fewest vertices.
     """
-    try:
-        given = adjacency if sp.issparse(adjacency) else np.asarray(adjacency)
-    except ValueError:
-        raise ProblemError(f"{name} has rows of different lengths: it must be a matrix") from None
+    given = adjacency if sp.issparse(adjacency) else array_of(name, adjacency)
     if given.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {given.dtype}: it must hold real numbers")
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] < least:
@@ -48,7 +46,8 @@ def adjacency_matrix(
     count = int(given.nnz if sp.issparse(given) else np.count_nonzero(given))  # type: ignore[union-attr]
     need = memory.Need(f"copies of a graph with {count} entries", COPIES * count, PART)
     memory.require([need, memory.Need("its vertices", VERTEX * given.shape[0], PART)])
-    A = sp.csr_array(given).astype(np.float64) if sp.issparse(given) else _sparse(given)
+    numbers = as_float64(given)
+    A = sp.csr_array(numbers).copy() if sp.issparse(numbers) else _sparse(numbers)
     if not np.isfinite(A.data).all():
         raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")
     check_size(name, A.data)
@@ -88,7 +87,7 @@ def _same(A: Any) -> bool:
 def check_size(name: str, data: Array) -> None:
     """Refuse numbers whose squares or sums leave the range of float64.
 
-    A factor changes no best cut and no best clustering.
+    A factor changes no best cut, no best clustering and no fit.
     """
     ends = np.max(data, initial=0.0), -np.min(data, initial=0.0)  # without another array
     largest = float(max(ends))

@@ -19,6 +19,7 @@ from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
+from condgrad.applications.graphs import check_size
 from condgrad.applications.ratings import Observed, held_out, norm_weights, ridge, rmse, row_biases
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
@@ -204,6 +205,7 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     >>> float(model.rate(np.array([2]), np.array([4])).round(1)[0])
     3.0
     """
+    check_size("the ratings", observed.values)
     ready: list[Recommender] = []  # the last is what there is
     with _keyboard.offers(lambda _: ready[-1] if ready else None) as offer:
         with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():

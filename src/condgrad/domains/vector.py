@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from condgrad._check import dimension, positive, row_data
+from condgrad._check import array_of, dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
 from condgrad.domains._base import Ball, Domain, Minimum
@@ -238,9 +238,5 @@ def any_shape(shape: Any) -> tuple[int, ...]:
 
 def _bounds(name: str, value: Any) -> Array:
     """Check the bounds of a box, an array of any shape."""
-    try:
-        data = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{name} is not numeric: pass a number or one per entry") from None
-    row_data(name, data.reshape(-1))
-    return data
+    data = array_of(name, value)
+    return np.reshape(row_data(name, data.reshape(-1)), data.shape)

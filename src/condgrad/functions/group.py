@@ -38,7 +38,7 @@ class L2Ball(Indicator):
         )
 
     def data_norm(self, size: int) -> float:
-        return float(np.linalg.norm(np.broadcast_to(self.center, size))) + self.radius
+        return length(np.broadcast_to(self.center, size)) + self.radius
 
     def data_size(self, z: Array, at: Rows = ALL) -> float:
         """R, which the distance from the centre must not pass."""

@@ -94,7 +94,8 @@ class Squared(Smooth):
         return quadratic_size(self.target, y, at)
 
     def magnitude(self, reach: float) -> float:
-        return (reach + largest(self.target)) ** 2
+        size = reach + largest(self.target)
+        return size * size  # infinite where it overflows
 
 
 class Logistic(Smooth):

@@ -78,7 +78,7 @@ def read_bytes(path: str | Path) -> bytes:
             raise InputError(path, "unpacked, it is too large for the free memory") from exc
         except (OSError, EOFError, ValueError, zlib.error) as exc:
             raise InputError(path, f"damaged gzip file: {exc}") from exc
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError(path, "the file is empty")
     return data
 

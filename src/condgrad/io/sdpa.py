@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import floats
 from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError
@@ -317,13 +318,11 @@ def _format(data: Sdpa) -> str:
 def _checked(data: Sdpa) -> tuple[Array, tuple[int, ...], Array]:
     """Return c, the blocks and the entries counted from 1, if a reader would take them."""
     fields = ("c", "matrix", "block", "row", "col", "value")
+    c, *columns = (floats(f"data.{name}", getattr(data, name)) for name in fields)
     try:
-        c, *columns = (np.asarray(getattr(data, name), dtype=np.float64) for name in fields)
         blocks = tuple(operator.index(size) for size in data.blocks)
     except (TypeError, ValueError) as exc:
-        raise ProblemError(
-            f"data must hold arrays of numbers and whole block sizes: {exc}"
-        ) from exc
+        raise ProblemError(f"data must hold whole block sizes: {exc}") from exc
     if c.ndim != 1 or not 1 <= len(c) <= _MOST or not np.isfinite(c).all():
         raise ProblemError(f"c must be 1 to {_MOST} finite numbers, shape {c.shape}")
     if not blocks:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import dimension, sides
+from condgrad._check import array_of, dimension, sides
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
 from condgrad.backends.arrays import contiguous, diagonal
@@ -72,7 +72,7 @@ class Entries(RowStorage):
 
     def __init__(self, rows: Any, cols: Any, shape: Any) -> None:
         self.shape = sides("shape", shape)
-        i, j = np.asarray(rows), np.asarray(cols)
+        i, j = array_of("rows", rows), array_of("cols", cols)
         if i.ndim != 1 or i.shape != j.shape:
             raise ProblemError(
                 f"rows has shape {i.shape} and cols {j.shape}: both must be vectors of one length"

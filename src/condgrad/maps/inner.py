@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import canonical, dimension, numbers, real_numbers, sides
+from condgrad._check import canonical, dimension, numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
@@ -38,7 +38,7 @@ class Inner(LinearMap):
     def __init__(self, C: Any, _symmetric: bool = False) -> None:
         if sp.issparse(C):
             C = csr = canonical("C", C)
-            data = real_numbers("C", csr.data)
+            data = csr.data
             rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
             self._flat: Array | None = rows.astype(np.int64) * csr.shape[1] + csr.indices
             self.shape = (int(csr.shape[0]), int(csr.shape[1]))

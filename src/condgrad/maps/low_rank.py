@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from condgrad._check import numbers, real_matrix
+from condgrad._check import array_of, numbers, real_matrix
 from condgrad._floats import length, lengths
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends.arrays import host
@@ -41,7 +41,7 @@ class LowRankStack(LinearMap):
     def __init__(self, factors: Any, counts: Any, values: Any = None) -> None:
         self._U = real_matrix("factors", factors).copy()
         n, r = self._U.shape
-        number = np.asarray(counts)
+        number = array_of("counts", counts)
         if number.ndim != 1 or number.dtype.kind not in "iu" or number.size == 0:
             raise ProblemError("counts must be a vector of integers: the columns of each row")
         if number.min() < 1 or number.sum() != r:
@@ -53,11 +53,12 @@ class LowRankStack(LinearMap):
             )
         self.shape, self.size, self.storage = (n, n), number.size, n * n
         self._starts = np.concatenate([[0], np.cumsum(number)])
-        self.norms = np.array([self._norm_of(l) for l in range(self.size)])
-        """‖A_l‖_F."""
-        self.row_norm = float(self.norms.max())
-        parts = np.abs(self._s) * np.square(lengths(np.ascontiguousarray(self._U.T)))
-        self._lengths = np.add.reduceat(parts, self._starts[:-1])
+        with np.errstate(over="ignore", invalid="ignore"):  # a problem refuses such norms
+            self.norms = np.array([self._norm_of(l) for l in range(self.size)])
+            """‖A_l‖_F."""
+            self.row_norm = float(self.norms.max())
+            parts = np.abs(self._s) * np.square(lengths(np.ascontiguousarray(self._U.T)))
+            self._lengths = np.add.reduceat(parts, self._starts[:-1])
         self._segments: Segments | None = None  # on a GPU only
         self._owner = np.repeat(np.arange(self.size), number)
 

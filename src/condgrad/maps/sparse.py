@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import canonical, dimension, real_matrix, real_numbers
+from condgrad._check import canonical, dimension, real_matrix
 from condgrad._floats import lengths
 from condgrad._types import ALL, Array, Rows, ids_of, span
 from condgrad.backends import kernels
@@ -46,13 +46,17 @@ class SparseStack(LinearMap):
                 raise ProblemError(
                     f"matrices has {stack.shape[1]} columns: with n = {side} it needs {side * side}"
                 )
-        elif isinstance(matrices, Iterable):
-            stack, side = _flatten(list(matrices))
         else:
-            raise ProblemError(f"matrices is {matrices!r}: pass a list of symmetric matrices")
+            try:
+                listed = list(matrices)
+            except Exception:  # what is no list, or a class of a user that claims to be one
+                raise ProblemError(
+                    f"matrices is a {type(matrices).__name__}: pass a list of symmetric matrices"
+                ) from None
+            stack, side = _flatten(listed)
         _require_symmetric_rows(stack, side)
         self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
-        self._csr: _Csr | _CsrOnGpu = _Csr("matrices", stack)
+        self._csr: _Csr | _CsrOnGpu = _Csr(stack)
         self.row_norm = float(self._csr.lengths.max())
 
     def on(self, like: Array) -> SparseStack:
@@ -102,7 +106,7 @@ class DataMatrix(LinearMap):
     def __init__(self, X: Any) -> None:
         if sp.issparse(X):
             csr = canonical("X", X)
-            self._csr: _Csr | None = _Csr("X", csr)
+            self._csr: _Csr | None = _Csr(csr)
             self._dense = np.empty((0, 0))
             self._lengths = self._csr.lengths
             rows, columns = csr.shape
@@ -153,17 +157,18 @@ class DataMatrix(LinearMap):
 class _Csr:
     """Rows of a CSR matrix, gathered and scattered by the compiled kernels."""
 
-    def __init__(self, name: str, csr: Any) -> None:
+    def __init__(self, csr: Any) -> None:
         self.indptr = csr.indptr.astype(np.int64)
         self.indices = csr.indices.astype(np.int64)
-        self.data = real_numbers(name, csr.data).copy()
+        self.data = csr.data.copy()
         self.size = self.indptr.size - 1
         owner, sizes = np.repeat(np.arange(self.size), np.diff(self.indptr)), np.abs(self.data)
         top = np.zeros(self.size)
         np.maximum.at(top, owner, sizes)
         top[top == 0] = 1.0
         squares = np.bincount(owner, weights=np.square(sizes / top[owner]), minlength=self.size)
-        self.lengths = top * np.sqrt(squares)
+        with np.errstate(over="ignore"):
+            self.lengths = top * np.sqrt(squares)
         """Norm of every row."""
         self.depth = int(np.bincount(self.indices, minlength=1).max()) + 1
         """Rows that share a column at most, and the product."""
@@ -222,7 +227,8 @@ def _flatten(matrices: list[Any]) -> tuple[Any, int]:
         raise ProblemError("matrices is empty: a term needs at least one row")
     flat, side = [], -1
     for l, A in enumerate(matrices):
-        A = sp.coo_array(A if sp.issparse(A) else real_matrix(f"matrices[{l}]", A))
+        name = f"matrices[{l}]"
+        A = sp.coo_array(canonical(name, A) if sp.issparse(A) else real_matrix(name, A))
         if A.shape[0] != A.shape[1]:
             raise ProblemError(f"matrices[{l}] has shape {A.shape}: it must be square")
         if side not in (-1, A.shape[0]):

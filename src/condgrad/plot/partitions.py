@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
@@ -131,9 +132,9 @@ def principal_plane(X: Any) -> Array:
     >>> principal_plane([[0.0, 3.0], [0.0, 1.0], [0.0, -4.0]])[:, 0]
     array([-3., -1.,  4.])
     """
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or not X.size or not np.isfinite(X).all():
-        raise ProblemError(f"X has shape {X.shape}: give finite points, one a row")
+    X = numbers("X", X)
+    if X.ndim != 2 or not X.size:
+        raise ProblemError(f"X has shape {X.shape}: give points, one a row")
     U, sizes, _ = scipy.linalg.svd(X - X.mean(axis=0), full_matrices=False)
     plane = np.zeros((X.shape[0], 2))
     kept = min(2, sizes.size)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad._check import array_of, as_float64
 from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
@@ -184,7 +185,7 @@ def first_point(problem: Problem, start: Array | None) -> Array:
     """Check the starting point."""
     if start is None:
         return problem.domain.center().astype(problem.dtype)
-    array = np.asarray(start)
+    array = array_of("start", start)
     if array.dtype.kind != "f":
         raise ProblemError(
             f"start has dtype {array.dtype}, which would truncate the iterates: pass "
@@ -195,6 +196,8 @@ def first_point(problem: Problem, start: Array | None) -> Array:
             f"start has shape {array.shape}, but points of the domain have {problem.domain.shape}: "
             "reshape it, or leave it out to start from the domain's centre"
         )
+    if array.dtype not in (np.float64, np.float32):
+        array = as_float64(array)
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
     array = sent(array, problem.like)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import canonical, numbers, positive, real_numbers
+from condgrad._check import canonical, numbers, positive
 from condgrad._deadline import limited
 from condgrad._types import Array
+from condgrad.applications.graphs import FAR, check_size
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
@@ -178,11 +179,26 @@ class SDP:
         self.losses.append(Loss(self._flat("A", A), function, positive("weight", weight)))
         return self
 
+    def _check_rows(self) -> None:
+        """Refuse rows that ask for a W beyond the range of float64, whatever their own units."""
+        sizes, b = abs(self.A).max(axis=1).toarray().reshape(-1), np.abs(self.b)
+        used = (sizes > 0) & (b > 0)
+        with np.errstate(over="ignore", under="ignore"):
+            asked = b[used] / sizes[used]
+        if (bad := np.flatnonzero((asked < 1 / FAR) | (asked > FAR))).size:
+            row = np.flatnonzero(used)[bad[0]]
+            raise ProblemError(
+                f"row {row} has |b| = {b[row]:.3g} and entries of A up to {sizes[row]:.3g}: the "
+                f"ratio must lie in {1 / FAR:g} … {FAR:g}: measure W in other units"
+            )
+
     def _flat(self, name: str, A: Any) -> Any:
         if not sp.issparse(A):
-            A = sp.csr_array(np.atleast_2d(numbers(name, A)))
+            dense = np.atleast_2d(numbers(name, A))
+            if dense.ndim != 2:
+                raise ProblemError(f"{name} has shape {dense.shape}: it must be a matrix")
+            A = sp.csr_array(dense)
         rows = canonical(name, A).copy()
-        rows.data = real_numbers(name, rows.data)
         if rows.shape[1] != self.layout.size:
             raise ProblemError(
                 f"{name} has {rows.shape[1]} columns: the variable has {self.layout.size} numbers"
@@ -315,6 +331,8 @@ class SDP:
         if None in (gap, feasibility):
             raise ProblemError("gap and feasibility must be positive numbers: leave them out")
         Goal(gap, feasibility)
+        check_size("C", self.cost)
+        self._check_rows()
         return journaled(run)(self, trace_bound, max_seconds, method, {**limits, **more}, **keep)
 
 

@@ -55,7 +55,10 @@ class Ids:
             self._table = _table(self._numbers)
             return
         listed = names.tolist()
-        unique = list(dict.fromkeys(listed))
+        try:
+            unique = list(dict.fromkeys(listed))
+        except TypeError:
+            raise _unhashable(kind) from None
         if any(map(_missing, unique)):
             raise _no_id(kind)
         if not ordered:
@@ -84,7 +87,10 @@ class Ids:
         if known is not None and known.dtype.kind == given.dtype.kind:
             return self._of_numbers(known, given)
         listed = given.tolist()
-        found = np.fromiter(map(self._at.get, listed, repeat(-1)), np.intp, len(listed))
+        try:
+            found = np.fromiter(map(self._at.get, listed, repeat(-1)), np.intp, len(listed))
+        except TypeError:
+            raise _unhashable(self.kind) from None
         if found.size and found.max() < 0:
             self._refuse_other_kind(listed)
         return found
@@ -122,6 +128,10 @@ def _table(numbers: NDArray[Any]) -> NDArray[np.intp] | None:
 
 def _no_id(kind: str) -> ProblemError:
     return ProblemError(f"X has None or NaN for a {kind}: give an id, or drop those ratings")
+
+
+def _unhashable(kind: str) -> ProblemError:
+    return ProblemError(f"X has a list, a dictionary or the like for a {kind}: give a name")
 
 
 def _missing(name: Any) -> bool:

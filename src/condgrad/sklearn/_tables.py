@@ -9,12 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
+from condgrad._check import array_of, as_float64, floats
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed
 from condgrad.errors import ProblemError
 from condgrad.io.roles import roles_of
+from condgrad.sklearn._checks import checked, unmasked
 from condgrad.sklearn._ids import as_ids
 
 LAYOUTS = ("auto", "matrix", "pairs", "triples")
@@ -37,7 +39,9 @@ class Table:
     """A frame (of pandas, Polars, Arrow) or an array as columns."""
 
     def __init__(self, X: Any) -> None:
-        self._X, self.names = X, None
+        self._X, self.names = unmasked(X), None
+        if isinstance(X, type):
+            raise ProblemError(f"X is the class {X.__name__}: pass an array or a frame")
         if hasattr(X, "iloc"):
             self.names = list(X.columns)
         elif hasattr(X, "column_names"):  # Arrow
@@ -45,7 +49,7 @@ class Table:
         elif hasattr(X, "get_columns"):  # Polars
             self.names = list(X.columns)
         else:
-            self._X = X if hasattr(X, "dtype") else _listed(X)
+            self._X = array_of("X", self._X) if hasattr(X, "dtype") else _listed(self._X)
         self.shape: tuple[int, ...] = tuple(self._X.shape)
 
     @property
@@ -80,7 +84,12 @@ class Table:
 
 def _listed(X: Any) -> NDArray[Any]:
     """Lists as an array of objects; of numbers where they hold nothing else."""
-    table = np.array(X, dtype=object)
+    try:
+        table = np.array(X, dtype=object)
+    except Exception as error:  # whatever the class of a user raises
+        raise ProblemError(
+            f"X is a {type(X).__name__} that cannot be read as a table ({error}): pass an array"
+        ) from error
     if table.ndim == 2 and not any(isinstance(x, str) for x in table.reshape(-1)[:1000]):
         try:
             plain = np.array(X)
@@ -148,8 +157,8 @@ def _kind(column: Any) -> str:
     if array.dtype.kind == "O" and any(isinstance(x, str) for x in array[:1000]):
         return "text"
     try:
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError):
+        numbers = as_float64(array)
+    except (TypeError, ValueError, OverflowError):
         return "other" if array.dtype.kind == "O" and _has_missing(array) else "text"
     return "whole" if np.array_equal(numbers, np.floor(numbers)) else "other"
 
@@ -205,15 +214,18 @@ def ratings_of(X: Any, y: Any, places: Places | None = None) -> Array:
         return _numbers(table.column(places.rating), "the ratings in X")
     if y is None:
         raise ProblemError("y is missing: pairs of user and item need their ratings")
-    values = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
-    check_consistent_length(X if hasattr(X, "shape") else np.asarray(X, dtype=object), values)
+    options = {"ensure_2d": False, "dtype": np.float64, "input_name": "y"}
+    values = checked(column_or_1d, checked(check_array, y, name="y", **options), name="y")
+    length = Table(X).shape[0]
+    if values.size != length:
+        raise ProblemError(f"X and y have inconsistent numbers of samples: {length}, {values.size}")
     return values
 
 
 def _numbers(column: Any, name: str) -> Array:
     try:
-        values = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
+        values = floats(name, column)
+    except ProblemError:
         values = None
     if values is None and _has_missing(np.asarray(column, dtype=object)):
         raise ProblemError(f"{name} have missing values: drop those rows")

@@ -19,6 +19,7 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad._check import array_of
 from condgrad._deadline import OutOfTime, limited, within
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -39,6 +40,7 @@ from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
 from condgrad.sklearn._certification import Certification
+from condgrad.sklearn._checks import checked
 from condgrad.sklearn._interrupt import pass_on
 
 ARRAYS = 32
@@ -107,7 +109,7 @@ def certify(
     """
     since = time.perf_counter()
     ends = _ends(gap, max_iter, max_seconds, random_state, device)
-    X = check_array(X, dtype=np.float64)
+    X = checked(check_array, X, dtype=np.float64)
     labels = _partition(labels, len(X))
     k = int(labels.max()) + 1
     C = _distances(X)
@@ -204,7 +206,7 @@ class SDPKMeans(
 
     def _fit(self, X: Any) -> SDPKMeans:
         since = time.perf_counter()
-        X = validate_data(self, X, dtype=np.float64)
+        X = checked(partial(validate_data, self), X, dtype=np.float64)
         k = _count(self.n_clusters, len(X))
         ends = _ends(self.gap, self.max_iter, self.max_seconds, self.random_state, self.device)
         C = _distances(X)
@@ -234,7 +236,7 @@ class SDPKMeans(
 
     def _to_centres(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(partial(validate_data, self), X, dtype=np.float64, reset=False)
         return np.asarray(cdist(X, self.cluster_centers_))
 
 
@@ -332,7 +334,7 @@ def _distances(X: Array) -> Array:
 
 def _partition(labels: Any, n: int) -> Array:
     """Labels 0 … k − 1 in the order of first appearance."""
-    given = np.asarray(labels)
+    given = array_of("labels", labels)
     if given.shape != (n,):
         raise ProblemError(f"labels has shape {given.shape}: give one label for each of {n} points")
     values = given.tolist()

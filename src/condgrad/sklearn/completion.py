@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
+from condgrad.sklearn._checks import checked, unmasked
 from condgrad.sklearn._ids import Ids, broadcast
 from condgrad.sklearn._interrupt import pass_on
 from condgrad.sklearn._tables import (
@@ -242,7 +244,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         if self._places is None:
             return self._complete(self._matrix(X, reset=False, needed=False))
         if self.layout_ == "pairs" or not two_columns(X):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            checked(partial(validate_data, self), X, reset=False, skip_check_array=True)
         return self._rate(*ids_of(X, self._places))
 
     def transform(self, X: Any) -> Array:
@@ -333,8 +335,13 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
 
     def _matrix(self, X: Any, reset: bool = True, needed: bool = True) -> Observed:
         """The ratings of a matrix; names its rows and columns where `reset` says that it is new."""
-        options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        array = validate_data(self, X, reset=reset, **options)
+        options: dict[str, Any] = {
+            "accept_sparse": "csr",
+            "dtype": np.float64,
+            "ensure_all_finite": "allow-nan",
+        }
+        X = unmasked(X)
+        array = checked(partial(validate_data, self), X, reset=reset, **options)
         if reset:
             self._name(*names_of(X, array.shape), ordered=True)
         observed = entries_of(array)
@@ -343,7 +350,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         return observed
 
     def _table(self, X: Any, y: Any, places: Places) -> Observed:
-        validate_data(self, X, skip_check_array=True)
+        checked(partial(validate_data, self), X, skip_check_array=True)
         users, items = ids_of(X, places)
         values = ratings_of(X, y, places)
         self._name(users, items)

@@ -1,0 +1,49 @@
+"""What scikit-learn's checks say of X and y, as the package's own error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condgrad.errors import ProblemError
+
+
+class KindError(ProblemError, TypeError):
+    """X is no array of numbers; scikit-learn expects a `TypeError` of such a thing."""
+
+
+def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: Any) -> Any:
+    """X as a check of scikit-learn returns it; what it refuses is a `ProblemError`.
+
+    Masked entries, which it would read as numbers, and dates, which it would count, are refused.
+    """
+    refuse_guesses(name, X)
+    try:
+        with np.errstate(over="ignore"):  # it refuses what does not fit into float64
+            return check(X, **options)
+    except ProblemError:
+        raise
+    except TypeError as error:
+        raise KindError(f"{name}: {error}") from error
+    except Exception as error:  # also of what is behind the array, a frame or a class of a user
+        raise ProblemError(f"{name}: {error}") from error
+
+
+def refuse_guesses(name: str, X: Any) -> None:
+    """Refuse arrays and frames with masked entries or with dates."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        raise ProblemError(f"{name} has masked entries: give them values with .filled(...)")
+    dtypes: Any = getattr(X, "dtypes", None) if hasattr(X, "iloc") else getattr(X, "dtype", None)
+    several = dtypes if hasattr(dtypes, "__iter__") else [dtypes]
+    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in several):
+        raise ProblemError(f"{name} has dates or times: pass numbers, such as days since the first")
+
+
+def unmasked(X: Any) -> Any:
+    """A matrix whose masked entries are missing ones, as NaN."""
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):
+            return np.ma.filled(X.astype(np.float64), np.nan)
+    return X
