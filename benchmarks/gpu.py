@@ -198,7 +198,8 @@ def main() -> None:
         cg.sparsest_cut(planted(n, 1), **how)
     half = cg.spdhg(table_dtype="bfloat16")
     cg.solve(applications.sparsest_cut(planted(90)).problem, half, max_iter=9, device="cuda")
-    applications.kmeans(blobs(900), 10).run(**how)
+    for n in (900, 2100):
+        applications.kmeans(blobs(n), 10).run(**how)
     cp.get_default_memory_pool().free_all_blocks()
     print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
     if given.what == "share":
