@@ -20,7 +20,7 @@ from condgrad.methods.registry import check
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.limits import Goal
-from condgrad.run.result import Status
+from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
 
 PRESETS = ("auto", "paper", "published")
@@ -68,6 +68,11 @@ class Rounder:
         if self.best is None or found.value < self.best.value:
             self.best = found
         return self.best.W if self._feasible is None else self._feasible(host(W), self.best)
+
+    def made(self, result: Result) -> bool:
+        """Whether a run on a GPU ended with a point of its own, which says nothing new."""
+        own = result.proposed and self._feasible is None and self.best is not None
+        return own and result.device != "cpu"
 
     @property
     def result(self) -> Rounded | None:
@@ -242,7 +247,7 @@ class Application:
         )
         interrupted = self.interrupted
         try:
-            if rounder is not None:
+            if rounder is not None and not rounder.made(result):
                 rounder(result.W)
         except (KeyboardInterrupt, SystemError) as error:
             if not from_keyboard(error):
