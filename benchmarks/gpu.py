@@ -3,6 +3,7 @@
     python benchmarks/gpu.py kernels          milliseconds and bandwidth of each pass
     python benchmarks/gpu.py runs             cuts and clusterings, from data in memory to answers
     python benchmarks/gpu.py cut graph.edges  the sparsest cut of a graph
+    python benchmarks/gpu.py share            what is neither pass nor certificate
 
 Bytes are those of the tables that a pass must read and write; its time is that of the whole call,
 with everything around the kernel and the copy of its sums to the CPU. Copy bandwidth is that of a
@@ -24,7 +25,10 @@ import numpy as np
 import condgrad as cg
 from condgrad import applications
 from condgrad.backends import _cupy, devices, tiles
+from condgrad.certificate import Certificate
 from condgrad.datasets import load
+from condgrad.passes import fused
+from condgrad.run.proofs import Proofs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import blobs, planted  # after the path
@@ -107,9 +111,71 @@ def shown(name: str, call) -> None:
     cp.get_default_memory_pool().free_all_blocks()
 
 
+class Shares:
+    """The time of passes, by events on the GPU, and of certificates, by the clock.
+
+    There is a wait before and after a certificate, and none around a pass: what the CPU does while
+    a pass runs is not counted twice.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[cp.cuda.Event, cp.cuda.Event]] = []
+        self.certificates, self._inside = 0.0, False
+        for owner in (fused.Fused, fused.Tiled):
+            for name in ("renew", "ascend", "squares", "miss", "merit", "pair", "collect", "price"):
+                if name in vars(owner):
+                    setattr(owner, name, self._wrapped(getattr(owner, name), self._passed))
+        for part, name in ((Certificate, "evaluate"), (Proofs, "refute")):
+            setattr(part, name, self._wrapped(getattr(part, name), self._proved))
+
+    def _wrapped(self, function: Callable, timed: Callable) -> Callable:
+        def call(*given, **options):
+            if self._inside:
+                return function(*given, **options)
+            self._inside = True
+            try:
+                return timed(lambda: function(*given, **options))
+            finally:
+                self._inside = False
+
+        return call
+
+    def _passed(self, call: Callable) -> object:
+        self.events.append((cp.cuda.Event(), cp.cuda.Event()))
+        self.events[-1][0].record()
+        found = call()
+        self.events[-1][1].record()
+        return found
+
+    def _proved(self, call: Callable) -> object:
+        cp.cuda.Device().synchronize()
+        began = time.perf_counter()
+        found = call()
+        cp.cuda.Device().synchronize()
+        self.certificates += time.perf_counter() - began
+        return found
+
+    def shown(self, name: str, call: Callable) -> None:
+        """Run something and say what its time went into."""
+        self.certificates = 0.0
+        self.events.clear()
+        cp.cuda.Device().synchronize()
+        began = time.perf_counter()
+        call()
+        cp.cuda.Device().synchronize()
+        total = time.perf_counter() - began
+        passes = sum(cp.cuda.get_elapsed_time(*pair) for pair in self.events) / 1e3
+        outside = total - passes - self.certificates
+        print(
+            f"{name:<16} {total:7.3f} s  passes {passes:.3f}, certificates "
+            f"{self.certificates:.3f}, outside {outside:.3f} = {100 * outside / total:.1f} %",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["kernels", "runs", "cut"])
+    parser.add_argument("what", choices=["kernels", "runs", "cut", "share"])
     parser.add_argument("files", nargs="*", help="files of edges")
     parser.add_argument("--sides", type=int, nargs="*", default=[500, 1000, 2000, 3000])
     parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
@@ -132,9 +198,15 @@ def main() -> None:
         cg.sparsest_cut(planted(n, 1), **how)
     half = cg.spdhg(table_dtype="bfloat16")
     cg.solve(applications.sparsest_cut(planted(90)).problem, half, max_iter=9, device="cuda")
-    applications.kmeans(blobs(900), 10).run(**how)
+    for n in (900, 2100):
+        applications.kmeans(blobs(n), 10).run(**how)
     cp.get_default_memory_pool().free_all_blocks()
     print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
+    if given.what == "share":
+        shares, A = Shares(), planted(1000, 1000)
+        for _ in range(5):
+            shares.shown("planted 1000", lambda: cg.sparsest_cut(A, **how))
+        return
     if given.what == "cut":
         whole = {"presolve": not given.whole}
         for file in given.files:

@@ -86,6 +86,11 @@ class Rounder:
             self.best = found
         return self.best.W if self._feasible is None else self._feasible(host(W), self.best)
 
+    def made(self, result: Result) -> bool:
+        """Whether a run on a GPU ended with a point of its own, which says nothing new."""
+        own = result.proposed and self._feasible is None and self.best is not None
+        return own and result.device != "cpu"
+
     @property
     def result(self) -> Rounded | None:
         """The best solution, its matrix in an array of NumPy.
@@ -273,7 +278,7 @@ class Application:
                 result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
             try:
                 with suppress(deadline.OutOfTime):  # the best so far counts
-                    if rounder is not None:
+                    if rounder is not None and not rounder.made(result):
                         rounder(result.W)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):

@@ -101,17 +101,19 @@ def sparser(A: Any) -> Any:
     """
     n, found = A.shape[0], sp.csr_array(A.shape)
     rest = sp.csr_array((np.ones(A.indices.size), A.indices, A.indptr), shape=A.shape)
-    for _ in range(2):
-        count, label = sp.csgraph.connected_components(rest, directed=False)
+    for last in (False, True):
+        count, label = sp.csgraph.connected_components(rest, connection="strong")  # both ways
         before = np.full(n, -1)
         for root in np.unique(label, return_index=True)[1][np.bincount(label, minlength=count) > 1]:
-            order, parent = sp.csgraph.breadth_first_order(rest, root)  # both ways
+            order, parent = sp.csgraph.breadth_first_order(rest, root)
             before[order[1:]] = parent[order[1:]]
         at = np.nonzero(before >= 0)[0]
         forest = sp.csr_array((np.ones(at.size), (at, before[at])), shape=A.shape)
         forest = forest + forest.T
-        found, rest = found + forest, sp.csr_array(rest - forest)
-        rest.eliminate_zeros()
+        found = found + forest
+        if not last:
+            rest = sp.csr_array(rest - forest)
+            rest.eliminate_zeros()
     return sp.csr_array(found)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad._types import Array
-from condgrad.applications.rounding import KEPT, SLACK, Cut, checked_graph, smaller_side
+from condgrad.applications.rounding import KEPT, SLACK, Cut, checked_graph
 from condgrad.backends import kernels
 from condgrad.backends.arrays import diagonal, host, namespace
 from condgrad.domains.bottom import drawn
@@ -139,8 +139,10 @@ class DeviceRounder:
         lowest, last = found[:, chosen]
         some = place[np.asarray(chosen, like=place)]
         sides = host(some <= np.asarray(last.astype(np.int32)[:, None], like=place))
-        pairs = zip(sides, lowest, strict=True)
-        return {smaller_side(side).tobytes(): float(value) for side, value in pairs}
+        size = 2 * np.count_nonzero(sides, axis=1)
+        other = (size > sides.shape[1]) | ((size == sides.shape[1]) & ~sides[:, 0])
+        sides[other] = ~sides[other]  # `smaller_side` of all of them
+        return {side.tobytes(): float(value) for side, value in zip(sides, lowest, strict=True)}
 
     def _step(self, key: bytes) -> Cut:
         """A cut improved, and its value summed over the edges across."""

@@ -23,6 +23,7 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign
 from condgrad.certificate.bound import Bound
+from condgrad.certificate.section import nearby, served
 from condgrad.problem import Problem
 from condgrad.rows import Keeper, Part
 
@@ -106,11 +107,13 @@ class Suspicion:
             size = abs(objective) + abs(bound.value) + 1e6 * self._problem.unit
             met = all(v.max == 0 for v in self._problem.violations(point).values())
             return met and bound.value > objective + max(slack, GIVEN) * size
-        for source in ("slopes", "multipliers"):
+        near: dict[str, Any] = {"near": nearby(W)} if served(domain, W) else {}
+        kept = any("multipliers" in r.points for r in rows)
+        for source in ("slopes", "multipliers") if kept else ("slopes",):
             parts = [r.pairing(source, W, b) for r, b in zip(rows, betas, strict=True)]
             own = foreign(W) and len(parts) > 1  # the sum is nobody else's
             known: dict[str, Any] = {"spent": True} if own and domain.face is not None else {}
-            low = domain.minimum(reduce(np.add, [p.v for p in parts]), **known).value
+            low = domain.minimum(reduce(np.add, [p.v for p in parts]), **known, **near).value
             value = low - sum(p.conjugate for p in parts)
             size = abs(objective) + abs(low) + sum(p.sizes.conjugates for p in parts)
             size += domain.reach * sum(p.sizes.spread for p in parts)

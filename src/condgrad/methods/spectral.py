@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import beyond, eigenpairs, foreign, host, namespace
-from condgrad.backends.scalars import norm, square
+from condgrad.backends.scalars import norm, products
 from condgrad.domains import Domain, Face
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import deflated
@@ -165,6 +165,16 @@ class FrameStep(AtomStep):
             self.state.frames = [None for _ in self._face.parts]
             self.state.whole = [None for _ in self._face.parts]
 
+    @property
+    def _sees(self) -> bool:
+        """Whether `ritz` makes the next projection, which sees by itself what is not finite."""
+        pairs, there = zip(self.state.frames, self.state.whole, strict=True), self._face.basis
+        few = all(K is not None and W is None and K.shape[1] <= FEW for K, W in pairs)
+        return foreign(there) and few and there.shape[0] > self._small
+
+    def finite(self, v: Array) -> bool:
+        return self._sees or super().finite(v)
+
     def _projection(self, X: Products) -> tuple[LowRank, int]:
         """The point nearest to X, and the products with X that it took."""
         face = self._face
@@ -315,11 +325,6 @@ class SpectralStep(FrameStep):
             [*none], D, [*none], [0.0] * size, [0.0] * size, 0.0
         )
         self._whole = all(r.whole for r in rows)
-        self._size = 0.0
-
-    def finite(self, v: Array) -> bool:
-        self._size = float(np.sqrt(square(v)))
-        return bool(np.isfinite(self._size))
 
     def params(self, p: Params) -> Params:
         eta = 1.0 if self._whole else self._rule.share / (p.k + self._rule.share)
@@ -336,8 +341,12 @@ class SpectralStep(FrameStep):
             lap("oracle")
             W.shift(D)
         else:
-            L = self._lipschitz([p.beta for p in own])
-            size = self._size if foreign(v) else norm(v)
+            if foreign(v):  # one copy for both
+                length, size = products((D, D), (v, v))
+                size = float(np.sqrt(size))
+            else:
+                length, size = products((D, D))[0], norm(v)
+            L = self._lipschitz([p.beta for p in own], length)
             L = max(eta * L, 1e-9 * size / face.trace) or 1.0
             S, spent = self._projection(W.descended(v, 1 / L, face.offset))
             S.write(D)
@@ -345,10 +354,10 @@ class SpectralStep(FrameStep):
             W.stride(D, eta)
         return spent
 
-    def _lipschitz(self, betas: Sequence[float]) -> float:
-        """L at the step before."""
+    def _lipschitz(self, betas: Sequence[float], length: float) -> float:
+        """L at the step before, which has ‖D‖² = `length`."""
         own = self.state
-        own.length = self._rule.recent * own.length + square(own.D)
+        own.length = self._rule.recent * own.length + length
         safety, total = self._rule.safety_whole if self._whole else self._rule.safety, 0.0
         for i, (r, beta) in enumerate(zip(self._rows, betas, strict=True)):
             h = r.term.function
