@@ -98,6 +98,7 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
             continue
         if old is None or new is None:
             return f"{name} is {'not there any more' if new is None else 'new'}"
+        old = str(old)  # whatever a file may say
         if MARK not in new + old and len(new) + len(old) < 100:
             return f"{name} is {new} here and was {old}"
         (new, *_), (old, *_) = new.split(MARK), old.split(MARK)

@@ -15,6 +15,7 @@ from condgrad._types import Array
 from condgrad.backends.arrays import foreign
 from condgrad.checkpoint import Given, Pack, Print, Reader, packed, print_of, unpacked, write
 from condgrad.checkpoint.graph import Maker, attributes
+from condgrad.checkpoint.packs import FAULTS
 from condgrad.checkpoint.prints import difference
 from condgrad.errors import InputError, ProblemError
 from condgrad.run.callbacks import Callback, Watch
@@ -144,7 +145,7 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
             remind(who, memory)
         if run._monitor.status is None:
             run._monitor.status = Status.PAUSED
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except FAULTS as error:
         raise reader.damaged(f"it does not fit together ({error})") from None
     run.stale = False
 
@@ -270,7 +271,9 @@ def resume(
         seed, goal = options.pop("seed"), options.pop("goal")
         watch = Watch(metrics=metrics or {}, callbacks=callbacks, propose=propose, **options)
         own = Asked(kind, problem, method, Options(None, goal, watch, seed, n_jobs, device))
-    except (KeyError, TypeError, AttributeError):
+    except ProblemError:
+        raise
+    except FAULTS:
         raise reader.damaged("its description cannot be read") from None
     here = {**print_of(problem, "problem"), **print_of(method, "method")}
     there = {n: v for n, v in old.items() if n.startswith(("problem", "method"))}

@@ -1,0 +1,80 @@
+"""Checkpoints that were changed: the package's own error, or a run, and never anything else."""
+
+import collections
+import json
+
+import pytest
+
+import condgrad as cg
+from condgrad.checkpoint import Reader, write
+from condgrad.checkpoint.arrays import Memory
+from saving import case
+
+NAMES = ["spdhg on triangles", "sparse tables", "compiled loop", "factors"]
+OTHERS = [None, -1, 0, 1, 2**70, 1e308, "", "x", "object", [], ["object"], {}, True, "<f4", "|O"]
+
+
+def places(value, way=()):
+    """The way to every part of a description."""
+    yield way
+    if isinstance(value, (dict, list)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(part, (*way, key))
+
+
+def outcome(path, problem, method):
+    try:
+        cg.resume(path, problem, method)
+    except (cg.InputError, cg.ProblemError) as error:
+        return type(error).__name__
+    return "a run"
+
+
+def saved(name, path):
+    problem, method = case(name)
+    cg.start(problem, method).advance(iterations=3).save(path)
+    return problem, method
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes(name, tmp_path, rng, many):
+    path = tmp_path / "run"
+    given = saved(name, path)
+    whole, seen = path.read_bytes(), collections.Counter()
+    for _ in range(many(500)):
+        raw = bytearray(whole)
+        at, length = rng.integers(len(raw)), rng.integers(1, 30)
+        match rng.integers(4):
+            case 0:
+                raw[at] ^= 1 << int(rng.integers(8))
+            case 1:
+                del raw[at : at + length]
+            case 2:
+                raw[at:at] = rng.bytes(length)
+            case _:
+                raw = raw[:at]
+        path.write_bytes(raw)
+        seen[outcome(path, *given)] += 1
+    print(name, dict(seen))
+    assert seen["a run"] <= 0.02 * sum(seen.values())  # where padding was hit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_descriptions(name, tmp_path, rng, many):
+    """… with the checksums made right again."""
+    path = tmp_path / "run"
+    given, seen = saved(name, path), collections.Counter()
+    reader = Reader(path)
+    blocks = [reader.block(i) for i in range(len(reader._blocks))]
+    memory = [Memory(b.ctypes.data, b.ctypes.data + b.nbytes, [b]) for b in blocks]
+    text = json.dumps({k: v for k, v in reader.text.items() if k != "blocks"})
+    ways = [way for way in places(json.loads(text)) if way]
+    for _ in range(many(500)):
+        changed = json.loads(text)
+        part, way = changed, ways[rng.integers(len(ways))]
+        for key in way[:-1]:
+            part = part[key]
+        part[way[-1]] = OTHERS[rng.integers(len(OTHERS))]
+        write(path, changed, memory)
+        seen[outcome(path, *given)] += 1
+    print(name, dict(seen))
