@@ -233,7 +233,7 @@ def test_in_the_only_rounding(run, monkeypatch):
 
 def test_in_the_rounding_of_clusters(run, tmp_path, monkeypatch):
     np.save(tmp_path / "p.npy", np.random.default_rng(0).normal(size=(9, 2)))
-    monkeypatch.setattr(sys.modules["condgrad.applications.kmeans"], "round_clusters", interrupt)
+    monkeypatch.setattr(sys.modules["condgrad.applications.kmeans"], "rounded_clusters", interrupt)
     args = ("-k", 2, "--iterations", 20, "--preset", "paper", "--json", tmp_path / "r.json")
     code, out, err = run("solve", "kmeans", tmp_path / "p.npy", *args)
     assert (code, err) == (130, "")

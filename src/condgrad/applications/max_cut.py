@@ -177,7 +177,7 @@ class _Rounding:
 
 def check_room(adjacency: Any) -> None:
     """Refuse a matrix with too many rows before it is looked at."""
-    n = (np.shape(adjacency) or (0,))[0]
+    n = (getattr(adjacency, "shape", ()) or (0,))[0]
     if n > large_max_cut.FACTORED:
         large_max_cut.require_room(n)
 
