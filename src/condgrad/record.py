@@ -30,6 +30,8 @@ from condgrad.run.result import Result, Trace
 REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
+MODEL = "model."
+"""How the names of arrays begin that are a model."""
 FAMILY = frozenset({"l2", "max", "relative", "scaled"})
 """What is known of the violation of a family."""
 LARGEST = 1e150
@@ -76,7 +78,8 @@ class Record:
     W: Any = None
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
-    0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane)."""
+    0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane), and
+    those of a model, ``model.NAME``."""
 
     @classmethod
     def of(
@@ -87,6 +90,7 @@ class Record:
         points: Any = None,
         names: Sequence[str] | None = None,
         W: Array | None = None,
+        model: Mapping[str, Any] | None = None,
         command: Sequence[str] = (),
         answer: Callable[[Console], None] | None = None,
         **more: Any,
@@ -105,6 +109,8 @@ class Record:
             The names of the vertices.
         W : array, optional
             The point, where that of the result is in other units.
+        model : mapping, optional
+            Arrays of a model that was fitted, kept under the names ``model.NAME``.
         command : sequence of str, optional
             The command line that repeats the run; of paths only the file name is kept.
         answer : callable, optional
@@ -125,6 +131,7 @@ class Record:
             arrays["edges"] = np.column_stack([*edges.coords, edges.data])
         if names is not None:
             arrays["names"] = np.array([str(name) for name in names])
+        arrays |= {f"{MODEL}{name}": np.asarray(a) for name, a in (model or {}).items()}
         if points is not None:
             from condgrad.plot import principal_plane
 
@@ -193,7 +200,7 @@ class Record:
                 )
             trace = Trace.of({n: a for n, a in columns.items() if prefix or n != "W"})
             facts = json.loads(str(arrays["facts"])) if "facts" in arrays else {}
-            kept = {name: arrays[name] for name in ARRAYS if name in arrays}
+            kept = {n: a for n, a in arrays.items() if n in ARRAYS or n.startswith(MODEL)}
             W: Any = Gram(arrays["factor"]) if "factor" in arrays else arrays.get("W")
             if all(f"W.{name}" in arrays for name in FACTORS):
                 W = Factored(*(arrays[f"W.{name}"] for name in FACTORS))

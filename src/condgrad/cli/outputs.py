@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,19 +40,26 @@ class Outputs:
     profile: Annotated[bool, typer.Option("--profile", help="Print where the time went.")] = False
     quiet: Quiet = False
 
-    def check(self, inputs: Iterable[Any] = (), plot_option: str = "--plot") -> None:
+    def check(
+        self,
+        inputs: Iterable[Any] = (),
+        more: Mapping[str, Any] | None = None,
+        plot_option: str = "--plot",
+    ) -> None:
         """Refuse output files that cannot be written before a long run, not after it.
 
         Parameters
         ----------
         inputs : iterable
             Files that the command reads; None is none.
+        more : mapping, optional
+            Further outputs of the command by their options.
         plot_option : str
             What `plot` is called here.
         """
         save, page = self.save, self.report_file
         files = {"--json": self.json_file, plot_option: self.plot, "--save": save, "--report": page}
-        given = {option: path for option, path in files.items() if path is not None}
+        given = {o: path for o, path in {**files, **(more or {})}.items() if path is not None}
         if save is not None and save.suffix != ".npz":
             raise ProblemError(f"--save is {str(save)!r}: end it in .npz")
         if page is not None and page.suffix.lower() not in (".html", ".htm"):
@@ -84,12 +91,13 @@ class Outputs:
         run: Any,
         answer: Callable[[Console], None] | None = None,
         more: Mapping[str, Any] | None = None,
+        own: Sequence[Output] = (),
         **data: Any,
     ) -> None:
         """Print and write a run; the exit code says whether it ended as planned.
 
-        `more` goes to the JSON file; `data` is what pictures and pages need besides the run, such
-        as ``adjacency``, ``points`` and ``limits``.
+        `more` goes to the JSON file; `own` are further files of the command; `data` is what
+        pictures and pages need besides the run, such as ``adjacency``, ``points`` and ``limits``.
         """
         from condgrad import report
         from condgrad.run.result import Status
@@ -114,6 +122,7 @@ class Outputs:
         outputs: list[Output] = [
             (self.json_file, lambda path: write_json(path, fields), False),
             (self.save, lambda path: record().save(path), False),
+            *own,
             (self.report_file, lambda path: write_page(path, record()), True),
             (self.plot, lambda path: report.draw(run, path), True),
         ]

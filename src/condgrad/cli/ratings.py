@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +15,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from condgrad._files import replaced
 from condgrad.cli.options import Preset, RunOptions, grouped
-from condgrad.cli.outputs import Outputs
+from condgrad.cli.outputs import Output, Outputs
 from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 PLAIN_ONLY = ("method", "beta0", "batch", "epochs", "feasibility")
 """Options of a run that the recommender does not have."""
+MODEL = ("mean", "user_biases", "item_biases", "user_factors", "item_factors")
+"""What a saved run has of a model, besides the names of users and items."""
 
 
 @grouped()
@@ -50,23 +56,35 @@ def solve_matrix_completion(
         typer.Option(help="LO HI of ratings; default: those of the file."),
     ] = None,
     l1: Annotated[float | None, typer.Option(help="Weight λ of an l1 term, with --plain.")] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="Write user, item, rating and prediction of --test or --holdout (.csv)."),
+    ] = None,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Ratings filled in: mean, biases and factors, or with --plain the problem of the paper."""
     from condgrad.io import read_ratings
 
-    outputs.check([ratings, test])
+    outputs.check([ratings, test], {"--predictions": predictions})
     if test is not None and holdout is not None:
         raise ProblemError("--test and --holdout are given: choose one of them")
+    if predictions is not None and (plain or (test is None and holdout is None)):
+        raise ProblemError(
+            "--predictions: give ratings to predict by --test or --holdout, without --plain"
+        )
     if not plain:
         refuse_plain(options, l1)
     train = read_ratings(ratings, repeats="refuse" if plain else "mean")
     held = None if test is None else read_ratings(test, repeats="refuse" if plain else "mean")
     if holdout is not None:
         train, held = split(train, holdout, options.seed)
-    solve = solve_plain if plain else recommend
-    solve(train, held, options, outputs, str(ratings), radius=radius, bounds=bounds, l1=l1)
+    if plain:
+        how: Any = {"radius": radius, "bounds": bounds, "l1": l1}
+        solve_plain(train, held, options, outputs, str(ratings), **how)
+    else:
+        how = {"radius": radius, "bounds": bounds, "predictions": predictions}
+        recommend(train, held, options, outputs, str(ratings), **how)
 
 
 def refuse_plain(options: RunOptions, l1: float | None) -> None:
@@ -160,7 +178,7 @@ def recommend(
     *,
     radius: float | None,
     bounds: tuple[float, float] | None,
-    l1: float | None,
+    predictions: Path | None,
 ) -> None:
     """Mean, biases and factors."""
     from condgrad.applications import Outcome
@@ -203,9 +221,28 @@ def recommend(
             settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
         )
         more = {"input": file, "model": "recommender", **facts}
-        outputs.finish(run, lambda console: print_model(facts, metrics, console), more)
+        arrays = {name: getattr(model, name) for name in MODEL}
+        arrays |= {"users": users.astype(str), "items": items.astype(str)}
+        own: list[Output] = []
+        if held is not None:
+            own = [
+                (predictions, lambda path: write_predictions(path, held, model.rate(*at)), False)
+            ]
+        answer = partial(print_model, facts, metrics)
+        outputs.finish(run, answer, more, own, model=arrays)
 
     outputs.deliver(lambda: fit_recommender(observed, settings, options.seed), finish)
+
+
+def write_predictions(path: Path, held: Ratings, predicted: Any) -> None:
+    """Write a table with a row for each rating that was to be predicted."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["user", "item", "rating", "prediction"])
+    columns = (held.users, held.items, held.values, predicted)
+    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
+    with replaced(path) as file:
+        file.write(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
 def positions(names: Any, wanted: Any) -> Any:
