@@ -89,5 +89,9 @@ def check_size(name: str, data: Array) -> None:
 
 def laplacian(adjacency: Any, *, signed: bool = False) -> Any:
     """D − A of a checked adjacency matrix, sparse."""
-    A = adjacency_matrix(adjacency, signed=signed)
+    return laplacian_of(adjacency_matrix(adjacency, signed=signed))
+
+
+def laplacian_of(A: Any) -> Any:
+    """The same of a matrix that was checked before."""
     return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._deadline import left, limited
+from condgrad._deadline import left, limited, room, within
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
@@ -126,15 +126,17 @@ class _Run:
         floor, kind, failure = float(app.floor or 0.0), "exact", 0.0
         sweeps, interrupted, point, value = 0, False, None, -np.inf
         if not self._near(floor):
-            mixed = mixing(
-                A,
-                self.gap or 0.0,
-                self.seed,
-                SHARE * max(0.0, min(limits.seconds, left())),
-                factored=True,
-                most=min(limits.iterations, np.floor(limits.epochs)),
-                watch=self._watch,
-            )
+            seconds = SHARE * max(0.0, min(limits.seconds, left()))
+            with within(seconds):
+                mixed = mixing(
+                    A,
+                    self.gap or 0.0,
+                    self.seed,
+                    seconds,
+                    factored=True,
+                    most=min(limits.iterations, np.floor(limits.epochs)),
+                    watch=self._watch,
+                )
             self.clock.lap("loop")
             sweeps, interrupted, point = mixed.sweeps, mixed.interrupted, mixed.W
             value, failure = mixed.value, mixed.failure
@@ -203,7 +205,8 @@ class _Run:
         assert search is not None
         try:
             if point is not None:
-                search.hyperplanes(point.factor, self.application.hyperplanes)
+                later = time.perf_counter() + 0.5 * room()
+                search.hyperplanes(point.factor, self.application.hyperplanes, later)
                 for length in () if interrupted else LENGTHS:
                     if self._near(floor) or not search.anneal(length, end):
                         break

@@ -15,7 +15,7 @@ from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded
-from condgrad.applications.graphs import adjacency_matrix, laplacian
+from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import memory
@@ -87,7 +87,7 @@ def max_cut(
     problem = Problem(
         Spectrahedron(n, trace=n, equality=True),
         [
-            Term(Inner(-0.25 * laplacian(A, signed=True)), Linear(), name="cost"),
+            Term(Inner(-0.25 * laplacian_of(A)), Linear(), name="cost"),
             Term(Diagonal(n), Equal(1.0), name="diagonal"),
         ],
     )
@@ -137,7 +137,7 @@ def max_cut(
 
 def check_room(adjacency: Any) -> None:
     """Refuse a matrix with too many rows before it is looked at."""
-    n = (np.shape(adjacency) or (0,))[0]
+    n = (getattr(adjacency, "shape", ()) or (0,))[0]
     if n > large_max_cut.FACTORED:
         large_max_cut.require_room(n)
 
