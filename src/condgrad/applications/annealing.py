@@ -51,10 +51,12 @@ class Search:
         self.best: Cut = _cut(A, self._sign > 0)
         self.descend(self._sign)
 
-    def hyperplanes(self, V: Array, count: int) -> None:
-        """Try the best of so many random hyperplanes that divide the rows of V."""
+    def hyperplanes(self, V: Array, count: int, end: float = np.inf) -> None:
+        """Try the best of so many random hyperplanes that divide the rows of V, or until `end`."""
         best, least = None, np.inf
         for start in range(0, count, AT_ONCE):
+            if best is not None and time.perf_counter() > end:
+                break
             normals = self._rng.standard_normal((V.shape[1], min(AT_ONCE, count - start)))
             signs = np.where(V @ normals >= 0, 1.0, -1.0)
             inside = np.einsum("ij,ij->j", signs, self._A @ signs)

@@ -73,7 +73,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
     """
     check_preset(preset)
-    n = np.shape(distances)[0] if np.ndim(distances) else 0
+    n = (getattr(distances, "shape", ()) or (0,))[0]
     require_room((n, n), 3, "cluster a sample of the points")
     checked = squared_distances(distances)
     C, n = Inner(checked, _symmetric=True), checked.shape[0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _keyboard
-from condgrad._deadline import left, limited
+from condgrad._deadline import left, limited, room, within
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
@@ -131,15 +131,17 @@ class _Run:
         mixed: Mixed | None = None
         with _keyboard.offers(self._here) as offer:
             if not self._near(self._floor(None)[0]):
-                mixed = mixing(
-                    A,
-                    self.gap or 0.0,
-                    self.seed,
-                    SHARE * max(0.0, min(limits.seconds, left())),
-                    factored=True,
-                    most=min(limits.iterations, np.floor(limits.epochs)),
-                    watch=self._watch,
-                )
+                seconds = SHARE * max(0.0, min(limits.seconds, left()))
+                with within(seconds):
+                    mixed = mixing(
+                        A,
+                        self.gap or 0.0,
+                        self.seed,
+                        seconds,
+                        factored=True,
+                        most=min(limits.iterations, np.floor(limits.epochs)),
+                        watch=self._watch,
+                    )
                 self.clock.lap("loop")
             interrupted = mixed is not None and mixed.interrupted
             end = time.perf_counter() + min(limits.seconds, left())
@@ -221,7 +223,8 @@ class _Run:
         assert search is not None
         try:
             if mixed is not None:
-                search.hyperplanes(mixed.W.factor, self.application.hyperplanes)
+                later = time.perf_counter() + 0.5 * room()
+                search.hyperplanes(mixed.W.factor, self.application.hyperplanes, later)
                 for length in () if interrupted else LENGTHS:
                     if self._near(floor) or not search.anneal(length, end):
                         break

@@ -119,6 +119,7 @@ def mixing(
     V = rng.standard_normal((n, min(full, RANK) if factored else full))
     V /= np.linalg.norm(V, axis=1)[:, None]
     bounds: list[Minimum] = []
+    known: float | None = None  # the value of V
     end, last, before = time.perf_counter() + max_seconds, 0.0, -np.inf
     done, seen, sweeps, interrupted = 0, -1, min(2 * FIRST if factored else FIRST, most), False
     if page.known is not None:
@@ -138,14 +139,15 @@ def mixing(
         best = min(bounds or [UNKNOWN], key=lambda b: b.value)
         W = Gram(V) if factored else V @ V.T
         failure = sum(b.failure for b in bounds)
-        return Mixed(W, _value(A, V), best.value, done, failure, best.kind, interrupted)
+        value = _value(A, V) if known is None else known
+        return Mixed(W, value, best.value, done, failure, best.kind, interrupted)
 
     with _keyboard.offers(lambda _: here()._replace(interrupted=True), source=True) as offer:
         try:
             while True:
                 while done < sweeps and time.perf_counter() < end - last and not deadline.over():
                     _sweep(A, V)
-                    done += 1
+                    done, known = done + 1, None
                     page.keep(state)
                 if done < sweeps:
                     page.leave(Status.MAX_SECONDS)
@@ -153,7 +155,8 @@ def mixing(
                 if done > seen:  # the clock may have left no time for a sweep
                     bounds.append(proved())
                     seen = done
-                value, best = _value(A, V), min(bounds, key=lambda b: b.value)
+                value = known = _value(A, V)
+                best = min(bounds, key=lambda b: b.value)
                 near = best.value - value <= zero or relative_gap(value, best.value) <= gap
                 ended = watch is not None and watch(done, V, value, best)
                 if near or ended or done < sweeps or done >= most:
@@ -163,7 +166,7 @@ def mixing(
                     columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
                     room = memory.free_memory() > 3 * 8 * n * columns
                     if value - before < stalled and columns > V.shape[1] and room:
-                        V = _wider(V, columns, rng)
+                        V, known = _wider(V, columns, rng), None
                 sweeps, before = min(2 * done, most), value
         except (KeyboardInterrupt, SystemError) as error:
             if not from_keyboard(error):

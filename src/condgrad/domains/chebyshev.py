@@ -69,9 +69,9 @@ def sparse_bound(M: Any, failure: float, steps: int) -> float:
     norms = [_longest(before), _longest(now)]
     best = size  # no eigenvalue is larger in absolute value
     for k in range(1, steps + 1):
-        if k % EVERY == 0 or k == steps or not norms[-1] < MOST:
+        late = not deadline.fits(0.0)
+        if k % EVERY == 0 or k == steps or late or not norms[-1] < MOST:
             best = min(best, _proved(np.array(norms), least, size, longest))
-        late = k % EVERY == 0 and not deadline.fits(0.0)
         if k == steps or late or not norms[-1] < MOST:
             break
         after = H @ now
