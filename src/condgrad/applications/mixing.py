@@ -146,8 +146,9 @@ def mixing(
         try:
             while True:
                 while done < sweeps and time.perf_counter() < end - last and not deadline.over():
+                    known = None
                     _sweep(A, V)
-                    done, known = done + 1, None
+                    done += 1
                     page.keep(state)
                 if done < sweeps:
                     page.leave(Status.MAX_SECONDS)
