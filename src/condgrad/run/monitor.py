@@ -39,6 +39,8 @@ class Monitor:
     _until: Callable[[Info], object] | None = None
     keep: Callable[[], None] | None = None
     """Called between two iterations."""
+    hurried = False
+    """Whether the clock has kept it from something that it would have done."""
 
     def __init__(
         self,
