@@ -264,7 +264,7 @@ def test_nested_calls_are_no_stages(tmp_path):
     assert inner == [2, 2, 2]
 
 
-def test_a_run_that_cannot_begin_is_no_stage(tmp_path):
+def test_a_run_that_cannot_begin_is_a_stage_too(tmp_path):
     """As where one does not fit into the memory, and another takes its place."""
     path = tmp_path / "run"
 

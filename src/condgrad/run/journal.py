@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
 from condgrad.run.limits import Limits
 from condgrad.run.monitor import KEEP
@@ -77,6 +77,9 @@ class Journal:
         watch = asked.options.watch
         if known is not None:
             result, memories = known
+            if result is None:
+                self._done.append(self._again(number, known))
+                raise _refusal(*memories)
             for who, memory in zip(saved.watchers(watch), memories, strict=False):
                 saved.remind(who, memory)
             self._done.append(self._again(number, known))
@@ -89,8 +92,9 @@ class Journal:
                 run = saved.revived(asked, entry, self._file)
             else:
                 run = asked.begin()
-        except ProblemError:  # as for want of memory: then this is no stage
-            self._next = number
+        except ProblemError as error:  # as for want of memory, which may be another one later
+            figures = getattr(error, "figures", None)
+            self._finish((None, (str(error), figures)), "solve", prints)
             raise
         except BaseException:
             self._broken = True
@@ -342,6 +346,13 @@ def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
     draw, journal = draw or _draw, _current.get()
     return draw() if journal is None else int(journal.value("seed", draw))
+
+
+def _refusal(message: str, figures: str | None) -> ProblemError:
+    """The error of a run that could not begin, once more."""
+    if figures is None:
+        return ProblemError(message)
+    return MemoryLimit(figures, message.removeprefix(f"{figures}: "))
 
 
 def _draw() -> int:
