@@ -199,7 +199,7 @@ class Journal:
             run._monitor.keep = self.tick
             run.advance_to(limits, until, own.since)
             run._monitor.keep = None
-            self.leave(run._monitor.status, saved.sound(run))
+            self.leave(run._monitor.status, saved.sound(run) and not run._monitor.hurried)
             return run.result(**how)
         except BaseException:
             self._broken = True

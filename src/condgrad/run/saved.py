@@ -184,10 +184,9 @@ def save(run: Run, path: str | PathLike[str]) -> None:
 
 
 def sound(run: Run) -> bool:
-    """Whether its state is that of a whole iteration, as the run would have it by itself."""
+    """Whether its state is that of a whole iteration."""
     status = run._monitor.status
-    whole = status not in KEEP and not run._monitor.hurried
-    return whole and not (run.torn and status is not None)
+    return status not in KEEP and not (run.torn and status is not None)
 
 
 def opened(path: str | PathLike[str]) -> Reader:
