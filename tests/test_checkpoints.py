@@ -262,3 +262,20 @@ def test_nested_calls_are_no_stages(tmp_path):
         same_result(cg.solve(vectors(), max_iter=3, callbacks=[callback]), one)
         same_result(cg.solve(cut(), max_iter=3), two)
     assert inner == [2, 2, 2]
+
+
+def test_a_run_that_cannot_begin_is_a_stage_too(tmp_path):
+    """As where one does not fit into the memory, and another takes its place."""
+    path = tmp_path / "run"
+
+    def call():
+        with pytest.raises(ProblemError, match="start has shape"):
+            cg.solve(cut(), start=np.eye(3))
+        return [cg.solve(problem, max_iter=4) for problem in (vectors(), cut())]
+
+    with cg.checkpoints(path):
+        one = call()
+    with cg.checkpoints(resume=path):
+        two = call()
+    for a, b in zip(one, two, strict=True):
+        same_result(a, b)

@@ -14,7 +14,6 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,10 +21,11 @@ import numpy as np
 
 from condgrad import _keyboard
 from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
-from condgrad.run.limits import Counts, Limits
+from condgrad.run.limits import Limits
 from condgrad.run.monitor import KEEP
+from condgrad.run.pages import Open, Page
 from condgrad.run.result import Result, Status
 from condgrad.run.writer import Writing
 
@@ -43,66 +43,6 @@ PathLike = str | os.PathLike[str]
 Answer = TypeVar("Answer")
 
 _current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
-
-
-@dataclass
-class Open:
-    """A run that may go on."""
-
-    run: Run
-    prints: Print
-    number: int
-    """The stage that it began with, …"""
-    last: int
-    """… the latest that it was advanced in, …"""
-    since: Counts = (0, 0.0, 0)
-    """… and what was counted when that began."""
-
-    def pack(self) -> Pack:
-        """As it is written."""
-        about = {"number": self.number, "last": self.last, "since": list(self.since)}
-        return saved.pack(self.run, prints=self.prints, **about)
-
-
-@dataclass
-class Page:
-    """A stage that is no run, and keeps what it needs to go on by itself."""
-
-    name: str
-    journal: Journal | None = None
-    number: int = 0
-    result: Any = None
-    """What came of it, where it was done when the file was written, …"""
-    known: Any = None
-    """… or what it knew then, or None."""
-    prints: Print = field(default_factory=dict)
-    _state: Callable[[], Any] | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is something to keep."""
-        return self._state is not None
-
-    def keep(self, state: Callable[[], Any]) -> None:
-        """Between two steps: write the state if it is time."""
-        if self.journal is not None:
-            self._state = state
-            self.journal.tick()
-
-    def leave(self, status: Status) -> None:
-        """The clock ends it, or something worse."""
-        if self.journal is not None:
-            self.journal.leave(status)
-
-    def end(self, result: Callable[[], Any]) -> None:
-        """It is done."""
-        if self.journal is not None:
-            self.journal.turn(self, result())
-
-    def pack(self) -> Pack:
-        """As it is written."""
-        assert self._state is not None
-        return packed(self._state(), "the state", number=self.number, prints=self.prints)
 
 
 class Journal:
@@ -138,17 +78,28 @@ class Journal:
         watch = asked.options.watch
         if known is not None:
             result, memories = known
+            if result is None:
+                self._done.append(self._again(number, known))
+                raise _refusal(*memories)
             for who, memory in zip(saved.watchers(watch), memories, strict=False):
                 saved.remind(who, memory)
             self._done.append(self._again(number, known))
             found: Result = result
             return found
         entry = self._runs.pop(number, None)
-        if entry is not None:
-            self._check(entry, prints)
-            run = saved.revived(asked, entry, self._file)
-        else:
-            run = asked.begin()
+        try:
+            if entry is not None:
+                self._check(entry, prints)
+                run = saved.revived(asked, entry, self._file)
+            else:
+                run = asked.begin()
+        except ProblemError as error:  # as for want of memory, which may be another one later
+            figures = getattr(error, "figures", None)
+            self._finish((None, (str(error), figures)), "solve", prints)
+            raise
+        except BaseException:
+            self._broken = True
+            raise
         self._open[number] = Open(run, prints, number, number)
         with _keyboard.offers(run.snapshot, source=True) as offer:
             result = offer.keep(self._advance(self._open[number], limits, None, **how))
@@ -250,8 +201,11 @@ class Journal:
             run._monitor.keep = self.tick
             run.advance_to(limits, until, own.since)
             run._monitor.keep = None
-            self.leave(run._monitor.status)
+            self.leave(run._monitor.status, saved.sound(run) and not run._monitor.hurried)
             return run.result(**how)
+        except BaseException:
+            self._broken = True
+            raise
         finally:
             _current.reset(token)
 
@@ -261,13 +215,13 @@ class Journal:
             self._late = False
             self.save()
 
-    def leave(self, status: Status | None) -> None:
+    def leave(self, status: Status | None, sound: bool = True) -> None:
         """Write the file at the end of a run or a page, if nothing broke it off.
 
         Where the clock ended it, it shall go on when it is resumed: what comes after it then, in
         no time, is not written.
         """
-        if status in KEEP:
+        if status in KEEP or not sound:
             self._broken = True
         if not self._late:
             self.save()
@@ -396,6 +350,13 @@ def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
     draw, journal = draw or _draw, _current.get()
     return draw() if journal is None else int(journal.value("seed", draw))
+
+
+def _refusal(message: str, figures: str | None) -> ProblemError:
+    """The error of a run that could not begin, once more."""
+    if figures is None:
+        return ProblemError(message)
+    return MemoryLimit(figures, message.removeprefix(f"{figures}: "))
 
 
 def _draw() -> int:

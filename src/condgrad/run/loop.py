@@ -65,6 +65,8 @@ class Run:
         "estimators",
         "_options",
         "_threads",
+        "torn",
+        "stale",
     )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
 
@@ -171,9 +173,11 @@ class Run:
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
             if monitor.begin(limits, until, GOES_ON, since):
+                self.torn = True
                 try:
                     while self._iterate():
                         self._switch()
+                    self.torn = False
                 except (KeyboardInterrupt, SystemError) as error:
                     if not from_keyboard(error):
                         raise
@@ -255,6 +259,8 @@ class Run:
         judge.evaluate(s.W.array, s.terms, self._monitor.betas())
         return judge.scale.get("multipliers", judge.scale.get("slopes", 1.0))
 
+    torn = False
+    """Whether it was broken off, maybe within an iteration; True while it is at work as well."""
     stale = False
     """Whether its state is still in a file, from which it will come (`journal.py`)."""
 

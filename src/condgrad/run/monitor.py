@@ -41,6 +41,8 @@ class Monitor:
     _until: Callable[[Info], object] | None = None
     keep: Callable[[], None] | None = None
     """Called between two iterations."""
+    hurried = False
+    """Whether the clock has kept it from something that it would have done."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Monitor:
         k, epochs, lmo = since or self.counts
         self._until = until
         self._limits = limits.since(k, epochs, self.seconds, lmo)
+        self._pause.watched()
         self.status = self._reached()
         self.clock.start()
         return self.status is None
@@ -256,8 +259,10 @@ class Monitor:
             and self._certified == self._state.k
         ):
             self.clock.lap("metrics", counts=False)
+            self.hurried = True
             with suppress(OutOfTime), self._pause.part("proposal"):
                 self._consider(asked(self._watch.propose, self._W.array))
+                self.hurried = False
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
@@ -353,6 +358,7 @@ class Monitor:
                 elif self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
                     self.status = Status.INFEASIBLE
         except OutOfTime:  # the last good bound stands
+            self.hurried = True
             self.status = self.status or Status.MAX_SECONDS
             return
         if report is None:

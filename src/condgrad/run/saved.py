@@ -147,7 +147,7 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
             run._monitor.status = Status.PAUSED
     except FAULTS as error:
         raise reader.damaged(f"it does not fit together ({error})") from None
-    run.stale = False
+    run.stale = run.torn = False
 
 
 def _require_fit(run: Run) -> None:
@@ -170,7 +170,7 @@ def _require_fit(run: Run) -> None:
 
 def save(run: Run, path: str | PathLike[str]) -> None:
     """Write a run to a file."""
-    if run._monitor.status in KEEP:
+    if not sound(run):
         raise ProblemError(
             f"the run was broken off ({run._monitor.status}), maybe within an iteration: save it "
             "before, or let solve(..., checkpoint=path) do so"
@@ -181,6 +181,12 @@ def save(run: Run, path: str | PathLike[str]) -> None:
     blocks: list[Any] = []
     entry = ready.entry(blocks)
     write(path, {"condgrad": version(), "done": [], "runs": [entry], "pages": []}, blocks)
+
+
+def sound(run: Run) -> bool:
+    """Whether its state is that of a whole iteration."""
+    status = run._monitor.status
+    return status not in KEEP and not (run.torn and status is not None)
 
 
 def opened(path: str | PathLike[str]) -> Reader:

@@ -1,0 +1,76 @@
+"""What a journal writes of the stages that are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from condgrad.checkpoint import Pack, Print, packed
+from condgrad.run import saved
+from condgrad.run.limits import Counts
+from condgrad.run.result import Status
+
+if TYPE_CHECKING:
+    from condgrad.run.journal import Journal
+    from condgrad.run.loop import Run
+
+
+@dataclass
+class Open:
+    """A run that may go on."""
+
+    run: Run
+    prints: Print
+    number: int
+    """The stage that it began with, …"""
+    last: int
+    """… the latest that it was advanced in, …"""
+    since: Counts = (0, 0.0, 0)
+    """… and what was counted when that began."""
+
+    def pack(self) -> Pack:
+        """As it is written."""
+        about = {"number": self.number, "last": self.last, "since": list(self.since)}
+        return saved.pack(self.run, prints=self.prints, **about)
+
+
+@dataclass
+class Page:
+    """A stage that is no run, and keeps what it needs to go on by itself."""
+
+    name: str
+    journal: Journal | None = None
+    number: int = 0
+    result: Any = None
+    """What came of it, where it was done when the file was written, …"""
+    known: Any = None
+    """… or what it knew then, or None."""
+    prints: Print = field(default_factory=dict)
+    _state: Callable[[], Any] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to keep."""
+        return self._state is not None
+
+    def keep(self, state: Callable[[], Any]) -> None:
+        """Between two steps: write the state if it is time."""
+        if self.journal is not None:
+            self._state = state
+            self.journal.tick()
+
+    def leave(self, status: Status) -> None:
+        """The clock ends it, or something worse."""
+        if self.journal is not None:
+            self.journal.leave(status)
+
+    def end(self, result: Callable[[], Any]) -> None:
+        """It is done."""
+        if self.journal is not None:
+            self.journal.turn(self, result())
+
+    def pack(self) -> Pack:
+        """As it is written."""
+        assert self._state is not None
+        return packed(self._state(), "the state", number=self.number, prints=self.prints)
