@@ -7,10 +7,13 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 `Term` and `solve`; `start` gives the run itself.
 """
 
+# isort: off
+from condgrad import _early as _early  # first: the rest takes a moment to load
+# isort: on
+
 import importlib
 from typing import Any
 
-from condgrad import _keyboard as _keyboard  # first: the rest takes a moment to load
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.errors import InputError, ProblemError
 from condgrad.evaluation import Violation
