@@ -7,6 +7,7 @@ import condgrad
 
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
+    ("_early",),
     ("_types", "_deadline", "_keyboard", "_files", "errors", "_round"),
     ("_floats", "_check", "backends"),
     ("checkpoint",),

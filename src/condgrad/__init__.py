@@ -7,11 +7,14 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 `Term` and `solve`; `start` gives the run itself.
 """
 
+# isort: off
+from condgrad import _early as _early  # first: the rest takes a moment to load
+# isort: on
+
 import importlib
 from typing import Any
 
-from condgrad import _deadline as _deadline  # first: its clock begins now
-from condgrad import _keyboard as _keyboard  # then this: the rest takes a moment to load
+from condgrad import _deadline as _deadline  # its clock begins now
 from condgrad import domains, estimators, functions, maps, methods, schedules, theory
 from condgrad.errors import InputError, ProblemError
 from condgrad.evaluation import Violation

@@ -14,8 +14,7 @@ The program answers each of them in the same way, within about two seconds, with
 * A second signal ends the process at once; files that are not whole are removed.
 
 Code that has an answer says so by `offers`, which does nothing in other programs: there Ctrl-C is
-Python's `KeyboardInterrupt`. NumPy, SciPy and the rest take the first half second of the program,
-so the package begins with this module.
+Python's `KeyboardInterrupt`. While the package loads `_early` answers.
 """
 
 from __future__ import annotations
@@ -32,8 +31,10 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
-SIGNALS = tuple(getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n))
-"""Those that are answered."""
+from condgrad import _early
+from condgrad._early import SIGNALS as SIGNALS
+from condgrad._early import is_program as is_program
+
 AGAIN = (0.4, 0.8)
 """Seconds after a signal at which what is still at work is interrupted again."""
 LAST = 1.2
@@ -159,14 +160,6 @@ def late() -> bool:
     return bool(_state.came) and time.monotonic() - _state.since > LAST
 
 
-def is_program() -> bool:
-    """Whether this process was started as ``condgrad`` or ``python -m condgrad``."""
-    name, words = (getattr(sys, "argv", None) or [""])[0], sys.orig_argv
-    if name == "-m":  # Python is still looking for the module
-        return "condgrad" in words[words.index("-m") + 1 :][:1]
-    return name in words and os.path.splitext(os.path.basename(name))[0] == "condgrad"
-
-
 def leave(signum: int, frame: FrameType | None = None) -> NoReturn:
     """End the process at once."""
     _note(signum)
@@ -210,7 +203,7 @@ def ready() -> None:
     """From now on signals interrupt the program, and a thread watches over it."""
     _state.__init__()  # type: ignore[misc]  # tests call the program more than once
     _state.phase = "working"
-    mine = [number for number in SIGNALS if signal.getsignal(number) is leave]
+    mine = [number for number in SIGNALS if signal.getsignal(number) is _early.leave]
     if not mine:
         return
     _state.armed = True
@@ -232,7 +225,7 @@ def done(status: int) -> None:
     if not is_program():
         return
     for number in SIGNALS:
-        if signal.getsignal(number) in (leave, _handle):
+        if signal.getsignal(number) in (_early.leave, _handle):
             signal.signal(number, signal.SIG_IGN)
     if _state.came:
         _flush()
@@ -352,9 +345,3 @@ def _unraisable(unraisable: Any) -> None:
     """Say nothing of an interruption where Python cannot raise; the next one comes soon."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
-
-
-if is_program():
-    for _number in SIGNALS:
-        if signal.getsignal(_number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(_number, leave)
