@@ -117,7 +117,8 @@ class Outcome(Answer):
     def message(self) -> str:
         """Why the run ended, and under what condition that is proved."""
         proviso = self._proviso if self.status is Status.INFEASIBLE else ""
-        return f"{self.status}{proviso}"
+        note = self.result.note
+        return f"{self.status}{proviso}{note and f' ({note})'}"
 
     @property
     def bound_kind(self) -> str:
