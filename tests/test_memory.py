@@ -6,11 +6,14 @@ import textwrap
 import tracemalloc
 from functools import partial
 
+import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import condgrad as cg
+import condgrad.cvxpy
 from condgrad import methods
 from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.backends import memory
@@ -18,6 +21,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import tables
 from condgrad.run.prepare import needs
 from condgrad.run.result import Status
+from condgrad.sdp import SDP
 
 
 def problem(n=60):
@@ -133,6 +137,78 @@ def test_a_table_that_cannot_grow_ends_the_run_with_its_best_point(monkeypatch):
     assert result.status is Status.OUT_OF_MEMORY
     assert 0 < result.iterations < 500
     assert np.isfinite(result.objective)
+    assert "rows and cannot grow, with " in result.note
+    assert result.note.endswith("solve a smaller problem")
+    assert result.note in str(result)
+
+
+def test_no_memory_for_the_last_certificate_leaves_the_best_point(monkeypatch):
+    def full(*_):
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    run = cg.start(problem(20), methods.sag_cgal()).advance(iterations=3)
+    monkeypatch.setattr("condgrad.run.proofs.Proofs.certify", full)
+    run.advance(iterations=2)
+    result = run.result()
+    assert result.status is Status.OUT_OF_MEMORY
+    assert "Unable to allocate 3 GiB, with " in result.note
+    assert np.isfinite(result.objective)
+
+
+def sdp(n):
+    eye = sp.eye_array(n)
+    return SDP(eye).subject_to(eye, "==", 1.0).solve()
+
+
+def model(n):
+    X = cp.Variable((n, n), PSD=True)
+    return cp.Problem(cp.Minimize(cp.trace(X)), [cp.diag(X) == 1])
+
+
+def graph(n, edges=2):
+    ends = np.arange(edges), np.arange(edges)[::-1]
+    return sp.csr_array((np.ones(edges), ends), shape=(n, n))
+
+
+LARGE = {
+    "an SDP that is built": (lambda: sdp(20_000), "smaller blocks"),
+    "an SDP that is solved": (lambda: sdp(900), "smaller blocks"),
+    "CVXPY": (lambda: condgrad.cvxpy.solve(model(8000)), "write a smaller problem"),
+    "CVXPY, compiled": (
+        lambda: model(8000).solve(solver=condgrad.cvxpy.CONDGRAD),
+        "write a smaller problem",
+    ),
+    "CVXPY, equations": (
+        lambda: model(200).solve(solver=condgrad.cvxpy.CONDGRAD),
+        "condgrad.cvxpy.solve",
+    ),
+    "points": (lambda: kmeans(np.broadcast_to(0.0, (30_000, 30_000)), 3), "a sample"),
+    "vertices": (lambda: cg.max_cut(graph(10**7)), "a part of the graph"),
+    "edges": (lambda: cg.sparsest_cut(graph(3 * 10**6, 2 * 10**6)), "a part of the graph"),
+    "completion": (
+        lambda: matrix_completion([0], [0], [1.0], (100_000, 50_000)),
+        "users and items with few ratings",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_too_large_is_refused_with_a_remedy_of_that_door(name, monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 160e6)
+    call, remedy = LARGE[name]
+    with pytest.raises(
+        ProblemError, match=r"needs [\d.,]+ [MG]iB of memory .* are free: "
+    ) as found:
+        call()
+    assert remedy in str(found.value)
+
+
+def test_a_remedy_that_would_not_be_enough_is_not_named():
+    needs = [memory.Need("W", 10**10), memory.Need("a table", 10**9, "halve the table")]
+    with pytest.raises(ProblemError, match="solve a smaller problem"):
+        memory.require(needs, 10**9)
+    with pytest.raises(ProblemError, match="halve the table"):
+        memory.require(needs, 10.5 * 10**9)
 
 
 def test_a_huge_problem_is_refused_at_once():

@@ -119,7 +119,8 @@ class Outcome(Answer):
         """Why the run ended, and under what condition that is proved."""
         proviso = self._proviso if self.status is Status.INFEASIBLE else ""
         by = _keyboard.by() if self.status is Status.INTERRUPTED else ""
-        return f"{self.status}{proviso}{by}"
+        note = self.result.note
+        return f"{self.status}{proviso}{by}{note and f' ({note})'}"
 
     @property
     def bound_kind(self) -> str:

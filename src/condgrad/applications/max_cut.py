@@ -71,7 +71,7 @@ def max_cut(
         Where W stays a factor this and `warm_seconds` have no meaning: the gap and the limits are
         those of the run.
     warm_seconds : float, optional
-        Limit on the time of the warm start, which comes before any limit of the run. Ctrl-C ends
+        Limit on the time of the warm start; one around this call counts too. Ctrl-C ends
         it too, and then a run of the application has no iterations and the status ``INTERRUPTED``.
     hyperplanes : int, default 100
         How many to round with, each time.

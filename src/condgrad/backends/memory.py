@@ -39,10 +39,22 @@ def require(needs: Iterable[Need], free: float | None = None, where: str = "memo
     if total <= free:
         return total
     parts = ", ".join(f"{need.what} {size(need.bytes)}" for need in needs[:4])
-    remedies = dict.fromkeys(need.remedy for need in needs if need.remedy)
-    advice = "; or ".join(list(remedies)[:2]) or "solve a smaller problem"
+    helped: dict[str, int] = {}
+    for need in needs:
+        helped[need.remedy] = helped.get(need.remedy, 0) + need.bytes
+    remedies = [r for r, part in helped.items() if r and part >= total - free]  # of use alone
+    advice = "; or ".join(remedies[:2]) or "solve a smaller problem"
     raise MemoryLimit(
         f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free", advice
+    )
+
+
+def shortage(error: MemoryError) -> str:
+    """What there was no memory for in the middle of a run, in a sentence with a remedy."""
+    what = " ".join(str(error).split()) or "an array could not be made"
+    return (
+        f"{what}, with {size(free_memory())} free: close other programs, raise the limit on the "
+        "memory of this one, or solve a smaller problem"
     )
 
 

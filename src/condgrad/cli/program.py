@@ -143,7 +143,7 @@ def solve_max_cut(
     *,
     warm: Annotated[
         bool,
-        typer.Option("--warm/--cold", help="Start from the mixing method, off the clock, or not."),
+        typer.Option("--warm/--cold", help="Start from the mixing method, or not."),
     ] = True,
     hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
     options: RunOptions,

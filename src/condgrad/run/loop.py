@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad import _deadline as deadline
-from condgrad._deadline import OutOfTime
 from condgrad._types import Array
-from condgrad.backends import threads
+from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
@@ -67,8 +66,10 @@ class Run:
         "_threads",
         "torn",
         "stale",
+        "_note",
     )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
+    _note = ""  # on memory
 
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.prepare(problem, method, options)
@@ -182,12 +183,12 @@ class Run:
                     if not from_keyboard(error):
                         raise
                     monitor.status = Status.INTERRUPTED
-                except OutOfTime:
+                except deadline.OutOfTime:
                     monitor.status = Status.MAX_SECONDS
                 except np.linalg.LinAlgError:
                     monitor.status = Status.NONFINITE
-                except MemoryError:
-                    monitor.status = Status.OUT_OF_MEMORY
+                except MemoryError as error:
+                    monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
         return self
 
     def _aim(self, goal: Goal) -> None:
@@ -303,16 +304,18 @@ class Run:
         With `factors` a W that is kept as factors is a `Factored`, however small it is.
         """
         with self._threads():
-            name, seed = self.name, self._options.seed
+            how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
-                return self._monitor.result(name, seed, factors=factors)
-            except OutOfTime:
-                return self._monitor.result(name, seed, judge=False, factors=factors)
+                return replace(self._monitor.result(**how), note=self._note)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise
                 self._monitor.status = Status.INTERRUPTED
-                return self._monitor.result(name, seed, judge=False, factors=factors)
+            except MemoryError as error:
+                self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+            except deadline.OutOfTime:
+                pass
+            return replace(self._monitor.result(**how, judge=False), note=self._note)
 
     def snapshot(self, found: Any = None) -> Result:
         """What there is of the result where the program is about to end, see `_keyboard`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.certificate import Bound, Certificate, Report
 from condgrad.certificate.contradiction import SLACK, Suspicion
@@ -45,6 +46,8 @@ class Proofs:
         self._certificate = certificate
         self._refuter, self._suspicion = Refuter(problem, keep), Suspicion(problem)
         self.bound = Bound()
+        if certificate is not None and deadline.is_set():  # there may be no time for the first
+            self.bound = certificate.best
         self.ray: dict[str, Array] = {}
         """The multipliers that prove the problem infeasible."""
 

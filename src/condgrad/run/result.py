@@ -278,6 +278,8 @@ class Result(Answer):
     constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
     device: str = "cpu"
     """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
+    note: str = ""
+    """Where memory ended the run: what it was wanted for, how much was free, and a remedy."""
 
     sense = "min"
     """A run minimises."""
@@ -304,7 +306,7 @@ class Result(Answer):
             f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
             f"(relative {self.worst:.2g}, of the worst row {self.worst_row:.2g}) after "
             f"{self.iterations} iterations ({self.seconds:.2f} s{self._where}); "
-            f"{self.status}{self._whence()}"
+            f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )
 
     @property

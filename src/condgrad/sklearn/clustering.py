@@ -85,7 +85,7 @@ def certify(
     max_iter : int, default 10,000
         The most iterations.
     max_seconds : float, optional
-        The most seconds of the method.
+        The most seconds, all in all, as in `condgrad.solve`.
     random_state : int, RandomState instance or None, default 0
         Seed of the solver.
     device : {"cpu", "cuda", "auto"}
@@ -140,7 +140,7 @@ class SDPKMeans(
     max_iter : int, default 10,000
         The most iterations.
     max_seconds : float, optional
-        The most seconds of the method.
+        The most seconds, all in all, as in `condgrad.solve`.
     random_state : int, RandomState instance or None, default None
         Seed of the solver and of the starts of the rounding.
     device : {"cpu", "cuda", "auto"}
