@@ -3,6 +3,7 @@
     python benchmarks/gpu.py kernels          milliseconds and bandwidth of each pass
     python benchmarks/gpu.py runs             cuts and clusterings, from data in memory to answers
     python benchmarks/gpu.py cut graph.edges  the sparsest cut of a graph
+    python benchmarks/gpu.py networks         those of two graphs with degrees by a power law
     python benchmarks/gpu.py share            what is neither pass nor certificate
 
 Bytes are those of the tables that a pass must read and write; its time is that of the whole call,
@@ -31,7 +32,7 @@ from condgrad.passes import fused
 from condgrad.run.proofs import Proofs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from on_gpu import blobs, planted  # after the path
+from on_gpu import blobs, planted, social  # after the path
 
 REPEATS = 7
 
@@ -175,7 +176,7 @@ class Shares:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["kernels", "runs", "cut", "share"])
+    parser.add_argument("what", choices=["kernels", "runs", "cut", "networks", "share"])
     parser.add_argument("files", nargs="*", help="files of edges")
     parser.add_argument("--sides", type=int, nargs="*", default=[500, 1000, 2000, 3000])
     parser.add_argument("--points", type=int, nargs="*", default=[1000, 2000])
@@ -202,6 +203,11 @@ def main() -> None:
         applications.kmeans(blobs(n), 10).run(**how)
     cp.get_default_memory_pool().free_all_blocks()
     print(f"compiling and warming up {time.perf_counter() - began:.1f} s")
+    if given.what == "networks":
+        for which in ((1500, 16700, 2, 12, 1.4, 1), (3100, 119000, 5, 6, 2.5, 2)):
+            A = social(*which)
+            shown(f"social {which[0]}", lambda A=A: cg.sparsest_cut(A, **how))
+        return
     if given.what == "share":
         shares, A = Shares(), planted(1000, 1000)
         for _ in range(5):

@@ -25,6 +25,18 @@ def planted(n, seed=0):
     return A + A.T
 
 
+def social(n, edges, groups, ratio, power, seed=0):
+    """A graph of groups, `ratio` times denser within, whose degrees follow a power law."""
+    rng = np.random.default_rng(seed)
+    group, weight = rng.integers(0, groups, n), (rng.random(n) + 0.002) ** (-1 / power)
+    weight = np.minimum(weight, 15 * weight.mean())
+    weight /= weight.sum()
+    chance = np.outer(weight, weight) * np.where(group[:, None] == group, ratio, 1.0)
+    chance *= 2 * edges / chance.sum()
+    A = np.triu(rng.random((n, n)) < chance, 1).astype(float)
+    return A + A.T
+
+
 def blobs(n, clusters=10, dimensions=10, spread=1.2, seed=0):
     """Squared distances of points around random centres."""
     rng = np.random.default_rng(seed)

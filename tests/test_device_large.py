@@ -14,6 +14,7 @@ from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom, projected
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
+from condgrad.methods.ritz import ritz, room_of
 from condgrad.points.low_rank import Matrix
 from condgrad.sdp._run import Search
 from device_programs import graph, max_cut
@@ -235,3 +236,27 @@ def test_points_are_moved_where_their_distances_lie(monkeypatch):
             with monkeypatch.context() as patch:
                 patch.setattr(clustering, "MANY", 0)
                 assert np.array_equal(_hartigan(ndarray(C), labels, k), here)
+
+
+@pytest.mark.parametrize("pinned", [0, 1])
+def test_projections_from_the_vectors_of_the_step_before(pinned):
+    rng, n, k = np.random.default_rng(0), 90, 12
+    Q = np.full((n, pinned), n**-0.5)
+    V = rng.standard_normal((n, n)) + np.diag(np.linspace(0, 99, n))
+    X, off = V + V.T, np.eye(n) - Q @ Q.T
+    K = np.linalg.qr(np.hstack([Q, rng.standard_normal((n, k))]))[0][:, pinned:]
+    with installed():
+        room = room_of(ndarray(K), ndarray(Q))
+        for _ in range(40):
+            values, mixed, products = ritz(Matrix(ndarray(X)), slice(0, n), room)
+            d = np.maximum(values[:5] - values[5], 0.0)
+            room, U = mixed.made(k, d)
+        K, U = room.K.get(), U.get()
+    assert products == 2 * k
+    wanted = np.linalg.eigvalsh(off @ X @ off)[::-1]
+    np.testing.assert_allclose(values[:4], wanted[:4], rtol=1e-9)
+    np.testing.assert_allclose(K.T @ K, np.eye(k), atol=1e-12)
+    np.testing.assert_allclose(Q.T @ K, 0, atol=1e-13)
+    np.testing.assert_allclose(U, K[:, :5] * np.sqrt(d), atol=1e-12)
+    with installed(), pytest.raises(np.linalg.LinAlgError):
+        ritz(Matrix(ndarray(np.full((n, n), np.nan))), slice(0, n), room_of(ndarray(K), ndarray(Q)))
