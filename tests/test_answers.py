@@ -228,7 +228,7 @@ def test_a_guess_changes_the_status_of_the_solution_alone(monkeypatch):
 def test_an_interrupted_start_is_said_by_the_outcome():
     outcome = replace(applications.max_cut(RING), interrupted=True).run()
     assert outcome.status is Status.INTERRUPTED
-    assert outcome.result.status is Status.MAX_ITER
+    assert outcome.result.status is Status.INTERRUPTED
     assert outcome.to_json()["status"] == "interrupted"
 
 

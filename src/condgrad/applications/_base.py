@@ -17,7 +17,6 @@ from condgrad._types import Array
 from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.backends import devices, memory
 from condgrad.backends.arrays import HOST, foreign, host
-from condgrad.certificate import relative_gap
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
@@ -26,8 +25,9 @@ from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
+from condgrad.run.unstarted import unstarted
 
 PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
@@ -269,7 +269,7 @@ class Application:
             return None if result is None else self._came_to(result, found, interrupted, *how)
 
         interrupted = self.interrupted
-        unsolved = self.unsolved(method.name, limits.get("seed", 0)) if interrupted else None
+        unsolved = self._unsolved(method.name, limits.get("seed", 0)) if interrupted else None
         with _keyboard.offers(outcome, source=interrupted) as offer:
             if unsolved is not None:
                 result = unsolved
@@ -320,25 +320,12 @@ class Application:
 
     def early(self, rounded: Rounded | None, seed: Any = 0) -> Outcome:
         """The start as an outcome, with a solution where there is one."""
-        return self._came_to(self.unsolved("none", seed), rounded, True, "none")
+        return self._came_to(self._unsolved("none", seed), rounded, True, "none")
 
-    def unsolved(self, method: str, seed: Any) -> Result:
+    def _unsolved(self, method: str, seed: Any) -> Result:
         """The start as the result of a run without iterations."""
-        W = np.asarray(self.start, self.problem.dtype)
-        at, low = self.problem.evaluate(W), -np.inf if self.floor is None else self.floor
-        gap = relative_gap(at.objective, low, self.problem.unit)
-        numbers: dict[str, Any] = {"objective": at.objective, "infeasibility": at.infeasibility}
-        row = {"k": 0, "seconds": 0, "epochs": 0, "lmo_calls": 0, "matvecs": 0, "rows": 0}
-        (trace := Trace()).append({**row, **numbers, "lower_bound": low, "gap": gap})
-        none: dict[str, Any] = dict.fromkeys(("iterations", "lmo_calls", "matvecs"), 0)
-        none |= {"best_iteration": 0, "epochs": 0.0, "seconds": 0.0}
-        none |= {"rows": {t.name: 0 for t in self.problem.terms}}
-        known: dict[str, Any] = {"lower_bound": low, "gap": gap}
-        known["bound_kind"] = "none" if self.floor is None else "given"
-        known["metrics"] = {name: float(metric(W)) for name, metric in self.metrics.items()}
-        status, families = Status.INTERRUPTED, at.families
-        how: dict[str, Any] = {"trace": trace, "method": method, "seed": seed}
-        return Result(W, status, **numbers, families=families, **none, **how, **known)
+        how: Any = {"start": self.start, "status": Status.INTERRUPTED, "metrics": self.metrics}
+        return unstarted(self.problem, method, self.floor, seed, **how)
 
 
 def closeness(gap: float, what: str, sense: Sense) -> str:

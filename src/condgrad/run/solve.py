@@ -165,4 +165,4 @@ def solve(
         try:
             return solved(run, limits)
         except OutOfTime:
-            return unstarted(problem, method, floor, seed)
+            return unstarted(problem, "" if method is None else method.name, floor, seed)

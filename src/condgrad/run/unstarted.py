@@ -1,22 +1,32 @@
-"""The result of a run for which there was no time to begin."""
+"""The result of a run that was not begun: no time was left, or Ctrl-C came before it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.methods.registry import Method
 from condgrad.problem import Problem
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 
-def unstarted(problem: Problem, method: Method | None, floor: float | None, seed: Any) -> Result:
-    """The centre of the domain, with a bound only where one is known beforehand."""
-    W = problem.domain.center()
+def unstarted(
+    problem: Problem,
+    method: str,
+    floor: float | None,
+    seed: Any,
+    *,
+    start: Any = None,
+    status: Status = Status.MAX_SECONDS,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+) -> Result:
+    """The start, or the centre of the domain, with a bound only where one is known beforehand."""
+    W = problem.domain.center() if start is None else np.asarray(start, problem.dtype)
     found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
-    gap, trace = relative_gap(found.objective, bound), Trace()
+    gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
     row |= {"objective": found.objective, "smoothed": np.nan, "eta": np.nan, "beta": np.nan}
     row |= {"infeasibility": found.infeasibility, "lower_bound": bound, "gap": gap}
@@ -25,7 +35,7 @@ def unstarted(problem: Problem, method: Method | None, floor: float | None, seed
     trace.append(row)
     return Result(
         W=W,
-        status=Status.MAX_SECONDS,
+        status=status,
         objective=found.objective,
         infeasibility=found.infeasibility,
         families=found.families,
@@ -37,10 +47,11 @@ def unstarted(problem: Problem, method: Method | None, floor: float | None, seed
         matvecs=0,
         rows={t.name: 0 for t in problem.terms},
         trace=trace,
-        method="" if method is None else method.name,
+        method=method,
         seed=seed,
         lower_bound=bound,
         gap=gap,
         bound_kind="none" if floor is None else "given",
+        metrics={name: float(metric(W)) for name, metric in (metrics or {}).items()},
         profile=dict.fromkeys(PARTS, 0.0),
     )

@@ -266,7 +266,8 @@ class Search:
             result = advanced(run, limits, goal)
         except deadline.OutOfTime:
             self.going = None
-            result = unstarted(reduced.problem(trace, exact), self.method, None, options["seed"])
+            name = "" if self.method is None else self.method.name
+            result = unstarted(reduced.problem(trace, exact), name, None, options["seed"])
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
