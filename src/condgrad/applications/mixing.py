@@ -111,8 +111,13 @@ def mixing(
     done, seen, sweeps, interrupted = 0, -1, min(2 * FIRST if factored else FIRST, most), False
 
     def proved() -> Minimum:
-        """A bound as close as V can make use of after so many sweeps."""
-        return _sparse_bound(A, V, max(gap, EARLY / max(done, 1))) if factored else _bound(A, V)
+        """A bound as close as V can make use of after so many sweeps; ∞ where there is no time."""
+        try:
+            if factored:
+                return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)))
+            return _bound(A, V)
+        except deadline.OutOfTime:
+            return Minimum(np.inf, "none", 0.0)
 
     try:
         while True:
