@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from condgrad.certificate import relative_gap
+from condgrad.domains import NuclearBall
 from condgrad.methods.registry import Method
+from condgrad.points.factored import Factored
 from condgrad.problem import Problem
+from condgrad.rows.observed import observable
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 
 def unstarted(problem: Problem, method: Method | None, floor: float | None, seed: Any) -> Result:
     """The centre of the domain, with a bound only where one is known beforehand."""
-    W = problem.domain.center()
+    W = _first(problem)
     found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
     gap, trace = relative_gap(found.objective, bound), Trace()
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
@@ -44,3 +47,11 @@ def unstarted(problem: Problem, method: Method | None, floor: float | None, seed
         bound_kind="none" if floor is None else "given",
         profile=dict.fromkeys(PARTS, 0.0),
     )
+
+
+def _first(problem: Problem) -> Any:
+    """The centre, as factors where nothing may be as large as W."""
+    domain = problem.domain
+    if isinstance(domain, NuclearBall) and observable(problem):
+        return Factored.zeros(domain.shape, problem.dtype)
+    return domain.center()
