@@ -252,6 +252,20 @@ def test_a_dense_matrix_that_takes_too_long_stays_a_factor(monkeypatch, clock):
     assert found.run(gap=1e-2, max_seconds=60.0).rounded.value == -8.0
 
 
+@pytest.mark.parametrize("factored", [False, True])
+def test_a_warm_start_without_time_for_a_bound(monkeypatch, factored):
+    def late(*_, **__):
+        raise OutOfTime
+
+    monkeypatch.setattr("condgrad.applications.mixing._sparse_bound", late)
+    monkeypatch.setattr("condgrad.applications.mixing._bound", late)
+    if factored:
+        monkeypatch.setattr("condgrad.applications.large_max_cut.FACTORED", 2)
+    cut = cg.max_cut(ring(7), max_seconds=60.0)
+    assert cut.value == 6.0
+    assert cut.bound <= 7.0  # all edges, or what the run proves
+
+
 def test_limits_do_not_change_what_ends_before():
     C = distances(20)
     free = applications.kmeans(C, 3).run(gap=1e-3, max_iter=50)

@@ -181,13 +181,14 @@ def _crowd() -> float:
 
 
 @contextmanager
-def job(side: float, products: float) -> Iterator[None]:
-    """Work that cannot be stopped; see `cost`."""
+def job(side: float, products: float, asked: bool = False) -> Iterator[None]:
+    """Work that cannot be stopped; see `cost`. Where it was `asked` before it is begun."""
     if _current.get() is None:
         yield
         return
     expected = cost(side, products)
-    require(expected)
+    if not asked:
+        require(expected)
     began = time.perf_counter()
     yield
     if side >= SIDE:  # less says little of large ones

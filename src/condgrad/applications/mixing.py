@@ -127,8 +127,13 @@ def mixing(
         remind(own, seen_by)
 
     def proved() -> Minimum:
-        """A bound as close as V can make use of after so many sweeps."""
-        return _sparse_bound(A, V, max(gap, EARLY / max(done, 1))) if factored else _bound(A, V)
+        """A bound as close as V can make use of after so many sweeps; ∞ where there is no time."""
+        try:
+            if factored:
+                return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)))
+            return _bound(A, V)
+        except deadline.OutOfTime:
+            return Minimum(np.inf, "none", 0.0)
 
     def state() -> tuple[Any, ...]:
         """What a checkpoint keeps between two sweeps."""

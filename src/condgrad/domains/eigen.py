@@ -235,7 +235,7 @@ def lowest_bound(
     else:
         V = V / unit  # products of entries stay in the range of floats
     if quick:
-        with deadline.job(n, PROOF):
+        with deadline.job(n, PROOF, asked=True):
             return below(unit, _proved(V)), 0.0
     size, steps = float(np.linalg.norm(V)), min(n, 600, _affordable(V))
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V

@@ -9,7 +9,10 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
+from condgrad.domains import NuclearBall
+from condgrad.points.factored import Factored
 from condgrad.problem import Problem
+from condgrad.rows.observed import observable
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 
@@ -24,7 +27,7 @@ def unstarted(
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
 ) -> Result:
     """The start, or the centre of the domain, with a bound only where one is known beforehand."""
-    W = problem.domain.center() if start is None else np.asarray(start, problem.dtype)
+    W = _first(problem) if start is None else np.asarray(start, problem.dtype)
     found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
     gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
@@ -55,3 +58,11 @@ def unstarted(
         metrics={name: float(metric(W)) for name, metric in (metrics or {}).items()},
         profile=dict.fromkeys(PARTS, 0.0),
     )
+
+
+def _first(problem: Problem) -> Any:
+    """The centre, as factors where nothing may be as large as W."""
+    domain = problem.domain
+    if isinstance(domain, NuclearBall) and observable(problem):
+        return Factored.zeros(domain.shape, problem.dtype)
+    return domain.center()
