@@ -10,10 +10,11 @@ from condgrad.methods import suited
 from condgrad.methods.registry import Method, check
 from condgrad.problem import Problem
 from condgrad.run import journal
+from condgrad.run.asked import Asked, Options
 from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.factored_loop import FactoredRun, suits
 from condgrad.run.limits import Goal
-from condgrad.run.loop import Asked, Options, Run
+from condgrad.run.loop import Run
 from condgrad.run.prepare import generator
 
 

@@ -27,10 +27,11 @@ from condgrad.points.factored import Factored, Held
 from condgrad.problem import Problem
 from condgrad.rows.observed import Observed, ObservedTerm, observable
 from condgrad.run import journal
+from condgrad.run.asked import Asked, Options
 from condgrad.run.callbacks import Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Asked, Options, Run
+from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.monitor import KEEP, Monitor
 from condgrad.run.prepare import generator
 from condgrad.run.proofs import Proofs

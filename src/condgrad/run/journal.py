@@ -30,7 +30,8 @@ from condgrad.run.result import Result, Status
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:
-    from condgrad.run.loop import Asked, Run
+    from condgrad.run.asked import Asked
+    from condgrad.run.loop import Run
 
 EVERY = 60.0
 """Seconds between two checkpoints."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 from condgrad.rows import keeper_of
 from condgrad.run import saved, vector_loop
-from condgrad.run.callbacks import Info, Watch
+from condgrad.run.asked import Options
+from condgrad.run.callbacks import Info
 from condgrad.run.checks import check_parts
 from condgrad.run.direction import direction, lend
 from condgrad.run.limits import Counts, Goal, Limits
@@ -374,28 +375,3 @@ class Run:
             if monitor.after(measured):
                 return False
         return False
-
-
-@dataclass(frozen=True)
-class Options:
-    """What is asked of a run beside its method."""
-
-    start: Any
-    goal: Goal
-    watch: Watch
-    seed: Any
-    n_jobs: int | None
-    device: str = "cpu"
-
-
-class Asked(NamedTuple):
-    """A run that is not made yet."""
-
-    kind: type[Run]
-    problem: Problem
-    method: Any
-    options: Options
-
-    def begin(self) -> Run:
-        """The run before its first iteration."""
-        return self.kind(*self[1:])

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import foreign
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
 from condgrad.rows import Keeper
+from condgrad.run.limits import Clock
+from condgrad.run.result import PARTS
 
 
 @dataclass
@@ -82,3 +85,25 @@ def number(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         kind = type(value).__name__
         raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None
+
+
+def like(proposed: Any, W: Array) -> Array:
+    """A proposed point, checked, in the precision of a run and where it is."""
+    point = proposed if foreign(proposed) else np.asarray(proposed)
+    if point.shape != W.shape:
+        raise ProblemError(
+            f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, or "
+            "None"
+        )
+    same = point.astype(W.dtype, copy=not foreign(point))
+    return np.asarray(same, like=W)
+
+
+def profile(clock: Clock, rows: Sequence[Keeper]) -> dict[str, float]:
+    """Seconds by part; the estimators know how much of theirs went into drawing rows."""
+    clock.lap("metrics", counts=False)
+    parts = dict.fromkeys(PARTS, 0.0) | clock.parts
+    parts["sampling"] = sum(r.sampling for r in rows)
+    whole = "loop" if parts["loop"] else "rows"
+    parts[whole] = max(0.0, parts[whole] - parts["sampling"])
+    return parts

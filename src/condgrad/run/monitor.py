@@ -23,9 +23,9 @@ from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
-from condgrad.run.measures import Best, errors, merit, number, smoothed
+from condgrad.run.measures import Best, errors, like, merit, number, profile, smoothed
 from condgrad.run.proofs import Proofs
-from condgrad.run.result import PARTS, Result, Status, Trace
+from condgrad.run.result import Result, Status, Trace
 
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
@@ -210,20 +210,11 @@ class Monitor:
             bound_kind=self.bound.kind,
             bound_failure=self.bound.failure,
             bound_source=self.bound.source,
-            profile=self._profile(),
+            profile=profile(self.clock, self._rows),
             duals=self._proofs.duals,
             ray=self._proofs.ray,
             device=device_of(self._W.array),
         )
-
-    def _profile(self) -> dict[str, float]:
-        """Seconds by part; the estimators know how much of theirs went into drawing rows."""
-        self.clock.lap("metrics", counts=False)
-        parts = dict.fromkeys(PARTS, 0.0) | self.clock.parts
-        parts["sampling"] = sum(r.sampling for r in self._rows)
-        whole = "loop" if parts["loop"] else "rows"
-        parts[whole] = max(0.0, parts[whole] - parts["sampling"])
-        return parts
 
     def info(self) -> Info:
         """What is shown of the latest iteration."""
@@ -272,7 +263,7 @@ class Monitor:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            point = None if proposed is None else self._point(proposed)
+            point = None if proposed is None else like(proposed, self._W.array)
             if point is not None and self._problem.domain.contains(point, 1e-6):
                 metrics = self._measured(point)
                 self._proposed = (
@@ -287,17 +278,6 @@ class Monitor:
         """The user's metrics at a point."""
         point = shown(host(W)) if self._metrics else W
         return {name: number(name, metric(point)) for name, metric in self._metrics.items()}
-
-    def _point(self, proposed: Any) -> Array:
-        """A proposed point, checked, in the precision of the run."""
-        point = proposed if foreign(proposed) else np.asarray(proposed)
-        if point.shape != self._W.array.shape:
-            raise ProblemError(
-                f"propose returned shape {point.shape}: it must return a point of shape "
-                f"{self._W.array.shape}, or None"
-            )
-        same = point.astype(self._W.array.dtype, copy=not foreign(point))
-        return np.asarray(same, like=self._W.array)
 
     def _offer(
         self,

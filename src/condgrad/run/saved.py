@@ -25,7 +25,8 @@ from condgrad.run.state import RunState
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
-    from condgrad.run.loop import Asked, Options, Run
+    from condgrad.run.asked import Asked, Options
+    from condgrad.run.loop import Run
 
 COMMON = {"arrays": list, "prints": dict}
 PARTS: dict[str, dict[str, type]] = {
@@ -256,8 +257,9 @@ def resume(
     InputError
         Where the file is damaged, no checkpoint, or of another problem, method or version.
     """
+    from condgrad.run.asked import Asked, Options
     from condgrad.run.factored_loop import FactoredRun
-    from condgrad.run.loop import Asked, Options, Run  # which save themselves
+    from condgrad.run.loop import Run  # which save themselves
 
     reader = opened(path)
     if not reader.text["runs"]:

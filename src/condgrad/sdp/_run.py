@@ -12,22 +12,20 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad._types import Array
-from condgrad.backends import devices
 from condgrad.backends.arrays import HOST, foreign
-from condgrad.errors import ProblemError
 from condgrad.evaluation import worst
 from condgrad.methods.registry import Method
 from condgrad.run.begin import start
 from condgrad.run.journal import advanced
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
-from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.run.unstarted import unstarted
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, nothing, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP, check
+from condgrad.sdp._place import place_of
 from condgrad.sdp._recession import from_multipliers, ray, recession
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._refute import impossible, refuted
@@ -102,7 +100,7 @@ class Search:
             require_room(sdp.layout, SOLVED)
         self.sdp, self.given, self.limit = sdp, trace_bound, max_seconds
         self.method, self.options = method, dict(options)
-        self.reduced = Reduced(sdp, like=_place(sdp, self.options.get("device", "cpu")))
+        self.reduced = Reduced(sdp, like=place_of(sdp, self.options.get("device", "cpu")))
         self.inner: Array | None = None
         """A direction without end in which the rows hold."""
         self.repair: Repair | None = None
@@ -389,23 +387,6 @@ def _ended(reduced: Reduced, solution: Solution) -> Solution:
         return solution
     beyond = reduced.sign * np.inf
     return replace(solution, bound=beyond, conditional_bound=beyond)
-
-
-def _place(sdp: SDP, device: str) -> Array:
-    """Where eigenvalues are bounded: on a GPU if runs can be there and it pays."""
-    devices.check_device(device)
-    sides = [b for b in sdp.blocks if b > 0]
-    large = sdp.size >= devices.WORTH or max(sides, default=0) >= devices.WIDE
-    if device == "cpu" or (device == "auto" and not large):
-        return HOST
-    try:
-        for i, one in enumerate(sdp.losses):
-            require_portable(one.function, f"loss {i + 1} has")
-        return devices.on_gpu()
-    except ProblemError:
-        if device == "cuda":
-            raise
-        return HOST
 
 
 def _miss(solution: Solution) -> float:
