@@ -8,6 +8,7 @@ The program answers each of them in the same way, within about two seconds, with
 * Where a run is at work `KeyboardInterrupt` is raised in it, and once or twice more while the last
   certificate and the rounding take long: each ends what is at work, and what there is is printed
   and written.
+* Numba is never interrupted, which may crash: it is tried again a moment later.
 * A thread watches. Where the run does not come back, since LAPACK has it for another minute, that
   thread takes the last recorded answer, prints and writes it, and ends the process.
 * While an answer is printed and written a signal is only remembered.
@@ -35,6 +36,8 @@ from condgrad import _early
 from condgrad._early import SIGNALS as SIGNALS
 from condgrad._early import is_program as is_program
 
+SOON = (0.02, 0.05, 0.1, 0.2, 0.3)
+"""Seconds after a signal at which it is tried again to interrupt a run that could not be yet."""
 AGAIN = (0.4, 0.8)
 """Seconds after a signal at which what is still at work is interrupted again."""
 LAST = 1.2
@@ -54,6 +57,8 @@ class _State:
         """The first signal."""
         self.since = 0.0
         """When it came."""
+        self.raised = False
+        """Whether the run was interrupted."""
         self.nudges = 0
         """Interruptions that this module sent itself and has not seen yet."""
         self.phase = "loading"
@@ -248,7 +253,21 @@ def _handle(signum: int, frame: FrameType | None) -> None:
         return
     if _state.phase == "working" and not _state.root.any():
         leave(_state.came)
-    raise KeyboardInterrupt
+    if not _compiling(frame):
+        _state.raised = True
+        raise KeyboardInterrupt
+
+
+def _compiling(frame: FrameType | None) -> bool:
+    """Whether Numba is at work, which may lose an exception there, or crash."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if name in ("numba", "llvmlite"):
+            return True
+        if name == "condgrad":
+            return False
+        frame = frame.f_back
+    return False
 
 
 def _freeze() -> NoReturn:
@@ -261,10 +280,11 @@ def _freeze() -> NoReturn:
 def _watch(end: int) -> None:
     """Read the numbers of signals as they come, and see to it that the process ends."""
     _note(_next(end, None) or int(signal.SIGINT))
-    for after in (*AGAIN, LAST):
+    for after in (*SOON, *AGAIN, LAST):
         if second := _next(end, _state.since + after):
             at_once(second)
-        if _state.phase == "working" and after < LAST:
+        wanted = after in AGAIN or (after in SOON and not _state.raised)
+        if _state.phase == "working" and wanted:
             _nudge()
     with _state.lock:
         _state.taken = _state.phase == "working"
