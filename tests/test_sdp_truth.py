@@ -159,7 +159,7 @@ def test_a_trillionth_decides():
             assert s.status is not Status.CONVERGED
 
 
-@pytest.mark.parametrize("b", [-1.0, -1e-280])
+@pytest.mark.parametrize("b", [-1.0, -1e-100])
 def test_a_diagonal_that_cannot_be_negative_is_seen_at_once(b):
     for A in (np.diag([1.0, 0, 0]), np.ones((3, 3)), np.diag([2.0, 0, 3.0])):
         s = SDP(np.eye(3)).subject_to(A, "==", b).solve()
