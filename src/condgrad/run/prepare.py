@@ -202,7 +202,7 @@ def first_point(problem: Problem, start: Array | None) -> Array:
         raise ProblemError("start contains NaN or infinity: replace those entries")
     array = sent(array, problem.like)
     if array.ndim == 2 and problem.domain.symmetric:  # eigenvalues will be asked for
-        deadline.require(deadline.cost(array.shape[0], 2 * deadline.CHOLESKY))
+        deadline.require(deadline.cost(array.shape[0], 4 * deadline.CHOLESKY))
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "
