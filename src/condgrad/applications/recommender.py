@@ -209,8 +209,16 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     ready: list[Recommender] = []  # the last is what there is
     with _keyboard.offers(lambda _: ready[-1] if ready else None) as offer:
         with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():
-            for model in _models(observed, settings, seed):
-                ready.append(model)
+            try:
+                for model in _models(observed, settings, seed):
+                    ready.append(model)
+            except (KeyboardInterrupt, Exception) as error:
+                if not (from_keyboard(error) or _keyboard.came()):
+                    raise
+                if not ready:  # mean and biases at least
+                    ready.append(_convex(observed, settings, Choice(interrupted=True), seed)[1])
+                ended = replace(ready[-1].result, status=Status.INTERRUPTED)
+                ready.append(replace(ready[-1], result=ended))
         return offer.keep(ready[-1])
 
 
