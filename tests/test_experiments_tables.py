@@ -22,7 +22,8 @@ def keep(folder, job, **columns):
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"run": {"beta0": 10.0 if job.beta0 is None else job.beta0}}
     curves = {n: v + 4 - K if np.isscalar(v) else v for n, v in columns.items()}
-    np.savez(path, about=json.dumps(about), k=K, seconds=K, **curves)
+    rest = dict.fromkeys(("k", "seconds", "epochs", "objective", "infeasibility"), K)
+    np.savez(path, about=json.dumps(about), **{**rest, **curves})
 
 
 def read(folder):
@@ -232,7 +233,9 @@ def test_precision_is_compared_with_the_spread_over_seeds(tmp_path):
         single = replace(job, dtype="float32")
         keep(tmp_path / "32", single, objective=curve, test_rmse=2.0 + 0 * K)
     keep(tmp_path / "64", replace(jobs[0], seed=3), objective=99.0)  # has no float32 run
-    objective, test = compare(tmp_path / "32", tmp_path / "64", [*jobs, replace(jobs[0], seed=3)])
+    objective, _, test = compare(
+        tmp_path / "32", tmp_path / "64", [*jobs, replace(jobs[0], seed=3)]
+    )
     assert objective["seeds"] == 3
     assert (objective["method"], objective["column"]) == ("shcgm", "objective")
     assert objective["over_std"] == pytest.approx(0.5)
@@ -246,9 +249,9 @@ def test_precision_where_the_seeds_agree_and_where_there_is_one(tmp_path):
     for job in jobs:
         keep(tmp_path, job, objective=2.0 + 0 * K)
         keep(tmp_path, replace(job, dtype="float32"), objective=2.0 + 1e-6 * K)
-    (both,) = compare(tmp_path, tmp_path, jobs)
+    both, _ = compare(tmp_path, tmp_path, jobs)
     assert both["over_std"] == np.inf
-    (one,) = compare(tmp_path, tmp_path, jobs[:1])
+    one, _ = compare(tmp_path, tmp_path, jobs[:1])
     assert np.isnan(one["over_std"])
     assert one["relative"] == pytest.approx(2e-6)
     assert compare(tmp_path / "none", tmp_path, jobs) == []

@@ -75,6 +75,12 @@ def array_of(name: str, value: Any) -> Array:
         ) from error
 
 
+def rows_of(value: Any) -> int:
+    """How many rows something has that may be an array, 0 where it does not say."""
+    shape = getattr(value, "shape", ())
+    return int(shape[0]) if isinstance(shape, tuple) and shape else 0
+
+
 def numbers(name: str, value: Any) -> Array:
     """Check dense data of any shape and return it as float64."""
     return real_numbers(name, array_of(name, value))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import rows_of
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import (
@@ -73,7 +74,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
     """
     check_preset(preset)
-    n = (getattr(distances, "shape", ()) or (0,))[0]
+    n = rows_of(distances)
     require_room((n, n), 3, "cluster a sample of the points")
     checked = squared_distances(distances)
     C, n = Inner(checked, _symmetric=True), checked.shape[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
-from condgrad._check import dimension, positive
+from condgrad._check import dimension, positive, rows_of
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications import large_max_cut
@@ -177,7 +177,7 @@ class _Rounding:
 
 def check_room(adjacency: Any) -> None:
     """Refuse a matrix with too many rows before it is looked at."""
-    n = (getattr(adjacency, "shape", ()) or (0,))[0]
+    n = rows_of(adjacency)
     if n > large_max_cut.FACTORED:
         large_max_cut.require_room(n)
 

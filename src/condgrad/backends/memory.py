@@ -42,7 +42,8 @@ def require(needs: Iterable[Need], free: float | None = None, where: str = "memo
     helped: dict[str, int] = {}
     for need in needs:
         helped[need.remedy] = helped.get(need.remedy, 0) + need.bytes
-    remedies = [r for r, part in helped.items() if r and part >= total - free]  # of use alone
+    short = total - OTHER - free
+    remedies = [r for r, part in helped.items() if r and part >= short]  # of use alone
     advice = "; or ".join(remedies[:2]) or "solve a smaller problem"
     raise MemoryLimit(
         f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free", advice
