@@ -141,6 +141,18 @@ def test_offers_make_one_answer(armed):
     assert _keyboard.answer() == "outcome"
 
 
+def test_an_answer_counts_until_the_next_place_has_one(armed):
+    with _keyboard.offers(lambda _: "first", source=True):
+        pass
+    with _keyboard.offers(lambda inner: inner) as second:
+        assert _keyboard.answer() == "first"
+        assert _keyboard._state.root.any()
+        second.keep("second")
+    assert _keyboard.answer() == "second"
+    with _keyboard.offers(lambda _: None):
+        assert (_keyboard.answer(), _keyboard._state.root.any()) == ("second", True)
+
+
 def test_offers_that_fail_are_forgotten(armed):
     with pytest.raises(ValueError, match="odd"), _keyboard.offers(lambda _: "run"):
         raise ValueError("odd")

@@ -85,11 +85,16 @@ class _Offer(Generic[Kept]):
         self.source = source
         self.kept: Kept | None = None
         self.inner: _Offer[Any] | None = None
+        self.earlier: _Offer[Any] | None = None
+        """At the root the one before `inner`, which counts until that has an answer."""
         self.outer: _Offer[Any] | None = None
 
     def __enter__(self) -> Self:
         if _state.armed and threading.current_thread() is threading.main_thread():
             self.outer = _state.current
+            before = self.outer.inner
+            if self.outer is _state.root and before is not None and before.any():
+                self.outer.earlier = before
             self.outer.inner = self
             _state.current = self
         return self
@@ -109,18 +114,24 @@ class _Offer(Generic[Kept]):
     def keep(self, answer: Kept) -> Kept:
         """Hold the answer that is about to be returned instead of what makes one."""
         if self.outer is not None:
-            self.kept, self.make, self.inner = answer, None, None
+            self.kept, self.make, self.inner, self.earlier = answer, None, None, None
         return answer
 
     def value(self) -> Kept | None:
         """The answer at this moment."""
         if self.make is None:
             return self.kept
-        return self.make(None if self.inner is None else self.inner.value())
+        found = None if self.inner is None else self.inner.value()
+        if found is None and self.earlier is not None:
+            found = self.earlier.value()
+        return self.make(found)
 
     def any(self) -> bool:
-        """Whether something further in has an answer by itself."""
-        return self.source or (self.inner is not None and self.inner.any())
+        """Whether it has an answer, or something further in has one by itself."""
+        further = (self.inner, self.earlier)
+        return (
+            self.source or self.kept is not None or any(o is not None and o.any() for o in further)
+        )
 
 
 def offers(make: Callable[[Any], Kept | None], source: bool = False) -> _Offer[Kept]:
