@@ -33,6 +33,7 @@ def test_outputs_that_collide_are_refused(run, tmp_path):
         ("--json", one, "--report", one),
         ("--json", link, "--report", one),
         ("--save", hard, "--report", one),
+        ("--checkpoint", one, "--report", one),
         ("--json", tmp_path / "." / "new.svg", "--plot", tmp_path / "new.svg"),
     ):
         code, out, err = run(*SHORT, *args)
@@ -46,9 +47,10 @@ def test_an_output_is_no_input(run, tmp_path):
     (tmp_path / "other").symlink_to(tmp_path / "g.txt")
     before = (tmp_path / "g.txt").read_text()
     for name in ("g.txt", "other"):
-        code, _, err = run("solve", "max-cut", tmp_path / "g.txt", "--json", tmp_path / name)
-        assert code == 2
-        assert "a file that is read as well" in err
+        for option in ("--json", "--checkpoint"):
+            code, _, err = run("solve", "max-cut", tmp_path / "g.txt", option, tmp_path / name)
+            assert code == 2
+            assert "a file that is read as well" in err
     TRACE.save(tmp_path / "t.csv")
     code, _, err = run("plot", tmp_path / "t.csv", "--out", tmp_path / "t.csv")
     assert code == 2

@@ -348,9 +348,9 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
             radius *= GROWTH
             rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
             slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit
-            if not auto or len(tried) - best > PATIENCE or rise > WORSE or slack or radius > LAST:
-                break
-            if short := time.perf_counter() > end:
+            short = time.perf_counter() > end
+            grows = auto and len(tried) - best <= PATIENCE and rise <= WORSE and not slack
+            if short or not grows or radius > LAST:
                 break
     except (KeyboardInterrupt, SystemError) as error:
         if not from_keyboard(error):

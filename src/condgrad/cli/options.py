@@ -138,6 +138,13 @@ class RunOptions:
         typer.Option("--resume-or-start", help="… or begin, if that file is not there yet."),
     ] = False
 
+    @property
+    def written(self) -> dict[str, Path]:
+        """The file of checkpoints by the option that names it."""
+        if self.checkpoint is not None:
+            return {"--checkpoint": self.checkpoint}
+        return {} if self.resume is None else {"--resume": self.resume}
+
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Keep checkpoints of what is solved meanwhile, where that is asked for."""

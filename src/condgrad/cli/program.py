@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -122,7 +123,7 @@ def solve_sparsest_cut(
     from condgrad.applications.presolve import by_blocks
     from condgrad.io import read_named_graph
 
-    outputs.check([graph])
+    outputs.check([graph], options.written)
     adjacency, names = read_named_graph(graph)
     auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
@@ -153,7 +154,7 @@ def solve_max_cut(
     from condgrad.applications import max_cut
     from condgrad.io import read_named_graph
 
-    outputs.check([graph])
+    outputs.check([graph], options.written)
     adjacency, names = read_named_graph(graph, signed=True)
     limits = options.limits(max_epochs=3000)
 
@@ -200,7 +201,7 @@ def solve_kmeans(
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    outputs.check([data])
+    outputs.check([data], options.written)
     features = read_features(data)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
@@ -267,6 +268,8 @@ def main() -> None:
     written or no memory, 128 + signal for a signal, which Ctrl-C is.
     """
     _keyboard.ready()
+    if _keyboard.is_program():
+        warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):  # a letter that it does not have is no error
         with contextlib.suppress(Exception):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -292,6 +295,11 @@ def main() -> None:
         raise SystemExit(1) from None
     finally:
         _keyboard.done(code if isinstance(code, int) else 0)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in the source."""
+    sys.stderr.write(f"condgrad: warning: {message}\n")
 
 
 def finish_early() -> int:

@@ -66,7 +66,7 @@ def solve_matrix_completion(
     """Ratings filled in: mean, biases and factors, or with --plain the problem of the paper."""
     from condgrad.io import read_ratings
 
-    outputs.check([ratings, test], {"--predictions": predictions})
+    outputs.check([ratings, test], {"--predictions": predictions, **options.written})
     if test is not None and holdout is not None:
         raise ProblemError("--test and --holdout are given: choose one of them")
     if predictions is not None and (plain or (test is None and holdout is None)):
