@@ -24,7 +24,9 @@ SAME = (
     *("test_bare.py", "test_cuda_source.py", "test_device_rows.py", "test_device.py"),
     *("test_run.py", "test_keepers.py", "test_own_domain.py", "test_checks.py", "test_theory.py"),
     *("test_checks_domains.py", "test_interrupt.py", "test_answers.py", "test_cli_sdp.py"),
-    *("test_cvxpy_batched.py", "test_cvxpy_stats.py"),
+    *("test_cvxpy_batched.py", "test_cvxpy_stats.py", "test_signals.py", "test_outputs.py"),
+    *("test_files.py", "test_hostile.py", "test_checkpoint_doors.py", "test_deadline.py"),
+    *("test_device_large.py", "test_pickles.py", "test_kernel_cache.py", "test_io_limits.py"),
 )
 """Tests of readers, texts, records, pictures and limits, of runs that are compared with themselves,
 of bounds of the theory, which are far, and of doors to what others try."""
