@@ -29,18 +29,8 @@ SPARSE = ("csr", "csc", "coo", "bsr", "dia")
 PLAIN = (bool, int, str, type(None))
 WORDS = (
     *("float", "way", "same", "array", "number", "enum", "dtype", "dtype type", "type", "slice"),
-    *(
-        "range",
-        "tuple",
-        "function",
-        "bytes",
-        "list",
-        "set",
-        "dict",
-        "generator",
-        "sparse",
-        "object",
-    ),
+    *("range", "tuple", "function", "bytes", "list", "set", "dict", "generator", "sparse"),
+    "object",
 )
 """With which a description of something may begin."""
 Step = str | int | list[Any]
