@@ -162,6 +162,17 @@ def test_a_call_that_was_killed_goes_on_bit_for_bit(name, kill, tmp_path):
             equal(value, found[key], key)
 
 
+def test_a_run_that_was_over_does_not_go_on(kill, tmp_path):
+    """The file is of a run that its own callback has ended, and of no later moment."""
+    path, door = tmp_path / "kept", DOORS["sdp"]
+    whole = door()
+    kill(5)
+    with pytest.raises(Killed):
+        door(checkpoint=path)
+    kill(np.inf)
+    assert door(checkpoint=path, resume=path).bound == whole.bound
+
+
 def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):
     path = tmp_path / "kept"
     kill(5)
