@@ -352,6 +352,12 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     return journal.solve(asked, limits, **how)
 
 
+def settled(name: str, work: Callable[[], Any]) -> Any:
+    """A choice that a call which is resumed does not make again."""
+    journal = _current.get()
+    return work() if journal is None else journal.value(name, work)
+
+
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
     draw, journal = draw or _draw, _current.get()
