@@ -12,6 +12,7 @@ from condgrad.certificate import Certificate
 from condgrad.domains import eigen
 from condgrad.domains.eigen import lowest_bound
 from condgrad.sdp import SDP, _reduce, _run
+from condgrad.sdp._dual import Point, certified
 from condgrad.sdp._reduce import _by_rows
 from condgrad.sklearn import MatrixCompletion, SDPKMeans
 from test_solve import V2, problem
@@ -309,3 +310,10 @@ def test_rows_bound_an_eigenvalue_that_takes_too_long_after_all(monkeypatch):
     found = small_program().solve()
     assert found.value == pytest.approx(-1, abs=1e-2)
     assert -1.1 < found.bound <= -1
+
+
+def test_multipliers_that_are_too_large_prove_nothing():
+    sdp = SDP(np.array([[0.0, 1.0], [1.0, 0.0]])).subject_to(1e200 * np.eye(2), "==", 1.0)
+    with np.errstate(all="ignore"):
+        found = certified(_reduce.Reduced(sdp), Point(np.array([1e150])), None, 1.0)
+    assert found.within == found.bound == -np.inf

@@ -235,6 +235,8 @@ class Reduced:
 
     def lowest(self, V: Array) -> float:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
+        if not np.isfinite(V).all():  # multipliers beyond the range of floats prove nothing
+            return -np.inf
         if self.pins.shape[1]:
             V = (V + V.T) / 2
             return self.eigenvalue(deflated(V, self.pins)) - TILT * float(np.linalg.norm(V))
