@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import applications
+from condgrad import _deadline, applications
 from condgrad.applications import Application, large_max_cut
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.run.journal import Journal
@@ -160,6 +160,26 @@ def test_a_call_that_was_killed_goes_on_bit_for_bit(name, kill, tmp_path):
         assert found.keys() == whole.keys()
         for key, value in whole.items():
             equal(value, found[key], key)
+
+
+def test_a_run_that_was_over_does_not_go_on(kill, tmp_path):
+    """The file is of a run that its own callback has ended, and of no later moment."""
+    path, door = tmp_path / "kept", DOORS["sdp"]
+    whole = door()
+    kill(5)
+    with pytest.raises(Killed):
+        door(checkpoint=path)
+    kill(np.inf)
+    assert door(checkpoint=path, resume=path).bound == whole.bound
+
+
+def test_a_cut_begun_in_a_hurry_goes_on_with_more_time(monkeypatch, tmp_path):
+    path, how = tmp_path / "kept", {"gap": 1e-5, "max_seconds": 60.0}
+    monkeypatch.setattr(_deadline, "fits", lambda seconds: False)
+    cg.max_cut(graph(30), checkpoint=path, **how)
+    monkeypatch.undo()
+    found = cg.max_cut(graph(30), resume=path, **how)
+    assert found.result.method == "mixing method"
 
 
 def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):

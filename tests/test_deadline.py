@@ -11,7 +11,8 @@ from condgrad.applications.rounding import round_cut
 from condgrad.certificate import Certificate
 from condgrad.domains import eigen
 from condgrad.domains.eigen import lowest_bound
-from condgrad.sdp import SDP
+from condgrad.sdp import SDP, _reduce, _run
+from condgrad.sdp._dual import Point, certified
 from condgrad.sdp._reduce import _by_rows
 from condgrad.sklearn import MatrixCompletion, SDPKMeans
 from test_solve import V2, problem
@@ -273,3 +274,46 @@ def test_limits_do_not_change_what_ends_before():
     np.testing.assert_array_equal(free.result.W, held.result.W)
     assert free.result.lower_bound == held.result.lower_bound
     assert free.rounded.value == held.rounded.value
+
+
+def small_program():
+    """min ⟨C, W⟩ with Tr W = 1: the optimum is the smallest eigenvalue of C, −1."""
+    return SDP(np.array([[0.0, 1.0], [1.0, 0.0]])).subject_to(np.eye(2), "==", 1.0)
+
+
+def test_a_bound_of_an_sdp_without_a_run_has_a_kind(monkeypatch):
+    def late(*args, **more):
+        raise OutOfTime
+
+    monkeypatch.setattr(_run, "start", late)
+    found = small_program().solve()
+    assert found.status is Status.MAX_SECONDS
+    assert -np.inf < found.bound <= -1
+    assert found.bound_kind == "exact-eigenvalue"
+    assert found.bound_failure == 0
+
+
+def test_the_chance_of_eigenvalues_is_that_of_an_sdp(monkeypatch):
+    monkeypatch.setattr(_reduce, "lowest_bound", lambda V: (lowest_bound(V)[0], 1e-10))
+    found = small_program().solve()
+    assert found.bound <= -1
+    assert found.bound_failure >= 1e-10
+    assert found.bound_kind == "probabilistic"
+    assert "wrong with probability" in found.summary()
+
+
+def test_rows_bound_an_eigenvalue_that_takes_too_long_after_all(monkeypatch):
+    def late(V):
+        raise OutOfTime
+
+    monkeypatch.setattr(_reduce, "lowest_bound", late)
+    found = small_program().solve()
+    assert found.value == pytest.approx(-1, abs=1e-2)
+    assert -1.1 < found.bound <= -1
+
+
+def test_multipliers_that_are_too_large_prove_nothing():
+    sdp = SDP(np.array([[0.0, 1.0], [1.0, 0.0]])).subject_to(1e200 * np.eye(2), "==", 1.0)
+    with np.errstate(all="ignore"):
+        found = certified(_reduce.Reduced(sdp), Point(np.array([1e150])), None, 1.0)
+    assert found.within == found.bound == -np.inf

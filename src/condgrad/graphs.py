@@ -66,7 +66,7 @@ class GraphCut(Answer):
     value of a sparsest cut); None where none was needed."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
-    computed beyond."""
+    computed beyond, or with so little time that Lanczos or products had to do."""
 
     infeasibility = 0.0
     """A cut is a cut."""

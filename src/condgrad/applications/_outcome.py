@@ -135,7 +135,7 @@ class Outcome(Answer):
     @property
     def bound_failure(self) -> float:
         """Probability that the bound does not hold."""
-        return self.result.bound_failure + self.floor_failure
+        return float(self.found.bound_failure) + self.floor_failure
 
     @property
     def sign(self) -> int:

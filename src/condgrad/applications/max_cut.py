@@ -28,6 +28,7 @@ from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear
 from condgrad.maps import Diagonal, Inner
 from condgrad.problem import Problem, Term
+from condgrad.run import journal
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
@@ -107,9 +108,13 @@ def max_cut(
         "sense": "max",
         "whole": whole,
     }
-    hurried = not deadline.fits(BOUNDS * deadline.cost(n, PROOF))
-    large = n > large_max_cut.FACTORED or memory.OTHER + DENSE * n * n > memory.free_memory()
-    if large or hurried:
+
+    def large() -> bool:
+        hurried = not deadline.fits(BOUNDS * deadline.cost(n, PROOF))
+        much = memory.OTHER + DENSE * n * n > memory.free_memory()
+        return hurried or n > large_max_cut.FACTORED or much
+
+    if journal.settled("factored", large):
         more: dict[str, Any] = {
             "floor": floor,
             "settings": settings,

@@ -46,7 +46,7 @@ class Mixed(NamedTuple):
     bound: float
     sweeps: int
     failure: float
-    """Probability that the bound does not hold: 0 up to the side where LAPACK proves it."""
+    """Probability that the bound does not hold: 0 where LAPACK has proved it."""
     kind: str
     """How the bound is known, as in `Result.bound_kind`."""
     interrupted: bool

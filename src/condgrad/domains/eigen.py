@@ -197,17 +197,17 @@ def lowest_bound(
 ) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
-    Up to side 3000 there is no chance: LAPACK's smallest eigenvalue is only the guess σ, lowered a
-    little, and what proves it is that the Cholesky factorisation of V − σI runs to its end
-    (`_proved`). Above, k steps of Lanczos from a random start give ξ with
+    Up to side 3000, if there is time, there is no chance: LAPACK's smallest eigenvalue is only the
+    guess σ, lowered a little, and what proves it is that the Cholesky factorisation of V − σI runs
+    to its end (`_proved`). Else k steps of Lanczos from a random start give ξ with
 
     .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
 
     and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
     On a GPU there is no chance, whatever the side is (`condgrad.domains.checked`); there `near` may
     hold columns that are near the eigenvectors, which saves time, and V is written to where it is
-    `spent`, then equal to its transpose to the last bit. Of a sparse V above side 3000 only `steps`
-    products are taken (`sparse_bound`, with the same chance, and there rounding is proved).
+    `spent`, then equal to its transpose to the last bit. Of a sparse V only `steps` products are
+    taken there (`sparse_bound`, with the same chance, and there rounding is proved).
 
     References
     ----------

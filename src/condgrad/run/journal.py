@@ -102,6 +102,7 @@ class Journal:
             self._broken = True
             raise
         self._open[number] = Open(run, prints, number, number)
+        how["over"] = entry is not None and saved.ended(run)
         with _keyboard.offers(run.snapshot, source=True) as offer:
             result = offer.keep(self._advance(self._open[number], limits, None, **how))
         del self._open[number]
@@ -130,7 +131,8 @@ class Journal:
             self._done.append(self._again(number, known))
             found: Result = known
             return found
-        result = self._advance(own, limits, until, **how)
+        over = here and saved.ended(run)
+        result = self._advance(own, limits, until, over=over, **how)
         self._finish(result, "advance", {})
         return result
 
@@ -193,14 +195,17 @@ class Journal:
     def _finish(self, value: Any, name: str, prints: Print) -> None:
         self._done.append(packed(value, "the result", name=name, prints=prints))
 
-    def _advance(self, own: Open, limits: Limits, until: Any, **how: Any) -> Result:
-        """Take a run further, with checkpoints on the way and at the end."""
+    def _advance(
+        self, own: Open, limits: Limits, until: Any, over: bool = False, **how: Any
+    ) -> Result:
+        """Take a run further unless it is over, with checkpoints on the way and at the end."""
         run, token = own.run, _current.set(None)  # what callbacks solve is no stage
         try:
             if self._writing is not None:
                 own.pack()  # refused now what could not be written later
             run._monitor.keep = self.tick
-            run.advance_to(limits, until, own.since)
+            if not over:
+                run.advance_to(limits, until, own.since)
             run._monitor.keep = None
             self.leave(run._monitor.status, saved.sound(run) and not run._monitor.hurried)
             return run.result(**how)
@@ -345,6 +350,12 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
         with _keyboard.offers(run.snapshot, source=True) as offer:
             return offer.keep(run.advance_to(limits).result(**how))
     return journal.solve(asked, limits, **how)
+
+
+def settled(name: str, work: Callable[[], Any]) -> Any:
+    """A choice that a call which is resumed does not make again."""
+    journal = _current.get()
+    return work() if journal is None else journal.value(name, work)
 
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:

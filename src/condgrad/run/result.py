@@ -261,7 +261,8 @@ class Result(Answer):
     ``probabilistic``, ``oracle``, ``given`` (by the user, as `floor`) or ``none``; see
     `condgrad.domains._base.Minimum`."""
     bound_failure: float = 0.0
-    """Probability that the bound does not hold; 0 unless `bound_kind` is ``probabilistic``."""
+    """Probability that the bound does not hold; 0 unless it, or one that it was chosen over, is
+    ``probabilistic``."""
     bound_source: str = ""
     """The dual point that gave the bound."""
     profile: dict[str, float] = field(default_factory=dict)

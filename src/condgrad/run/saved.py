@@ -190,6 +190,18 @@ def sound(run: Run) -> bool:
     return status not in KEEP and not (run.torn and status is not None)
 
 
+def ended(run: Run) -> bool:
+    """Whether a run was over when it was saved, by a callback that says so (`final`).
+
+    Such a callback depends on nothing but the iteration. After the others a run goes on.
+    """
+    monitor = run._monitor
+    if monitor.status not in (Status.STOPPED, *Status.limits()) or run.state.params is None:
+        return False
+    watchers = [c for c in run._options.watch.callbacks if getattr(c, "final", False)]
+    return any(bool(c(monitor.info())) for c in watchers)
+
+
 def opened(path: str | PathLike[str]) -> Reader:
     """A checkpoint of this version, or the reason why it is none."""
     try:

@@ -73,6 +73,7 @@ def answer(
         families=families,
         worst_row=worst,
         unit=UNIT * (range_ or abs(value_at(reduced, np.zeros(W.size)))),
+        bound_failure=reduced.failure,
     )
 
 
@@ -136,6 +137,7 @@ def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
         seconds=0.0,
         result=None,
         infeasibility=l2,
+        bound_failure=reduced.failure,
     )
 
 

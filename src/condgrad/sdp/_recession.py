@@ -128,6 +128,9 @@ def _settled(info: Info) -> bool:
     return bool(row["lower_bound"] > 0 and row["lower_bound"] >= SHARE * row["objective"])
 
 
+_settled.final = True  # type: ignore[attr-defined]
+
+
 def _ends(one: Loss) -> tuple[Array, float]:
     """dom h* of a loss: the middle and half of the length, ∞ where every slope will do."""
     far = np.full(one.A.shape[0], np.inf)

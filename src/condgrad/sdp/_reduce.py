@@ -54,6 +54,8 @@ class Reduced:
 
     def __init__(self, sdp: SDP, scale: Array | None = None, like: Array = HOST) -> None:
         self.sdp, self.like, layout = sdp, like, sdp.layout
+        self.failure = 0.0
+        """Probability that one of the eigenvalues that were bounded so far is smaller."""
         self.sign = -1.0 if sdp.sense == "max" else 1.0
         self.cost = self.sign * sdp.cost
         self.positions = self._i, self._j = layout.positions()
@@ -233,6 +235,8 @@ class Reduced:
 
     def lowest(self, V: Array) -> float:
         """At most the smallest eigenvalue of a reordered matrix, off the pinned vectors."""
+        if not np.isfinite(V).all():  # multipliers beyond the range of floats prove nothing
+            return -np.inf
         if self.pins.shape[1]:
             V = (V + V.T) / 2
             return self.eigenvalue(deflated(V, self.pins)) - TILT * float(np.linalg.norm(V))
@@ -248,7 +252,12 @@ class Reduced:
         """At most the smallest eigenvalue of a symmetric matrix; by its rows if time is short."""
         if not deadline.fits(deadline.cost(len(V), PROOF)):
             return _by_rows(V)
-        return lowest_bound(np.asarray(V, like=self.like) if len(V) > SMALL else V)[0]
+        try:
+            value, chance = lowest_bound(np.asarray(V, like=self.like) if len(V) > SMALL else V)
+        except deadline.OutOfTime:
+            return _by_rows(V)
+        self.failure += chance
+        return value
 
     def problem(self, trace: float, equality: bool, cost: bool = True) -> Problem:
         """The problem over Tr W = trace or Tr W ≤ trace, or its rows alone."""

@@ -30,6 +30,7 @@ def refuted(
     def proved(info: Info) -> bool:
         return bool(info.trace.last["lower_bound"] > 0)
 
+    proved.final = True  # type: ignore[attr-defined]
     rows = reduced.problem(SLIGHTLY * trace, equality=False, cost=False)
     callbacks = [*options.get("callbacks", ()), proved]
     more = {"callbacks": callbacks, "max_seconds": seconds, "gap": None, "floor": None}

@@ -128,6 +128,7 @@ class Search:
         if reduced.lift is None:
             return reduced
         scaled = Reduced(self.sdp, reduced.lift, reduced.like)
+        scaled.failure += reduced.failure
         if scaled.trace is None and reduced.trace is not None:
             scaled.trace = from_multipliers(scaled, reduced.trace.c)
         return scaled if scaled.trace is not None else reduced
@@ -295,6 +296,7 @@ class Search:
         dual = certified(reduced, Point(y, slopes_at(reduced, W)), self.repair, trace)
         if self.sdp.losses:  # the run had slopes of its own
             dual = dual._replace(within=max(dual.within, reduced.money * result.lower_bound))
+            reduced.failure += result.bound_failure
         if dual.bound == -np.inf:
             found = exact.proved(reduced, y)
             if found is not None:
@@ -340,6 +342,7 @@ class Search:
         left = self.left()
         seconds = None if left is None else max(left / 9, 0.2)
         result = refuted(reduced, trace, seconds, self.method, self.options)
+        reduced.failure += result.bound_failure
         if result.status in BROKEN and result.lower_bound <= 0:
             return replace(solution, status=result.status)
         proved = result.lower_bound > 0
@@ -348,7 +351,8 @@ class Search:
         status = Status.INFEASIBLE if proved else solution.status
         if not proved and ended:
             status = Status.UNDECIDED
-        return replace(solution, status=status, conditional=conditional or solution.conditional)
+        conditional, chance = conditional or solution.conditional, reduced.failure
+        return replace(solution, status=status, conditional=conditional, bound_failure=chance)
 
     def _unbounded(self, direction: Array) -> Solution:
         """The value falls along a direction: the program is unbounded if some W is feasible."""
@@ -371,6 +375,7 @@ class Search:
             value=value if status is not Status.INFEASIBLE else found.value,
             errors=found.errors._replace(gap=np.inf, complementarity=float("nan")),
             bound=verdict,
+            bound_failure=found.bound_failure + reduced.failure,
             conditional_bound=verdict,
             sense=self.sdp.sense,
             ray=shaped(self.sdp, direction),

@@ -81,6 +81,9 @@ class Solution(Answer):
     unit: float = 0.0
     """A millionth of Σ |C_ij W_ij|, or of ‖C‖ times about the least ‖W‖ that the rows allow: an
     optimum of 0 can be met."""
+    bound_failure: float = 0.0
+    """Probability that `bound`, or the proof that no W is feasible, does not hold: 1e-10 for each
+    eigenvalue that was bounded by Lanczos, beyond side 3000 or where time was short."""
     ray: Any = None
     """D ⪰ 0, shaped as `W`, where the status is UNBOUNDED: W + tD is as feasible as W for every
     t ≥ 0 up to rounding, and its value improves for ever. The rows of D are off by less than 10⁻¹²
@@ -102,7 +105,12 @@ class Solution(Answer):
         worst = np.inf if self.sense == "max" else -np.inf
         if self.bound == worst:
             return "none"
-        return "exact" if self.result is None else self.result.bound_kind
+        if self.bound_failure:
+            return "probabilistic"
+        if self.result is None:
+            return "exact"
+        own = self.result.bound_kind  # of a bound of the run, which may have none
+        return "exact-eigenvalue" if own in ("none", "probabilistic") else own
 
     @property
     def device(self) -> str:
@@ -138,6 +146,8 @@ class Solution(Answer):
         where = "" if self.device == "cpu" else f" on {self.device}"
         text = bound_text(self.bound, 8, self.sense)
         proviso = f", {self.proviso}" if self.proviso else ""
+        if self.bound_failure:
+            text += f" (wrong with probability {up(self.bound_failure, 2)})"
         proved = f"proven {side} bound {text}{proviso}; gap {up(self.gap, 2)}"
         if not np.isfinite(self.bound):
             proved = "no bound proved"

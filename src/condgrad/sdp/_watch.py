@@ -26,6 +26,7 @@ class Ends:
     """Ends a run whose bound is beyond every value, or whose guessed trace bound is reached."""
 
     remembers = ("_most", "_trace", "_since")
+    final = True
 
     def __init__(self) -> None:
         self._most = self._trace = np.inf
