@@ -241,7 +241,7 @@ def lowest_bound(
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([0, n, steps, bits]).standard_normal(n)
     Q = np.empty((steps, n))
-    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, EPS, 1e-300)
+    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, EPS)
     spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
     epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)
     return below(unit, float(ritz) - epsilon * spread - 4 * n * EPS * size), FAILURE
