@@ -233,7 +233,7 @@ def test_precision_is_compared_with_the_spread_over_seeds(tmp_path):
         single = replace(job, dtype="float32")
         keep(tmp_path / "32", single, objective=curve, test_rmse=2.0 + 0 * K)
     keep(tmp_path / "64", replace(jobs[0], seed=3), objective=99.0)  # has no float32 run
-    objective, _, test = compare(
+    objective, test, _ = compare(
         tmp_path / "32", tmp_path / "64", [*jobs, replace(jobs[0], seed=3)]
     )
     assert objective["seeds"] == 3
