@@ -188,7 +188,9 @@ def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):
     with contextlib.suppress(Killed):
         clustered(None, checkpoint=path)
     kill(np.inf)
-    clustered(None, checkpoint=path, resume=path)
+    found, again = (clustered(None, checkpoint=path, resume=path) for _ in range(2))
+    assert found["labels"].tolist() == again["labels"].tolist()
+    assert found["bound"] == again["bound"]
 
 
 def test_the_command_goes_on(run, tmp_path):

@@ -78,3 +78,4 @@ def test_descriptions(name, tmp_path, rng, many):
         write(path, changed, memory)
         seen[outcome(path, *given)] += 1
     print(name, dict(seen))
+    assert seen["InputError"] + seen["ProblemError"] > 0

@@ -32,10 +32,10 @@ from condgrad.run.callbacks import Watch
 from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
-from condgrad.run.monitor import KEEP, Monitor
+from condgrad.run.monitor import Monitor
 from condgrad.run.prepare import generator
 from condgrad.run.proofs import Proofs
-from condgrad.run.result import Result
+from condgrad.run.result import KEEP, Result
 from condgrad.run.state import RunState
 
 NAME = "accelerated projected gradient"

@@ -24,9 +24,8 @@ from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
 from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
 from condgrad.run.limits import Limits
-from condgrad.run.monitor import KEEP
 from condgrad.run.pages import Open, Page
-from condgrad.run.result import Result, Status
+from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:

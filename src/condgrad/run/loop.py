@@ -32,9 +32,9 @@ from condgrad.run.callbacks import Info
 from condgrad.run.checks import check_parts
 from condgrad.run.direction import direction, lend
 from condgrad.run.limits import Counts, Goal, Limits
-from condgrad.run.monitor import KEEP, Monitor
+from condgrad.run.monitor import Monitor
 from condgrad.run.prepare import first_point, fitted, generator, leading
-from condgrad.run.result import Result, Status
+from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.state import RunState
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)

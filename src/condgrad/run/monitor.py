@@ -25,13 +25,10 @@ from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
 from condgrad.run.measures import Best, errors, like, merit, number, profile, smoothed
 from condgrad.run.proofs import Proofs
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import KEEP, Result, Status, Trace
 
 if TYPE_CHECKING:
     from condgrad.run.state import RunState
-
-KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
-"""What says more about the end of a run than that a bound was taken back."""
 
 
 class Monitor:

@@ -66,6 +66,10 @@ class Status(Enum):
         return cls.MAX_ITER, cls.MAX_EPOCHS, cls.MAX_SECONDS, cls.MAX_LMO
 
 
+KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
+"""What says more about the end of a run than that a bound was taken back."""
+
+
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 

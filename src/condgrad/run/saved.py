@@ -19,8 +19,8 @@ from condgrad.checkpoint.packs import FAULTS
 from condgrad.checkpoint.prints import difference
 from condgrad.errors import InputError, ProblemError
 from condgrad.run.callbacks import Callback, Watch
-from condgrad.run.monitor import KEEP, Monitor
-from condgrad.run.result import Status
+from condgrad.run.monitor import Monitor
+from condgrad.run.result import KEEP, Status
 from condgrad.run.state import RunState
 
 if TYPE_CHECKING:
