@@ -75,6 +75,8 @@ def __getattr__(name: str) -> Any:
     """Methods by their own name, ``condgrad.h_sag_v2(beta0=1.0)``, and what is loaded on demand."""
     if name.replace("_", "-") in METHODS:
         return getattr(methods, name)
+    if name == "theta":
+        return importlib.import_module("condgrad.lovasz").theta
     if name in ("max_cut", "sparsest_cut"):
         return getattr(importlib.import_module("condgrad.graphs"), name)
     if name in ("applications", "graphs", "html", "io", "plot", "record"):

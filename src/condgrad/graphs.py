@@ -160,7 +160,7 @@ def sparsest_cut(
     (((0, 1, 2), (3, 4, 5)), 0.1111)
     """
     _check(gap, max_seconds, device)
-    A, names = _weights(graph, weight, signed=False)
+    A, names = weights_of(graph, weight, signed=False)
     n = A.shape[0]
     sizes = _sizes(graph, vertex_weight, n)
     blocks = presolve and n > 2
@@ -227,7 +227,7 @@ def max_cut(
     _check(gap, max_seconds, device)
     if hasattr(graph, "shape"):
         check_room(graph)
-    A, names = _weights(graph, weight, signed=True)
+    A, names = weights_of(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
     if n == 2 or total == 0:
         return _known(names, (np.arange(n) == 0) & (total > 0), total, "max")
@@ -254,7 +254,7 @@ def _check(gap: float, max_seconds: float | None, device: str) -> None:
     Limits(None, None, max_seconds, None)
 
 
-def _weights(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tuple[Any, ...]]:
+def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tuple[Any, ...]]:
     """The adjacency matrix of a graph and the names of its vertices."""
     networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
     if networkx is not None and isinstance(graph, networkx.Graph):
