@@ -70,19 +70,27 @@ __all__ = [
     "theory",
 ]
 
+DOORS = {
+    "bisection": "partitions",
+    "correlation_clustering": "partitions",
+    "k_section": "partitions",
+    "max_cut": "graphs",
+    "sparsest_cut": "graphs",
+    "theta": "lovasz",
+}
+"""Functions that are loaded on demand, and where they are."""
+
 
 def __getattr__(name: str) -> Any:
     """Methods by their own name, ``condgrad.h_sag_v2(beta0=1.0)``, and what is loaded on demand."""
     if name.replace("_", "-") in METHODS:
         return getattr(methods, name)
-    if name == "theta":
-        return importlib.import_module("condgrad.lovasz").theta
-    if name in ("max_cut", "sparsest_cut"):
-        return getattr(importlib.import_module("condgrad.graphs"), name)
+    if name in DOORS:
+        return getattr(importlib.import_module(f"condgrad.{DOORS[name]}"), name)
     if name in ("applications", "graphs", "html", "io", "plot", "record"):
         return importlib.import_module(f"condgrad.{name}")
     raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "max_cut", "sparsest_cut", *(slug.replace("-", "_") for slug in METHODS)]
+    return [*__all__, *DOORS, *(slug.replace("-", "_") for slug in METHODS)]

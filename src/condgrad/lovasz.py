@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -21,7 +19,6 @@ from condgrad.run.callbacks import Info
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
-
 
 FINER = 30.0
 """The program is solved to the gap asked for divided by this, unless a feasible point is within the
@@ -79,7 +76,9 @@ class Theta(Answer):
     def summary(self) -> str:
         """Value, bound and what they say of the graph, as a sentence."""
         name = "Theta plus" if self.plus else "Theta"
-        wrong = f", wrong with probability {up(self.bound_failure, 2)}" if self.bound_failure else ""
+        wrong = (
+            f", wrong with probability {up(self.bound_failure, 2)}" if self.bound_failure else ""
+        )
         return (
             f"{name}: between {bound_text(self.value, 6, 'min')} and "
             f"{bound_text(self.bound, 6, 'max')}{wrong}; no independent set has more than "
@@ -154,6 +153,7 @@ def theta(
     --------
     The pentagon, where ϑ = √5 lies between α = 2 and χ̄ = 3:
 
+    >>> import numpy as np
     >>> ring = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
     >>> answer = theta(ring)
     >>> round(answer.value, 3), answer.independence_bound, answer.colouring_bound
@@ -169,9 +169,7 @@ def theta(
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "device": device}
     how |= {"gap": gap / FINER, "feasibility": min(1e-3, gap) / FINER}
     with checkpoints(checkpoint, every, resume):
-        found = application.run(
-            max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how
-        )
+        found = application.run(max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how)
     result = found.result
     met(result.W)
     assert met.best is not None
