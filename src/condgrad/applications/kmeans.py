@@ -29,8 +29,8 @@ from condgrad.applications.clustering import (
 from condgrad.backends.arrays import HOST, floats, foreign, host
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
-from condgrad.functions import AtLeast, Equal, Linear
-from condgrad.maps import AllEntries, Inner, RowSums
+from condgrad.functions import AtLeast, AtMost, Equal, Linear
+from condgrad.maps import AllEntries, Inner, RowSums, Triangles
 from condgrad.problem import Problem, Term
 
 FIRST = 5
@@ -49,7 +49,7 @@ PAPER_BETA0: dict[str, float | str] = {
 }
 
 
-def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
+def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) -> Application:
     r"""The semidefinite relaxation of k-means.
 
     .. math:: \min ⟨C, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W = k,\; W1 = 1,\; W ≥ 0
@@ -66,14 +66,23 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
         ``auto``: W1 = 1 is asked of the domain, W = 11ᵀ/n + W' with W'1 = 0, so that only W ≥ 0
         remains as a constraint, and β0 is found by the library. ``paper``: weight 1 on every row.
         ``published``: weight n on the non-negativity and a fixed oracle effort.
+    tight : bool, default False
+        With preset ``auto``, ask for W_ij + W_jk ≤ W_jj + W_ik for all triples as well, which lifts
+        the bound where clusters overlap [3]_. W_ij ≤ W_ii need not be asked for: the sum of these
+        over k, with W1 = 1, is (n − 2)(W_ij − W_jj) ≤ W_jj − W_ii, and the same with i and j
+        exchanged.
 
     References
     ----------
     .. [1] J. Peng, Y. Wei, "Approximating k-means-type clustering via semidefinite programming",
        SIAM J. Optim. 18(1), 2007.
     .. [2] G. Dresdner et al., AISTATS 2022, section 5.2.
+    .. [3] V. Piccialli, A. M. Sudoso, A. Wiegele, "SOS-SDP: an exact solver for minimum
+       sum-of-squares clustering", INFORMS J. Comput. 34(4), 2022.
     """
     check_preset(preset)
+    if tight and preset != "auto":
+        raise ProblemError(f"preset {preset} has no tight form: use preset auto")
     n = rows_of(distances)
     require_room((n, n), 3, "cluster a sample of the points")
     checked = squared_distances(distances)
@@ -83,7 +92,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     rounding = _Rounding(C, int(k))
     floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
     if preset == "auto" and k > 1:
-        return _reduced(C, int(k), rounding, floor)
+        return _reduced(C, int(k), rounding, floor, tight)
     problem = Problem(
         Spectrahedron(n, trace=k, equality=True),
         [
@@ -113,17 +122,17 @@ def kmeans(distances: Any, k: int, preset: str = "auto") -> Application:
     )
 
 
-def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
+def _reduced(C: Inner, k: int, rounding: Any, floor: float, tight: bool) -> Application:
     """The form of preset ``auto``."""
     n = C.shape[0]
     domain = PinnedSpectrahedron(np.ones(n), trace=k, values=1.0, equality=True)
-    problem = Problem(
-        domain,
-        [
-            Term(C, Linear(), name="cost"),
-            Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
-        ],
-    )
+    terms = [
+        Term(C, Linear(), name="cost"),
+        Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
+    ]
+    if tight and n > 2:
+        terms.append(Term(Triangles(n), AtMost(0.0), name="triangles"))
+    problem = Problem(domain, terms)
     return Application(
         name="kmeans",
         preset="auto",
@@ -131,8 +140,8 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float) -> Application:
         start=domain.center(),
         beta0={"": "auto"},
         batch=0.05,
-        formula="non-negativity",
-        settings={"points": n, "clusters": k},
+        formula=" + ".join(term.name for term in terms[1:]),
+        settings={"points": n, "clusters": k, "tight": tight},
         rounding=rounding,
         floor=floor,
         rows=0.1 if n > LARGE else None,

@@ -9,5 +9,6 @@ except ImportError:
 from condgrad.sklearn._certification import Certification
 from condgrad.sklearn.clustering import SDPKMeans, certify
 from condgrad.sklearn.completion import MatrixCompletion
+from condgrad.sklearn.correlation import CorrelationClustering
 
-__all__ = ["Certification", "MatrixCompletion", "SDPKMeans", "certify"]
+__all__ = ["Certification", "CorrelationClustering", "MatrixCompletion", "SDPKMeans", "certify"]
