@@ -217,6 +217,8 @@ def _partition(run: Outcome, names: tuple[Any, ...]) -> Partition:
     parts: dict[int, list[Any]] = {}
     for name, label in zip(names, labels.tolist(), strict=True):
         parts.setdefault(label, []).append(name)
+    # the last certificate can reach what a limit did not leave the time for
+    at_last = run.status in Status.limits() and run.rounded_gap <= (run.asked or 0.0)
     order = {label: at for at, label in enumerate(parts)}
     return Partition(
         tuple(tuple(part) for part in parts.values()),
@@ -224,7 +226,7 @@ def _partition(run: Outcome, names: tuple[Any, ...]) -> Partition:
         run.rounded.value,
         run.rounded_bound,
         run.rounded_gap,
-        run.status,
+        Status.CONVERGED if at_last else run.status,
         run.result,
         run.bound_failure,
     )
