@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _progress as progress
 from condgrad import applications
 from condgrad._deadline import limited
-from condgrad._floats import EPS
 from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
@@ -26,9 +26,8 @@ from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.max_cut import check_room
 from condgrad.applications.presolve import by_blocks_of, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
-from condgrad.applications.sparsest_cut import sparsest_cut_of
+from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
-from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
@@ -113,6 +112,7 @@ def sparsest_cut(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> GraphCut:
     r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
 
@@ -150,6 +150,8 @@ def sparsest_cut(
         Where the relaxation is solved, as for `condgrad.solve`.
     checkpoint, every, resume
         A file that keeps the state of all runs, and one to go on from, as for `condgrad.solve`.
+    verbose : bool or int, default False
+        Show the best cut so far, its bound and its gap while it runs, as for `condgrad.solve`.
 
     Examples
     --------
@@ -174,13 +176,14 @@ def sparsest_cut(
         "n_jobs": n_jobs,
         "device": device,
     }
-    if presolve or not whole:
-        application: applications.Application = by_blocks_of(A, sizes)
-    else:
-        application = sparsest_cut_of(A, uneven(sizes))
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
+        progress.doing("looking for blocks of the graph")
+        if presolve or not whole:
+            application: applications.Application = by_blocks_of(A, sizes)
+        else:
+            application = replace(sparsest_cut_of(A, uneven(sizes)), unit=unit_of(sizes))
         found = application.run(**options)
-    return _cut(found, names, 2 / float(sizes.sum()) ** 2)
+    return _cut(found, names)
 
 
 @limited
@@ -197,6 +200,7 @@ def max_cut(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> GraphCut:
     r"""A cut of large weight w(S, S̄), with a proven bound on the largest.
 
@@ -212,7 +216,7 @@ def max_cut(
         beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume
+    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -232,7 +236,7 @@ def max_cut(
     if n == 2 or total == 0:
         return _known(names, (np.arange(n) == 0) & (total > 0), total, "max")
     limit = np.inf if max_seconds is None else max_seconds
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         application = applications.max_cut(
             A, warm=gap, warm_seconds=limit, hyperplanes=hyperplanes, seed=seed
         )
@@ -244,7 +248,7 @@ def max_cut(
             "device": device,
         }
         found = application.run(max_epochs=PASSES, **options)
-    return _cut(found, names, -1.0)
+    return _cut(found, names)
 
 
 def _check(gap: float, max_seconds: float | None, device: str) -> None:
@@ -314,21 +318,17 @@ def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> G
     return GraphCut(_partition(side, names), side, value, value, 0.0, Status.CONVERGED, sense)
 
 
-def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
-    """The cut of a run, whose values are to be multiplied by `scale`."""
+def _cut(run: Outcome, names: tuple[Any, ...]) -> GraphCut:
+    """The cut of a run."""
     if run.rounded is None:  # the keyboard ended the rounding as well
         raise KeyboardInterrupt
-    side, bound, gap = run.rounded.answer.side, scale * run.rounded_bound, run.rounded_gap
-    value = scale * run.rounded.value
-    if abs(scale) != 1:  # the factor and the product are rounded, and sums of weights
-        bound -= (8 * side.size + 32) * EPS * abs(bound)
-        gap = 0.0 if value <= bound else relative_gap(value, bound)
+    side = run.rounded.answer.side
     return GraphCut(
         _partition(side, names),
         side,
-        value,
-        bound,
-        gap,
+        run.value,
+        run.value_bound,
+        run.rounded_gap,
         run.status,
         run.sense,
         run.result,

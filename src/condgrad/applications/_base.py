@@ -12,9 +12,10 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._round import percent
 from condgrad._types import Array
-from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
+from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit, gap_of, least
 from condgrad.backends import devices, memory
 from condgrad.backends.arrays import HOST, foreign, host
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
@@ -156,6 +157,8 @@ class Application:
         default: that of `condgrad.solve`.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
+    unit : Unit
+        In what unit values are given; default: that of the problem.
     """
 
     name: str
@@ -178,6 +181,13 @@ class Application:
     finer: float = 1.0
     rows: float | None = None
     interrupted: bool = False
+    unit: Unit = PLAIN
+
+    def seen(self, value: float, bound: float) -> progress.Seen:
+        """A value and a bound of a run as those of the answer, to be shown."""
+        gap, low = gap_of(value, bound, self.whole), least(bound, self.whole)
+        scale = (-1 if self.sense == "max" else 1) * self.unit.scale
+        return progress.Seen(self.unit.what, scale * value, scale * low, gap, self.sense)
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
@@ -270,7 +280,13 @@ class Application:
 
         interrupted = self.interrupted
         unsolved = self._unsolved(method.name, limits.get("seed", 0)) if interrupted else None
-        with _keyboard.offers(outcome, source=interrupted) as offer:
+        verbose = limits.pop("verbose", False)
+        bar = {name: limits.get(name) for name in ("max_iter", "max_epochs", "max_seconds")}
+        with (
+            progress.shown(verbose, **bar),
+            progress.answers(self._measure(rounder)),
+            _keyboard.offers(outcome, source=interrupted) as offer,
+        ):
             if unsolved is not None:
                 result = unsolved
             else:
@@ -279,6 +295,7 @@ class Application:
             try:
                 with suppress(deadline.OutOfTime):  # the best so far counts
                     if rounder is not None and not rounder.made(result):
+                        progress.doing("rounding")
                         rounder(result.W)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
@@ -287,6 +304,18 @@ class Application:
             found = outcome(result, interrupted)
             assert found is not None
             return offer.keep(found)
+
+    def _measure(self, rounder: Rounder | None) -> progress.Measure:
+        """What is shown of a run: the best solution, or the point before there is one."""
+
+        def measure(last: Mapping[str, float]) -> progress.Seen | None:
+            if rounder is None:
+                return None
+            if rounder.best is not None:
+                return self.seen(rounder.best.value, last["lower_bound"])
+            return self.seen(last["objective"], last["lower_bound"])._replace(what="objective")
+
+        return measure
 
     def _came_to(
         self,
@@ -316,6 +345,7 @@ class Application:
             floor_kind or self.floor_kind,
             interrupted,
             asked,
+            self.unit,
         )
 
     def early(self, rounded: Rounded | None, seed: Any = 0) -> Outcome:

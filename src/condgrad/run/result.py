@@ -111,6 +111,15 @@ class Trace:
         for name, value in row.items():
             self._columns[name][-1] = float(value)
 
+    def scaled(self, factor: float) -> Trace:
+        """The trace of the same run with its objective, and what has its unit, times a factor."""
+        if factor == 1:
+            return self
+        other = self.copy()
+        for name in {"objective", "smoothed", "lower_bound"} & set(self._columns):
+            other._columns[name] = [factor * value for value in self._columns[name]]
+        return other
+
     def replace(self, column: str, value: float) -> None:
         """Set a column to one number."""
         if column in self._columns:
