@@ -122,7 +122,7 @@ def test_report_of_a_cut():
         "certificate",
     ):
         assert words in found.text, words
-    last = run.result.trace.last
+    last = run.trace.last
     assert f"{last['objective']:.6g}" in found.under["td"]
     assert f"{last['k']:g}" in found.under["th"]
     assert len(found.all("tr")) > 30

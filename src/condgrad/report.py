@@ -12,7 +12,7 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
-from condgrad.evaluation import worst
+from condgrad.evaluation import missed, worst
 from condgrad.methods.registry import METHODS
 from condgrad.run.result import Status
 
@@ -45,15 +45,17 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
         text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
-    rows.append(("infeasibility", f"{run.infeasibility:.4g}{meaning}"))
-    for name, violation in found.families.items():
-        text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
-        text += f", of the worst row {violation.row:.2g}"
-        rows.append((f"  {name}", text))
+    if found.families:
+        rows.append(("infeasibility", f"{missed(found.families)}, relative"))
+    for name, violation in found.families.items() if len(found.families) > 1 else ():
+        rows.append((f"  {name}", missed({name: violation})))
+    if run.preset in ("paper", "published"):
+        rows.append(("total infeasibility", f"{run.infeasibility:.4g}{meaning}"))
     for name, value in r.metrics.items():
         rows.append((name.replace("_", " "), f"{value:.5g}"))
     origin = "rounded at" if r.proposed else "from"
-    rows.append(("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})"))
+    count = f"{r.iterations}{r.resumption} (best point {origin} {r.best_iteration})"
+    rows.append(("iterations", count))
     rows.append(("epochs", f"{r.epochs:.5g}"))
     rows.append(("seconds", f"{found.seconds:.3g}"))
     rows.append(("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)"))
@@ -125,7 +127,7 @@ def print_cut(run: Outcome, console: Console, names: Sequence[str] | None = None
     more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
     counted = ", vertices counted from 1" if names is None else ""
     console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {run.value:.6g}")
-    console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN])}{more}")
+    console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN]) or 'none'}{more}")
     if "left out" in run.settings:
         console.print(f"Left out: {run.settings['left out']}.")
     if "warm_start" in run.settings:

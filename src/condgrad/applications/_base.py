@@ -13,7 +13,6 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
 from condgrad import _progress as progress
-from condgrad._round import percent
 from condgrad._types import Array
 from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit, gap_of, least
 from condgrad.backends import devices, memory
@@ -27,6 +26,7 @@ from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Result, Status
+from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.run.unstarted import unstarted
 
@@ -42,8 +42,6 @@ give way to LAPACK up to n = 40: the oracle is at least as accurate as the publi
 
 BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
-ROUNDING = 1e-14
-"""Gaps below this are rounding of sums."""
 
 
 class Rounder:
@@ -290,8 +288,9 @@ class Application:
             if unsolved is not None:
                 result = unsolved
             else:
-                how = {"propose": rounder, "floor": self.floor, **limits}
-                result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
+                how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
+                with told(**{} if asked is None or self.finer == 1 else {"gap": asked}):
+                    result = solve(self.problem, method, start=self.start, **how)
             try:
                 with suppress(deadline.OutOfTime):  # the best so far counts
                     if rounder is not None and not rounder.made(result):
@@ -356,19 +355,6 @@ class Application:
         """The start as the result of a run without iterations."""
         how: Any = {"start": self.start, "status": Status.INTERRUPTED, "metrics": self.metrics}
         return unstarted(self.problem, method, self.floor, seed, **how)
-
-
-def closeness(gap: float, what: str, sense: Sense) -> str:
-    """What a proven gap says of a solution, in words.
-
-    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
-    bound.
-    """
-    if gap < ROUNDING:
-        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
-    if sense == "min":
-        return f"no {what} is lower by more than {percent(gap, 2)} %"
-    return f"this {what} is within {percent(gap, 2)} % of the best possible"
 
 
 def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:

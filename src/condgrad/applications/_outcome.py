@@ -9,14 +9,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from condgrad import _keyboard
-from condgrad._round import bound_text, up
+from condgrad._round import bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.estimators.sampling import Batch
+from condgrad.evaluation import missed
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
 Sense = Literal["min", "max"]
+ROUNDING = 1e-12
+"""Gaps below this are rounding of sums."""
 
 
 class Unit(NamedTuple):
@@ -198,12 +201,21 @@ class Outcome(Answer):
             return np.inf
         return gap_of(self.sign * self.value, self.sign * self.value_bound, False)
 
+    def _missed(self) -> str:
+        return missed(self.found.families)
+
+    def _facts(self) -> dict[str, str]:
+        if self.rounded is None:
+            return super()._facts()
+        own = {"solution": f"{self.value:.6g}", "its gap": f"{percent(self.rounded_gap, 2)} %"}
+        return own | super()._facts()
+
     def summary(self) -> str:
         """Objective, bound, gap, infeasibility and what was rounded, as a sentence."""
         text = (
             f"{self.application}, {self.result.method}: objective {self.objective:.6g}, "
             f"{self.bound_name.replace('_', ' ')} {bound_text(self.bound, 6, self.sense)}, "
-            f"gap {up(self.gap, 2)}, infeasibility {self.infeasibility:.3g}; {self.message}"
+            f"gap {up(self.gap, 2)}, relative infeasibility {self._missed()}; {self.message}"
         )
         if self.rounded is None:
             return text
@@ -251,3 +263,16 @@ class Outcome(Answer):
             "relaxation": {"objective": r.objective, "lower_bound": r.lower_bound},
             "settings": dict(self.settings),
         }
+
+
+def closeness(gap: float, what: str, sense: Sense) -> str:
+    """What a proven gap says of a solution, in words.
+
+    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
+    bound.
+    """
+    if gap < ROUNDING:
+        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
+    if sense == "min":
+        return f"no {what} is lower by more than {percent(gap, 2)} %"
+    return f"this {what} is within {percent(gap, 2)} % of the best possible"

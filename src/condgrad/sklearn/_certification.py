@@ -49,6 +49,7 @@ class Certification(Answer):
     infeasibility = 0.0
     """Every partition is feasible."""
     _feasible = True
+    _named = "inertia"
 
     @property
     def objective(self) -> float:

@@ -39,6 +39,7 @@ from condgrad.run.callbacks import Info
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
+from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.sklearn._certification import Certification
 from condgrad.sklearn._checks import checked, partition
@@ -297,7 +298,7 @@ def _run(
         return Status.CONVERGED if near else None
 
     application = kmeans(C, k)
-    with progress.answers(seen):
+    with progress.answers(seen), told(gap=ends.gap):
         result = solve(
             application.problem,
             start=application.start,
