@@ -9,6 +9,7 @@ ROOT = Path(condgrad.__file__).parent
 LAYERS = (
     ("_early",),
     ("_types", "_deadline", "_keyboard", "_files", "errors", "_round"),
+    ("_progress",),
     ("_floats", "_check", "backends"),
     ("checkpoint",),
     ("maps",),

@@ -121,7 +121,7 @@ def numbers(answer):
     found = {}
 
     def enter(name, value):
-        if name.endswith(("seconds", "profile", "clock", "fit_seconds")):
+        if name.endswith(("seconds", "profile", "clock", "fit_seconds", "resumed")):
             return
         if isinstance(value, cg.Trace):
             for column in value:

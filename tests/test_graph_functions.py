@@ -194,9 +194,7 @@ def test_same_seed_same_cut(cut_of):
     ("graph", "word"),
     [
         (nx.DiGraph([(0, 1), (1, 2)]), "graph is directed: pass graph.to_undirected"),
-        (nx.Graph(), "graph has 0 vertices"),
-        (nx.empty_graph(1), "graph has 1 vertices"),
-        (np.zeros((1, 1)), "at least 2 vertices"),
+        (nx.Graph(), "graph has no vertices"),
         (np.zeros((2, 3)), "square"),
         (np.zeros(3), "square"),
         (np.triu(np.ones((4, 4))), "graph is not symmetric"),
@@ -212,6 +210,26 @@ def test_same_seed_same_cut(cut_of):
 def test_bad_graphs(cut_of, graph, word):
     with pytest.raises(ProblemError, match=word):
         cut_of(graph)
+
+
+@pytest.mark.parametrize("graph", [nx.empty_graph(1), np.zeros((1, 1))])
+def test_one_vertex(graph):
+    """One side of a maximum cut may be empty, of a sparsest cut not."""
+    cut = max_cut(graph)
+    assert (cut.partition, cut.value, cut.bound, cut.gap) == (((), (0,)), 0, 0, 0)
+    assert cut.result.iterations == 0
+    with pytest.raises(ProblemError, match="at least 2"):
+        sparsest_cut(graph)
+
+
+@BOTH
+@pytest.mark.parametrize("graph", [nx.path_graph(2), nx.empty_graph(3), nx.complete_graph(3)])
+def test_tiny_graphs(cut_of, graph):
+    cut = cut_of(graph)
+    assert cut.gap < 1e-12
+    assert "the best possible" in str(cut)
+    assert cut.result.lower_bound <= cut.result.objective
+    assert len(cut.trace)
 
 
 @BOTH

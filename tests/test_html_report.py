@@ -109,10 +109,10 @@ def test_report_of_a_cut():
     run = sparsest_cut(RING).run(max_epochs=100, gap=1e-3)
     found = checked(page(Record.of(run, adjacency=RING, limits={"max_epochs": 100, "gap": 1e-3})))
     assert pictures_of(found) == ["convergence", "profile", "cut", "heat-map"]
-    proven = f"proven lower bound {down(run.result.lower_bound, 6)}"
+    proven = f"proven lower bound {down(run.bound, 6)}"
     for words in (
         "Cut found: 3 of 7 vertices",
-        f"Objective {run.result.objective:.6g}, {proven}",
+        f"Objective {run.objective:.6g}, {proven}",
         f"The run ended because {run.result.status}.",
         "max epochs 100",
         "application sparsest-cut",
@@ -122,7 +122,7 @@ def test_report_of_a_cut():
         "certificate",
     ):
         assert words in found.text, words
-    last = run.result.trace.last
+    last = run.trace.last
     assert f"{last['objective']:.6g}" in found.under["td"]
     assert f"{last['k']:g}" in found.under["th"]
     assert len(found.all("tr")) > 30

@@ -125,15 +125,14 @@ def test_before_there_is_an_answer(run, monkeypatch):
 @pytest.fixture
 def first(monkeypatch):
     """Ctrl-C after some iterations; the list has an entry from then on."""
-    happened, live = [], report.Progress
+    happened = []
 
-    class Watching(live):
-        def __call__(self, info):
-            if info.k == 12 and not happened:
-                happened.append(info.k)
-                raise KeyboardInterrupt
+    def look(run):
+        if run.counts[0] == 12 and not happened:
+            happened.append(12)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "Progress", Watching)
+    monkeypatch.setattr("condgrad._progress.look", look)
     return happened
 
 

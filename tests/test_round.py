@@ -19,12 +19,15 @@ import condgrad as cg
 from condgrad import report
 from condgrad._round import bound_text, down, percent, up
 from condgrad.applications import closeness, kmeans, max_cut, sparsest_cut
+from condgrad.applications._outcome import ROUNDING
+from condgrad.applications.presolve import exact
 from condgrad.graphs import GraphCut
 from condgrad.html import page
 from condgrad.record import Record
 from condgrad.sdp import SDP
 from condgrad.sklearn import Certification
 
+NO_RUN = exact(1.0, 1.0, [], 0)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 many = settings(max_examples=500)
 
@@ -123,7 +126,7 @@ def test_of_a_promise(gap, sense):
 @given(ORDINARY, GAPS, st.floats(1e-30, 0.5), st.sampled_from(["min", "max"]))
 def test_of_a_cut(value, gap, failure, sense):
     side = np.array([True, False])
-    cut = GraphCut(((0,), (1,)), side, 1.0, value, gap, cg.Status.MAX_ITER, sense, None, failure)
+    cut = GraphCut(((0,), (1,)), side, 1.0, value, gap, cg.Status.MAX_ITER, sense, NO_RUN, failure)
     if sense == "max":
         assert number(str(cut), "none above {} exists") >= Fraction(value)
     else:
@@ -183,7 +186,7 @@ def test_of_tables_and_pages(run, answer, words, sign, value, gap, failure):
         number(text, "probability {})"),
     ):
         assert said >= Fraction(changed.bound_failure)
-    if changed.rounded_gap > 1e-13:
+    if changed.rounded_gap > ROUNDING:
         out = StringIO()
         answer(changed, Console(file=out))
         promised = number(out.getvalue(), "within {} %" if sign < 0 else "more than {} %")

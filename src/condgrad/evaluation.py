@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+ROWS = 10.0
+"""A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
+
 
 class Violation(NamedTuple):
     """How far one constraint family is from being met: r = z − proj z in five measures."""
@@ -37,6 +40,12 @@ def worst(families: Mapping[str, Violation]) -> float:
 def worst_row(families: Mapping[str, Violation]) -> float:
     """The largest relative infeasibility of a single row; 0 for no family."""
     return max((v.row for v in families.values()), default=0.0)
+
+
+def missed(families: Mapping[str, Violation]) -> str:
+    """The relative infeasibility that decides, as text: that of a family or of a single row."""
+    family, row = worst(families), worst_row(families)
+    return f"of the worst row {row:.2g}" if row > ROWS * family else f"{family:.2g}"
 
 
 @dataclass(frozen=True)

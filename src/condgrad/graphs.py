@@ -10,25 +10,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _progress as progress
 from condgrad import applications
 from condgrad._deadline import limited
-from condgrad._floats import EPS
 from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.max_cut import check_room
-from condgrad.applications.presolve import by_blocks_of, uneven
+from condgrad.applications.presolve import by_blocks_of, exact, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
-from condgrad.applications.sparsest_cut import sparsest_cut_of
+from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
-from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
@@ -61,9 +60,11 @@ class GraphCut(Answer):
     where the relaxation was solved but is not as tight as that."""
     sense: Sense
     """``min`` for a sparsest cut, ``max`` for a maximum cut."""
-    result: Result | None = None
-    """The run on the relaxation, which minimises (the negative of a maximum, or n²/2 times the
-    value of a sparsest cut); None where none was needed."""
+    result: Result
+    """The run on the relaxation in its own units: it minimises n²/2 times the value of a sparsest
+    cut (with weights of vertices, half the square of their sum times), or the negative of that of a
+    maximum cut. Where the best cut is known without a run it has no iterations, an empty `W` and
+    value and bound of that cut."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
     computed beyond, or with so little time that Lanczos or products had to do."""
@@ -71,6 +72,7 @@ class GraphCut(Answer):
     infeasibility = 0.0
     """A cut is a cut."""
     _feasible = True
+    _named = "value"
 
     @property
     def objective(self) -> float:
@@ -79,8 +81,16 @@ class GraphCut(Answer):
 
     @property
     def trace(self) -> Trace:
-        """That of `result`, in its units; empty where no run was needed."""
-        return Trace() if self.result is None else self.result.trace
+        """That of `result`, in its units; a single row where no run was needed."""
+        return self.result.trace
+
+    def _resumed(self) -> str:
+        words = self.result.resumption.removeprefix(", ").replace("of them", "of the iterations")
+        return words and f"; {words}"
+
+    def _facts(self) -> dict[str, str]:
+        sides = " + ".join(str(len(side)) for side in self.partition)
+        return {"vertices": sides, **super()._facts()}
 
     def summary(self) -> str:
         """Value, bound and smaller side of the cut, as a sentence."""
@@ -94,7 +104,7 @@ class GraphCut(Answer):
         more = ", …" if len(self.partition[0]) > SHOWN else ""
         return (
             f"{name}: value {self.value:.6g}, {known}, so {closeness(self.gap, 'cut', self.sense)};"
-            f" {size}: {members}{more}"
+            f" {size}: {members}{more}{self._resumed()}"
         )
 
 
@@ -113,6 +123,7 @@ def sparsest_cut(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> GraphCut:
     r"""The cut with the smallest w(S, S̄)/(|S||S̄|), with a proven bound.
 
@@ -150,6 +161,8 @@ def sparsest_cut(
         Where the relaxation is solved, as for `condgrad.solve`.
     checkpoint, every, resume
         A file that keeps the state of all runs, and one to go on from, as for `condgrad.solve`.
+    verbose : bool or int, default False
+        Show the best cut so far, its bound and its gap while it runs, as for `condgrad.solve`.
 
     Examples
     --------
@@ -166,7 +179,8 @@ def sparsest_cut(
     blocks = presolve and n > 2
     whole = blocks or sp.csgraph.connected_components(A, directed=False)[0] == 1
     if n == 2 and whole:
-        return _known(names, np.array([True, False]), float(A[0, 1] / sizes.prod()), "min")
+        value, scale = float(A[0, 1] / sizes.prod()), float(sizes.sum()) ** 2 / 2
+        return _known(names, np.array([True, False]), value, "min", scale, seed)
     options: dict[str, Any] = {
         "gap": gap,
         "max_seconds": max_seconds,
@@ -174,13 +188,14 @@ def sparsest_cut(
         "n_jobs": n_jobs,
         "device": device,
     }
-    if presolve or not whole:
-        application: applications.Application = by_blocks_of(A, sizes)
-    else:
-        application = sparsest_cut_of(A, uneven(sizes))
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
+        progress.doing("looking for blocks of the graph")
+        if presolve or not whole:
+            application: applications.Application = by_blocks_of(A, sizes)
+        else:
+            application = replace(sparsest_cut_of(A, uneven(sizes)), unit=unit_of(sizes))
         found = application.run(**options)
-    return _cut(found, names, 2 / float(sizes.sum()) ** 2)
+    return _cut(found, names)
 
 
 @limited
@@ -197,6 +212,7 @@ def max_cut(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> GraphCut:
     r"""A cut of large weight w(S, S̄), with a proven bound on the largest.
 
@@ -207,12 +223,12 @@ def max_cut(
     Parameters
     ----------
     graph : networkx.Graph, SciPy sparse matrix or array
-        Undirected, with weights of any sign and at least 2 vertices; a matrix holds the weights and
+        Undirected, with weights of any sign and at least one vertex; a matrix holds the weights and
         is symmetric. Parallel edges are summed, loops ignored. Up to 5000 vertices W is dense;
         beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume
+    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -229,10 +245,10 @@ def max_cut(
         check_room(graph)
     A, names = weights_of(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
-    if n == 2 or total == 0:
-        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max")
+    if n <= 2 or total == 0:
+        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max", -1.0, seed)
     limit = np.inf if max_seconds is None else max_seconds
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         application = applications.max_cut(
             A, warm=gap, warm_seconds=limit, hyperplanes=hyperplanes, seed=seed
         )
@@ -244,7 +260,7 @@ def max_cut(
             "device": device,
         }
         found = application.run(max_epochs=PASSES, **options)
-    return _cut(found, names, -1.0)
+    return _cut(found, names)
 
 
 def _check(gap: float, max_seconds: float | None, device: str) -> None:
@@ -261,7 +277,7 @@ def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tu
         return _networkx_weights(networkx, graph, weight, signed)
     if isinstance(graph, (str, os.PathLike)):
         raise ProblemError("graph is a name or a path: pass condgrad.io.read_graph(graph)")
-    A = adjacency_matrix(graph, name="graph", signed=signed, least=2)
+    A = adjacency_matrix(graph, name="graph", signed=signed, least=1 if signed else 2)
     return A, tuple(range(A.shape[0]))
 
 
@@ -270,8 +286,12 @@ def _networkx_weights(
 ) -> tuple[Any, tuple[Any, ...]]:
     if graph.is_directed():
         raise ProblemError("graph is directed: pass graph.to_undirected(), which drops directions")
-    if len(graph) < 2:
-        raise ProblemError(f"graph has {len(graph)} vertices: a cut needs at least 2")
+    least = 1 if signed else 2  # a maximum cut may have an empty side
+    if len(graph) < least:
+        raise ProblemError(
+            f"graph has {'one vertex' if len(graph) else 'no vertices'}: a cut needs at least "
+            f"{'2' if least == 2 else 'one'}"
+        )
     try:
         A = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -279,7 +299,7 @@ def _networkx_weights(
             f"graph has an edge whose {weight!r} is not a number ({error}): set it, or pass "
             "weight=None to count edges"
         ) from None
-    return adjacency_matrix(A, name="graph", signed=signed, least=2), tuple(graph)
+    return adjacency_matrix(A, name="graph", signed=signed, least=least), tuple(graph)
 
 
 def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
@@ -308,27 +328,26 @@ def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tu
     return tuple(n for n, first in pairs if first), tuple(n for n, first in pairs if not first)
 
 
-def _known(names: tuple[Any, ...], side: Array, value: float, sense: Sense) -> GraphCut:
-    """A cut that is the best for a simple reason."""
-    side = smaller_side(side)
-    return GraphCut(_partition(side, names), side, value, value, 0.0, Status.CONVERGED, sense)
+def _known(
+    names: tuple[Any, ...], side: Array, value: float, sense: Sense, scale: float, seed: Any
+) -> GraphCut:
+    """A cut that is the best for a simple reason; a run would have `scale` times its value."""
+    side, result = smaller_side(side), exact(scale * value, scale * value, [], seed)
+    known = (value, value, 0.0, Status.CONVERGED, sense)
+    return GraphCut(_partition(side, names), side, *known, result)
 
 
-def _cut(run: Outcome, names: tuple[Any, ...], scale: float) -> GraphCut:
-    """The cut of a run, whose values are to be multiplied by `scale`."""
+def _cut(run: Outcome, names: tuple[Any, ...]) -> GraphCut:
+    """The cut of a run."""
     if run.rounded is None:  # the keyboard ended the rounding as well
         raise KeyboardInterrupt
-    side, bound, gap = run.rounded.answer.side, scale * run.rounded_bound, run.rounded_gap
-    value = scale * run.rounded.value
-    if abs(scale) != 1:  # the factor and the product are rounded, and sums of weights
-        bound -= (8 * side.size + 32) * EPS * abs(bound)
-        gap = 0.0 if value <= bound else relative_gap(value, bound)
+    side = run.rounded.answer.side
     return GraphCut(
         _partition(side, names),
         side,
-        value,
-        bound,
-        gap,
+        run.value,
+        run.value_bound,
+        run.rounded_gap,
         run.status,
         run.sense,
         run.result,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
-from condgrad.evaluation import worst
+from condgrad.evaluation import missed, worst
 from condgrad.methods.registry import METHODS
-from condgrad.run.callbacks import Progress
 from condgrad.run.result import Status
 
 
@@ -33,40 +31,31 @@ def run_live(
     name, used = application.ready(method, beta0, batch)
     if batch is not None and used is None and not quiet:
         Console(stderr=True).print(f"{name} has no batch size to choose: --batch is ignored")
-    with live(quiet, limits) as callbacks:
-        return application.run(method, beta0, batch, callbacks=callbacks, **limits)
-
-
-@contextmanager
-def live(quiet: bool, limits: Mapping[str, Any]) -> Iterator[tuple[Progress, ...]]:
-    """The callbacks of a run: one that draws its progress on standard error, or none."""
-    if quiet:
-        yield ()
-    else:
-        names = ("max_epochs", "max_iter", "max_seconds")
-        with Progress(**{name: limits.get(name) for name in names}) as progress:
-            yield (progress,)
+    return application.run(method, beta0, batch, verbose=not quiet, **limits)
 
 
 def summary(run: Outcome) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
     r, found = run.result, run.found
     rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
+    rows += [("unit", run.unit.words)] if run.unit.words else []
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
     if np.isfinite(run.bound):
         chance = f", wrong with probability {up(run.bound_failure, 2)}" if run.bound_failure else ""
         text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
-    rows.append(("infeasibility", f"{run.infeasibility:.4g}{meaning}"))
-    for name, violation in found.families.items():
-        text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
-        text += f", of the worst row {violation.row:.2g}"
-        rows.append((f"  {name}", text))
+    if found.families:
+        rows.append(("infeasibility", f"{missed(found.families)}, relative"))
+    for name, violation in found.families.items() if len(found.families) > 1 else ():
+        rows.append((f"  {name}", missed({name: violation})))
+    if run.preset in ("paper", "published"):
+        rows.append(("total infeasibility", f"{run.infeasibility:.4g}{meaning}"))
     for name, value in r.metrics.items():
         rows.append((name.replace("_", " "), f"{value:.5g}"))
     origin = "rounded at" if r.proposed else "from"
-    rows.append(("iterations", f"{r.iterations} (best point {origin} {r.best_iteration})"))
+    count = f"{r.iterations}{r.resumption} (best point {origin} {r.best_iteration})"
+    rows.append(("iterations", count))
     rows.append(("epochs", f"{r.epochs:.5g}"))
     rows.append(("seconds", f"{found.seconds:.3g}"))
     rows.append(("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)"))
@@ -137,8 +126,8 @@ def print_cut(run: Outcome, console: Console, names: Sequence[str] | None = None
     members = [str(i + 1) if names is None else names[i] for i in chosen]
     more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
     counted = ", vertices counted from 1" if names is None else ""
-    console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {cut.value:.6g}")
-    console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN])}{more}")
+    console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {run.value:.6g}")
+    console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN]) or 'none'}{more}")
     if "left out" in run.settings:
         console.print(f"Left out: {run.settings['left out']}.")
     if "warm_start" in run.settings:
@@ -153,9 +142,7 @@ def print_clusters(run: Outcome, console: Console) -> None:
     labels = run.rounded.answer.labels
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     sizes = ", ".join(str(size) for size in np.bincount(labels))
-    console.print(
-        f"Clusters found: sizes {sizes}; value {run.rounded.value:.6g} (twice the inertia)"
-    )
+    console.print(f"Clusters found: sizes {sizes}; inertia {run.value:.6g}")
     console.print(promise(run, "clustering"))
 
 
@@ -168,10 +155,9 @@ def promise(run: Outcome, what: str) -> str:
             f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
         )
     kind = "Proved" if not failure else f"With probability 1 - {up(failure, 2)}"
-    found = run.sign * run.rounded.value
-    if gap > 0 and found <= 0:  # a percentage of it says nothing
+    if gap > 0 and run.value <= 0:  # a percentage of it says nothing
         beyond = "above" if run.sense == "max" else "below"
-        limit = bound_text(run.sign * run.rounded_bound, 3, run.sense)
+        limit = bound_text(run.value_bound, 3, run.sense)
         return f"{kind}: no {what} has a value {beyond} {limit}."
     return f"{kind}: {closeness(gap, what, run.sense)}."
 
@@ -197,4 +183,4 @@ def draw(run: Outcome, path: Path) -> None:
     from condgrad.plot import convergence
 
     title = f"{run.application}, {run.result.method}"
-    convergence(run.result.trace, path, title=title, sense=run.sense)
+    convergence(run.trace, path, title=title, sense=run.sense)

@@ -4,10 +4,9 @@ from condgrad.applications._base import (
     PRESETS,
     Application,
     Rounder,
-    closeness,
     require_room,
 )
-from condgrad.applications._outcome import Outcome, Rounded, Sense
+from condgrad.applications._outcome import Outcome, Rounded, Sense, closeness
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,

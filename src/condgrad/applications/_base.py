@@ -12,9 +12,9 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
-from condgrad._round import percent
+from condgrad import _progress as progress
 from condgrad._types import Array
-from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
+from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit, gap_of, least
 from condgrad.backends import devices, memory
 from condgrad.backends.arrays import HOST, foreign, host
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
@@ -26,6 +26,7 @@ from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Result, Status
+from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.run.unstarted import unstarted
 
@@ -41,8 +42,6 @@ give way to LAPACK up to n = 40: the oracle is at least as accurate as the publi
 
 BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
-ROUNDING = 1e-14
-"""Gaps below this are rounding of sums."""
 
 
 class Rounder:
@@ -156,6 +155,8 @@ class Application:
         default: that of `condgrad.solve`.
     interrupted : bool
         Whether the keyboard ended the search for `start`: then a run has no iterations.
+    unit : Unit
+        In what unit values are given; default: that of the problem.
     """
 
     name: str
@@ -178,6 +179,13 @@ class Application:
     finer: float = 1.0
     rows: float | None = None
     interrupted: bool = False
+    unit: Unit = PLAIN
+
+    def seen(self, value: float, bound: float) -> progress.Seen:
+        """A value and a bound of a run as those of the answer, to be shown."""
+        gap, low = gap_of(value, bound, self.whole), least(bound, self.whole)
+        scale = (-1 if self.sense == "max" else 1) * self.unit.scale
+        return progress.Seen(self.unit.what, scale * value, scale * low, gap, self.sense)
 
     def astype(self, dtype: Any) -> Application:
         """The same application in another precision, float64 or float32."""
@@ -270,15 +278,23 @@ class Application:
 
         interrupted = self.interrupted
         unsolved = self._unsolved(method.name, limits.get("seed", 0)) if interrupted else None
-        with _keyboard.offers(outcome, source=interrupted) as offer:
+        verbose = limits.pop("verbose", False)
+        bar = {name: limits.get(name) for name in ("max_iter", "max_epochs", "max_seconds")}
+        with (
+            progress.shown(verbose, **bar),
+            progress.answers(self._measure(rounder)),
+            _keyboard.offers(outcome, source=interrupted) as offer,
+        ):
             if unsolved is not None:
                 result = unsolved
             else:
-                how = {"propose": rounder, "floor": self.floor, **limits}
-                result = solve(self.problem, method, start=self.start, metrics=self.metrics, **how)
+                how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
+                with told(**{} if asked is None or self.finer == 1 else {"gap": asked}):
+                    result = solve(self.problem, method, start=self.start, **how)
             try:
                 with suppress(deadline.OutOfTime):  # the best so far counts
                     if rounder is not None and not rounder.made(result):
+                        progress.doing("rounding")
                         rounder(result.W)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
@@ -287,6 +303,18 @@ class Application:
             found = outcome(result, interrupted)
             assert found is not None
             return offer.keep(found)
+
+    def _measure(self, rounder: Rounder | None) -> progress.Measure:
+        """What is shown of a run: the best solution, or the point before there is one."""
+
+        def measure(last: Mapping[str, float]) -> progress.Seen | None:
+            if rounder is None:
+                return None
+            if rounder.best is not None:
+                return self.seen(rounder.best.value, last["lower_bound"])
+            return self.seen(last["objective"], last["lower_bound"])._replace(what="objective")
+
+        return measure
 
     def _came_to(
         self,
@@ -316,6 +344,7 @@ class Application:
             floor_kind or self.floor_kind,
             interrupted,
             asked,
+            self.unit,
         )
 
     def early(self, rounded: Rounded | None, seed: Any = 0) -> Outcome:
@@ -326,19 +355,6 @@ class Application:
         """The start as the result of a run without iterations."""
         how: Any = {"start": self.start, "status": Status.INTERRUPTED, "metrics": self.metrics}
         return unstarted(self.problem, method, self.floor, seed, **how)
-
-
-def closeness(gap: float, what: str, sense: Sense) -> str:
-    """What a proven gap says of a solution, in words.
-
-    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
-    bound.
-    """
-    if gap < ROUNDING:
-        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
-    if sense == "min":
-        return f"no {what} is lower by more than {percent(gap, 2)} %"
-    return f"this {what} is within {percent(gap, 2)} % of the best possible"
 
 
 def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:

@@ -9,14 +9,34 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from condgrad import _keyboard
-from condgrad._round import bound_text, up
+from condgrad._round import bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.estimators.sampling import Batch
+from condgrad.evaluation import missed
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
 Sense = Literal["min", "max"]
+ROUNDING = 1e-12
+"""Gaps below this are rounding of sums."""
+
+
+class Unit(NamedTuple):
+    """In what unit an application gives its values, and what the run on its relaxation has."""
+
+    scale: float = 1.0
+    """What a value of the relaxation is multiplied by to be one of the answer."""
+    what: str = "value"
+    """What the answer is called that has the value: ``cut``, ``inertia``."""
+    words: str = ""
+    """The unit, and that of the run, in words; empty where there is but one."""
+    slack: float = 0.0
+    """What rounding of `scale` can do to a bound, relative to it."""
+
+
+PLAIN = Unit()
+"""That of the problem."""
 
 
 class Rounded(NamedTuple):
@@ -66,6 +86,8 @@ class Outcome(Answer):
     """Whether the keyboard ended what comes before or after the run."""
     asked: float | None = None
     """The gap that was asked of a rounded solution."""
+    unit: Unit = PLAIN
+    """That of `value`, `objective` and `bound`; `result` and `rounded` have that of the run."""
     solution: Any = None
     """The `condgrad.sdp.Solution` that the run belongs to, whose numbers are those of the program;
     None where `result` has them."""
@@ -82,18 +104,38 @@ class Outcome(Answer):
 
     @property
     def objective(self) -> float:
-        """The value of the best point, in the sense of the application."""
-        return self._turn * float(self.found.objective)
+        """The value of the best point, in the unit and the sense of the application."""
+        return self._turn * self.unit.scale * float(self.found.objective)
 
     @property
     def bound(self) -> float:
         """Proven: the optimum of the relaxation, and so every solution, is not better."""
-        return self._turn * float(self.found.bound)
+        return self._turn * self._scaled(float(self.found.bound))
+
+    @property
+    def value(self) -> float:
+        """That of the rounded solution, in the same unit; NaN where there is none."""
+        found = np.nan if self.rounded is None else self.rounded.value
+        return float(self.sign * self.unit.scale * found)
+
+    @property
+    def value_bound(self) -> float:
+        """Proven: no solution has a better value than this."""
+        return self.sign * self._scaled(self.rounded_bound)
+
+    def _scaled(self, bound: float) -> float:
+        """A bound of the run in the unit of the application, rounded to the safe side."""
+        if self.unit.scale == 1 or not np.isfinite(bound):
+            return bound
+        return self.unit.scale * bound - self.unit.slack * abs(self.unit.scale * bound)
 
     @property
     def gap(self) -> float:
         """Of objective and bound; that of a rounded solution is `rounded_gap`."""
-        return float(self.found.gap)
+        gap, slack = float(self.found.gap), self.unit.slack  # by which the bound was rounded
+        if not slack or not gap < 1:
+            return gap
+        return max(0.0, gap + slack * (1 - gap) * (1 if self.objective > self.bound else -1))
 
     @property
     def infeasibility(self) -> float:
@@ -102,8 +144,8 @@ class Outcome(Answer):
 
     @property
     def trace(self) -> Trace:
-        """That of `result`."""
-        return self.result.trace
+        """That of `result` in the unit of the application; it minimises as the run does."""
+        return self.result.trace.scaled(self.unit.scale)
 
     @property
     def found(self) -> Any:
@@ -155,20 +197,30 @@ class Outcome(Answer):
     @property
     def rounded_gap(self) -> float:
         """How far the rounded solution is from the best possible one, relative to the larger."""
-        value = np.inf if self.rounded is None else self.rounded.value
-        return gap_of(value, self.result.lower_bound, self.whole)
+        if self.rounded is None:
+            return np.inf
+        return gap_of(self.sign * self.value, self.sign * self.value_bound, False)
+
+    def _missed(self) -> str:
+        return missed(self.found.families)
+
+    def _facts(self) -> dict[str, str]:
+        if self.rounded is None:
+            return super()._facts()
+        own = {"solution": f"{self.value:.6g}", "its gap": f"{percent(self.rounded_gap, 2)} %"}
+        return own | super()._facts()
 
     def summary(self) -> str:
         """Objective, bound, gap, infeasibility and what was rounded, as a sentence."""
         text = (
             f"{self.application}, {self.result.method}: objective {self.objective:.6g}, "
             f"{self.bound_name.replace('_', ' ')} {bound_text(self.bound, 6, self.sense)}, "
-            f"gap {up(self.gap, 2)}, infeasibility {self.infeasibility:.3g}; {self.message}"
+            f"gap {up(self.gap, 2)}, relative infeasibility {self._missed()}; {self.message}"
         )
         if self.rounded is None:
             return text
-        value, gap = self.sign * self.rounded.value, up(self.rounded_gap, 2)
-        return f"{text}; rounded to a solution of value {value:.6g}, gap {gap}"
+        gap = up(self.rounded_gap, 2)
+        return f"{text}; rounded to a solution of value {self.value:.6g}, gap {gap}"
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain numbers, ready for `json.dump`."""
@@ -203,9 +255,24 @@ class Outcome(Answer):
             "rounded": None
             if self.rounded is None
             else {
-                "value": self.sign * self.rounded.value,
-                "bound": self.sign * self.rounded_bound,
+                "value": self.value,
+                "bound": self.value_bound,
                 "gap": self.rounded_gap,
             },
+            "unit": self.unit.words,
+            "relaxation": {"objective": r.objective, "lower_bound": r.lower_bound},
             "settings": dict(self.settings),
         }
+
+
+def closeness(gap: float, what: str, sense: Sense) -> str:
+    """What a proven gap says of a solution, in words.
+
+    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
+    bound.
+    """
+    if gap < ROUNDING:
+        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
+    if sense == "min":
+        return f"no {what} is lower by more than {percent(gap, 2)} %"
+    return f"this {what} is within {percent(gap, 2)} % of the best possible"

@@ -16,7 +16,7 @@ from condgrad.applications._base import (
     require_room,
     top_rank_one,
 )
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.clustering import (
     Clustering,
     Denoised,
@@ -37,6 +37,8 @@ FIRST = 5
 """Starts of each kind where a GPU rounds for the first time; later one from the denoised points."""
 NEARBY = 2000
 """Points up to which distances between denoised ones come to the CPU."""
+INERTIA = Unit(0.5, "inertia", "inertia; the run on the relaxation has twice that")
+"""⟨C, W⟩ of a clustering is twice its inertia."""
 LARGE = 2000
 """Points from which a single entry may be further below 0, as entries are small: what is asked for
 is a clustering and a bound, which do not depend on it."""
@@ -119,6 +121,7 @@ def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) ->
         settings={"points": n, "clusters": int(k)},
         rounding=rounding,
         floor=floor,
+        unit=INERTIA,
     )
 
 
@@ -145,6 +148,7 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float, tight: bool) -> Appl
         rounding=rounding,
         floor=floor,
         rows=0.1 if n > LARGE else None,
+        unit=INERTIA,
     )
 
 

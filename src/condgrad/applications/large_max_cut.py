@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._deadline import left, limited, room, within
 from condgrad._types import Array, Params
 from condgrad.applications._base import Application
@@ -27,7 +28,7 @@ from condgrad.evaluation import Evaluation, Violation
 from condgrad.points import Gram
 from condgrad.run.callbacks import Info, check_watchers
 from condgrad.run.journal import journaled
-from condgrad.run.limits import Clock, Goal, Limits
+from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
 FACTORED = 5000
@@ -80,6 +81,7 @@ class LargeMaxCut(Application):
         Of `max_seconds` seven tenths are for the sweeps and their bounds. Ctrl-C ends the sweeps,
         and then the cut is that of hyperplanes; a second time it ends that search as well.
         """
+        verbose = limits.pop("verbose", False)
         self.ready(slug or "mixing", beta0, batch)
         if unknown := set(limits) - {*KNOWN, *OTHERS}:
             raise ProblemError(
@@ -100,7 +102,10 @@ class LargeMaxCut(Application):
         iterations, epochs, seconds, lmo = (limits.get(name) for name in names)
         most = Limits(iterations, epochs, seconds, lmo)
         seed = limits.get("seed", self.seed)
-        return _Run(self, gap, most, seed, callbacks).outcome()
+        run = _Run(self, gap, most, seed, callbacks)
+        bar = {"max_iter": iterations, "max_epochs": epochs, "max_seconds": seconds}
+        with progress.shown(verbose, **bar), progress.answers(run.seen):
+            return run.outcome()
 
 
 class _Run:
@@ -204,12 +209,25 @@ class _Run:
         info = Info(sweeps, nothing, point, self.clock.seconds, float(sweeps), 0, self.trace,
                     app.problem)  # fmt: skip
         info.__dict__["evaluation"] = Evaluation(-value, _families(point), _missed(point))
+        progress.look(self)
         for callback in self.callbacks:
             answer = callback(info)
             if answer is not None and answer is not False:
                 self.stopped = answer if isinstance(answer, Status) else Status.STOPPED
         self.clock.lap("metrics", counts=False)
         return self.stopped is not None or self._near(floor)
+
+    @property
+    def counts(self) -> Counts:
+        """Sweeps, which are epochs, and oracle calls."""
+        k = int(self.trace["k"][-1])
+        return k, float(k), 0
+
+    def seen(self, last: Mapping[str, float]) -> progress.Seen | None:
+        """The best cut as it is shown while the run goes on."""
+        if self.search is None:
+            return None
+        return self.application.seen(-self.search.best.value, last["lower_bound"])
 
     def _append(self, sweeps: int, value: float, floor: float, off: float, point: Any) -> None:
         row = {"k": sweeps, "seconds": self.clock.seconds, "epochs": sweeps, "lmo_calls": 0}
@@ -224,8 +242,10 @@ class _Run:
         try:
             if mixed is not None:
                 later = time.perf_counter() + 0.5 * room()
+                progress.doing("cuts by hyperplanes")
                 search.hyperplanes(mixed.W.factor, self.application.hyperplanes, later)
                 for length in () if interrupted else LENGTHS:
+                    progress.doing(f"simulated annealing, {length} sweeps")
                     if self._near(floor) or not search.anneal(length, end):
                         break
         except (KeyboardInterrupt, SystemError) as error:
@@ -257,7 +277,7 @@ class _Run:
         settings: Mapping[str, Any] = {**app.settings, "columns": point.factor.shape[1]}
         return Outcome(
             app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
-            app.sense, app.whole, 0.0, kind, interrupted, self.gap,
+            app.sense, app.whole, 0.0, kind, interrupted, self.gap, app.unit,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
-from condgrad.applications._outcome import Outcome, Rounded
+from condgrad.applications._outcome import Outcome, Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding import Cut
@@ -36,6 +36,7 @@ BOUNDS = 6
 """Bounds for which there must be time before W is dense."""
 DENSE = 4 * 8
 """Bytes for an entry of W: the start and its bound."""
+WORDS = "w(S, S̄) of a cut; the run on the relaxation minimises the negative of that"
 
 
 def max_cut(
@@ -107,6 +108,7 @@ def max_cut(
         "formula": "diagonal",
         "sense": "max",
         "whole": whole,
+        "unit": Unit(what="cut", words=WORDS),
     }
 
     def large() -> bool:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK
@@ -152,6 +153,7 @@ def mixing(
             while True:
                 while done < sweeps and time.perf_counter() < end - last and not deadline.over():
                     known = None
+                    progress.doing(f"mixing method, {done} sweeps")
                     _sweep(A, V)
                     done += 1
                     page.keep(state)
@@ -159,6 +161,7 @@ def mixing(
                     page.leave(Status.MAX_SECONDS)
                 began = time.perf_counter()
                 if done > seen:  # the clock may have left no time for a sweep
+                    progress.doing(f"mixing method, the bound after {done} sweeps")
                     bounds.append(proved())
                     seen = done
                 value = known = _value(A, V)

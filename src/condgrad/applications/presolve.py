@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -23,7 +24,7 @@ from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import SHARE, Cut, round_cut, sizes_of, smaller_side
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
-from condgrad.applications.sparsest_cut import Rounding, sparsest_cut_of
+from condgrad.applications.sparsest_cut import Rounding, sparsest_cut_of, unit_of
 from condgrad.backends import lapack
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
@@ -69,6 +70,13 @@ class ByBlocks(Application):
         by more than the gap. The outcome is that of the block with the lowest bound. A block that
         is too large for the memory has the bound of its spectral relaxation, an eigenvalue.
         """
+        verbose = limits.pop("verbose", False)
+        with progress.shown(verbose, max_seconds=limits.get("max_seconds")):
+            return self._run(slug, beta0, batch, **limits)
+
+    def _run(
+        self, slug: str | None, beta0: float | str | None, batch: Any, **limits: Any
+    ) -> Outcome:
         slug = slug or self.default(beta0)
         Limits(None, None, limits.get("max_seconds"), None)
         if limits.get("gap") is not None:
@@ -80,6 +88,7 @@ class ByBlocks(Application):
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
             return self._outcome(slug, best, 0.0, [], False, gap, limits.get("seed", 0))
+        progress.doing(f"first cuts of {count(self.blocks)}")
         like = on_gpu() if limits.get("device") == "cuda" else None
         firsts = ((b, *self._first(b, like)) for b in self.blocks)
         cuts = sorted(firsts, key=lambda found: found[1].value)
@@ -102,8 +111,15 @@ class ByBlocks(Application):
             low = known if len(done) == len(runs) else self.floor or 0.0
             return self._outcome(slug, whole, low, done, True, gap, limits.get("seed", 0))
 
-        with _keyboard.offers(here) as offer:
-            for block in runs:
+        def seen(last: Mapping[str, float]) -> progress.Seen:
+            """The best cut so far, and what is proved of the blocks so far."""
+            bounds = [last["lower_bound"], known, *(end.result.lower_bound for end in ends)]
+            return self.seen(lowest.value, min(bounds))
+
+        with progress.answers(seen), _keyboard.offers(here) as offer:
+            for i, block in enumerate(runs):
+                if len(runs) > 1:
+                    progress.part(f"block {i + 1} of {len(runs)}")
 
                 def enough(info: Info, value: float = lowest.value) -> Status | None:
                     bound = info.trace.last["lower_bound"]
@@ -137,7 +153,8 @@ class ByBlocks(Application):
         if block is self.blocks[0] and block.vertices.size > 2:
             known = {f.name: getattr(self, f.name) for f in fields(Application)}
             return Application(**known | {"settings": {"vertices": block.vertices.size}})
-        return sparsest_cut_of(inner(self.adjacency, block), uneven(block.weights))
+        own = sparsest_cut_of(inner(self.adjacency, block), uneven(block.weights))
+        return replace(own, unit=self.unit)
 
     def _first(self, block: Block, like: Array | None) -> tuple[Cut, bool]:
         """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
@@ -188,7 +205,7 @@ class ByBlocks(Application):
         if last is None or (known <= last.result.lower_bound and not broken):
             result = exact(best.value, known, [end.result for end in ends], seed)
             facts = (result, self.formula, settings, rounded)
-            how = {"asked": gap, "floor_kind": "exact"}
+            how = {"asked": gap, "floor_kind": "exact", "unit": self.unit}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
         if broken:
             low, last = min(known, last.result.lower_bound), ends[-1]
@@ -231,6 +248,7 @@ def by_blocks_of(A: Any, weights: Array) -> ByBlocks:
     first = sparsest_cut_of(part, mu)
     own = {f.name: getattr(first, f.name) for f in fields(Application)}
     own["settings"] = {"vertices": A.shape[0], "largest block": size}
+    own["unit"] = unit_of(weights)
     return ByBlocks(**own, adjacency=A, weights=weights, blocks=blocks)
 
 
@@ -274,6 +292,11 @@ def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome
     left = f"all triangle inequalities, as {why}; gap and infeasibility of the run are those"
     settings = {**own.settings, "left out": f"{left} without them"}
     return replace(end, result=replace(end.result, status=status), settings=settings)
+
+
+def count(blocks: Sequence[Block]) -> str:
+    """How many blocks there are, in words."""
+    return "one block" if len(blocks) == 1 else f"{len(blocks)} blocks"
 
 
 def uneven(weights: Array) -> Array | None:

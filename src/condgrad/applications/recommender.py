@@ -17,6 +17,7 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.applications.factor_fit import FactorFit, NewRows, pair_dots
 from condgrad.applications.graphs import check_size
@@ -238,12 +239,14 @@ def _models(observed: Observed, settings: Settings, seed: int) -> Iterator[Recom
             raise
         base, model = _convex(observed, settings, replace(choice, interrupted=True), seed)
     yield model
+    progress.part("")
     result, P, Q = model.result, model.user_factors, model.item_factors
     if tried is None or not tried.sweeps or result.status is Status.INTERRUPTED:
         return
     try:
         fit, sweeps = _factor_fit(base, P, Q, settings.rank), 0
         while sweeps < tried.sweeps and not deadline.over():
+            progress.doing(f"fitting the factors again, sweep {sweeps + 1} of {tried.sweeps}")
             fit.sweep()
             sweeps += 1
         if sweeps < tried.sweeps:
@@ -282,6 +285,7 @@ def _convex(
     how |= {"max_iter": settings.max_iter, "tol": settings.tol, "n_jobs": settings.n_jobs}
     if choice.interrupted:
         how |= {"max_iter": 0, "tol": None}
+    progress.part("all ratings")
     result = base.solve(radius, **how)
     if choice.interrupted:
         result = replace(result, status=Status.INTERRUPTED)
@@ -328,6 +332,8 @@ def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     interrupted = short = False
     try:
         while True:
+            least = f", RMSE {tried[best].rmse:.4f} so far" if tried else ""
+            progress.part(f"choosing, radius {radius:.2g}{least}")
             how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
             with deadline.within(end - time.perf_counter()):
                 result = base.solve(radius * unit, **how)

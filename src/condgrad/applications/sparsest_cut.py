@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import (
     PUBLISHED_EFFORT,
@@ -15,7 +16,7 @@ from condgrad.applications._base import (
     require_room,
     top_rank_one,
 )
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
@@ -100,6 +101,7 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
         settings={"vertices": n},
         rounding=Rounding(A, None),
         floor=0.0,  # L is positive semidefinite: weights are not negative
+        unit=unit_of(np.ones(n)),
     )
 
 
@@ -145,7 +147,18 @@ def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
         rounding=Rounding(A, weights),
         finer=10.0,  # the relaxation is often tight
         floor=0.0,  # L is positive semidefinite: weights are not negative
+        unit=unit_of(np.ones(n) if vertex_weights is None else np.asarray(vertex_weights)),
     )
+
+
+def unit_of(weights: Array) -> Unit:
+    """The value of a cut, for a graph whose vertices have these weights.
+
+    The factor and the product are rounded, and so are sums of weights.
+    """
+    words = "w(S, S̄)/(|S||S̄|) of a cut; the run on the relaxation has n²/2 times that"
+    n = weights.size
+    return Unit(2 / float(weights.sum()) ** 2, "cut", words, (8 * n + 32) * EPS)
 
 
 class Rounding:

@@ -6,9 +6,12 @@ documentation is. Nothing here checks its input: the maps and tables that call i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba.core import event
 
+from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.backends._numba_cache import njit
 from condgrad.backends._numba_cuts import flip_sweep, mixing_sweep  # noqa: F401
@@ -38,7 +41,17 @@ from condgrad.backends._numba_vector import vector_sag  # noqa: F401
 REORDER = {"reassoc", "contract"}
 """Lets a sum be vectorised; the order of additions is fixed at compile time all the same."""
 
-_compiling = event.TimingListener()
+
+class _Compiling(event.TimingListener):  # type: ignore[misc]  # numba has no types
+    """Measures how long compiling takes, and says that it is being done."""
+
+    def on_start(self, event: Any) -> None:
+        """The lock is taken."""
+        progress.doing("compiling, once for this machine", at_once=False)
+        super().on_start(event)
+
+
+_compiling = _Compiling()
 event.register("numba:compiler_lock", _compiling)  # held to compile and to load from the cache
 
 

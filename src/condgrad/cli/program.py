@@ -182,7 +182,7 @@ def finish_cut(
     if run.rounded is not None:
         cut = run.rounded.answer
         chosen = np.nonzero(cut.side)[0].tolist()
-        found = {"value": cut.value, "vertices": [i + 1 for i in chosen]}
+        found = {"value": run.value, "vertices": [i + 1 for i in chosen]}
         found |= {} if names is None else {"names": [names[i] for i in chosen]}
     answer = partial(report.print_cut, run, names=names)
     outputs.finish(run, answer, {"input": graph, "cut": found}, names=names, **data)

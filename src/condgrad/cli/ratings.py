@@ -15,6 +15,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from condgrad import _progress as progress
 from condgrad._files import replaced
 from condgrad.cli.options import Preset, RunOptions, grouped
 from condgrad.cli.outputs import Output, Outputs
@@ -231,7 +232,11 @@ def recommend(
         answer = partial(print_model, facts, metrics)
         outputs.finish(run, answer, more, own, model=arrays)
 
-    outputs.deliver(lambda: fit_recommender(observed, settings, options.seed), finish)
+    def solve() -> Recommender:
+        with progress.shown(not outputs.quiet, max_seconds=options.seconds):
+            return fit_recommender(observed, settings, options.seed)
+
+    outputs.deliver(solve, finish)
 
 
 def write_predictions(path: Path, held: Ratings, predicted: Any) -> None:

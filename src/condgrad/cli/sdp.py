@@ -34,7 +34,6 @@ def solve_sdp(
     outputs: Outputs,
 ) -> None:
     """A semidefinite program from an SDPA file: max ⟨F0, Y⟩, ⟨Fi, Y⟩ = ci, Y ⪰ 0."""
-    from condgrad import report
     from condgrad.io import read_sdpa
     from condgrad.sdp import SDP
 
@@ -44,16 +43,15 @@ def solve_sdp(
     limits = options.limits()
 
     def solve() -> Solution:
-        with report.live(outputs.quiet, limits) as callbacks:
-            return sdp.solve(
-                trace_bound=trace_bound,
-                method=built,
-                seed=options.seed,
-                n_jobs=options.jobs,
-                device=options.device.value,
-                callbacks=callbacks,
-                **limits,
-            )
+        return sdp.solve(
+            trace_bound=trace_bound,
+            method=built,
+            seed=options.seed,
+            n_jobs=options.jobs,
+            device=options.device.value,
+            verbose=not outputs.quiet,
+            **limits,
+        )
 
     about = {"file": str(file), "slug": slug, "beta0": used, "limits": limits}
     outputs.deliver(solve, lambda solution: finish(sdp, solution, outputs, about))

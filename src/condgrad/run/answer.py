@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from html import escape
 from typing import TYPE_CHECKING, ClassVar
+
+from condgrad._round import bound_text, percent
 
 if TYPE_CHECKING:
     from condgrad.run.result import Status, Trace
@@ -81,5 +84,35 @@ class Answer(ABC):
     def __str__(self) -> str:
         return self.summary()
 
+    _named: ClassVar[str] = "objective"
+    """What `objective` is called in words."""
+
+    def _missed(self) -> str:
+        """The infeasibility that was tested, as text; empty where there is none to speak of."""
+        return "" if self._feasible else f"{self.infeasibility:.2g}"
+
+    def _facts(self) -> dict[str, str]:
+        """The numbers that matter, by name."""
+        side = "upper bound" if self.sense == "max" else "lower bound"
+        facts = {self._named: f"{self.objective:.6g}"}
+        if math.isfinite(self.bound):
+            facts |= {side: bound_text(self.bound, 6, self.sense)}
+            facts |= {"gap": f"{percent(self.gap, 2)} %"}
+        facts |= {"infeasibility": self._missed(), "status": self.status.name.lower()}
+        return {name: text for name, text in facts.items() if text}
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.summary()}>"
+        facts = self._facts()
+        status = facts.pop("status").replace("_", " ")
+        numbers = ", ".join(f"{name} {text}" for name, text in facts.items())
+        return f"<{type(self).__name__}: {numbers}; {status}>"
+
+    def _repr_html_(self) -> str:
+        """The same as a table, and the sentence below it, for notebooks."""
+        rows = "".join(
+            f'<tr><th style="text-align:left">{escape(name)}</th>'
+            f'<td style="text-align:left">{escape(text)}</td></tr>'
+            for name, text in self._facts().items()
+        )
+        title = f"<caption><b>{escape(type(self).__name__)}</b></caption>"
+        return f"<table>{title}{rows}</table><p>{escape(self.summary())}</p>"

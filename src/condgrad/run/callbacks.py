@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from condgrad._round import down, up
+from condgrad import _progress as progress
 from condgrad._types import Array, Params
 from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
@@ -108,9 +108,10 @@ class StopWhen:
 
 
 class Progress:
-    """A live line of progress on standard error, drawn by rich. Use it as a context manager.
+    """A live line of progress for what is solved in its block; ``verbose=True`` is shorter.
 
-    Where standard error is not a terminal nothing is drawn.
+    It is drawn on standard error in a terminal or a notebook, and elsewhere not at all. It can be
+    among the callbacks of a run, and need not.
 
     Parameters
     ----------
@@ -127,43 +128,19 @@ class Progress:
         max_seconds: float | None = None,
         console: Any = None,
     ) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._limits = (max_iter, max_epochs, max_seconds)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            console=console or Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._bar.add_task("starting", total=1.0)
-        self._shown = 0.0
+        limits = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
+        self._how: dict[str, Any] = {**limits, "console": console}
+        self._shown = ExitStack()
 
     def __enter__(self) -> Progress:
-        if self._bar.console.is_terminal:
-            self._bar.start()
+        self._shown.enter_context(progress.shown(True, **self._how))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar.console.is_terminal:
-            self._bar.stop()
+        self._shown.close()
 
     def __call__(self, info: Info) -> None:
-        now = time.monotonic()
-        if now - self._shown < 0.1:
-            return
-        self._shown, last = now, info.trace.last
-        done = zip((info.k, info.epochs, info.seconds), self._limits, strict=True)
-        self._bar.update(
-            self._task,
-            completed=max((a / b for a, b in done if b), default=0.0),
-            description=f"k {info.k}  objective {last['objective']:.6g}  "
-            f"infeasibility {last['infeasibility']:.3g}  bound {down(last['lower_bound'], 6)}  "
-            f"gap {up(last['gap'], 2)}",
-        )
+        """Nothing is left to do: the runs of the block are shown without it."""
 
 
 def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:

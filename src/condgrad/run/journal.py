@@ -14,6 +14,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,7 +86,7 @@ class Journal:
                 saved.remind(who, memory)
             self._done.append(self._again(number, known))
             found: Result = result
-            return found
+            return replace(found, resumed=found.iterations)
         entry = self._runs.pop(number, None)
         try:
             if entry is not None:

@@ -14,13 +14,11 @@ from condgrad import _deadline as deadline
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
-from condgrad.evaluation import Evaluation
+from condgrad.evaluation import ROWS, Evaluation
 from condgrad.run.result import Status
 
 FIRST = 4.0
 """Certificates for which there must be time before the one of the first point."""
-ROWS = 10.0
-"""A single row may be missed by this many times `feasibility`, unless it is said otherwise."""
 
 Counts = tuple[int, float, int]
 """Iterations, epochs and oracle calls."""

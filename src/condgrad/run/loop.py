@@ -68,9 +68,12 @@ class Run:
         "torn",
         "stale",
         "_note",
+        "resumed",
     )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
     _note = ""  # on memory
+    resumed: int | None = None
+    """The iteration from which it went on, where it came from a file."""
 
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.prepare(problem, method, options)
@@ -307,7 +310,8 @@ class Run:
         with self._threads():
             how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
-                return replace(self._monitor.result(**how), note=self._note)
+                found = self._monitor.result(**how)
+                return replace(found, note=self._note, resumed=self.resumed)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise
@@ -316,7 +320,8 @@ class Run:
                 self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
             except deadline.OutOfTime:
                 pass
-            return replace(self._monitor.result(**how, judge=False), note=self._note)
+            found = self._monitor.result(**how, judge=False)
+            return replace(found, note=self._note, resumed=self.resumed)
 
     def snapshot(self, found: Any = None) -> Result:
         """What there is of the result where the program is about to end, see `_keyboard`."""

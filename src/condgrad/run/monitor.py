@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
@@ -160,6 +161,7 @@ class Monitor:
             self._judge(measured)
         if self.status is None:
             self.status = self._ask() or self._reached()
+        progress.look(self)
         if self.status is None and self.keep is not None:
             self.keep()
         self.clock.lap("metrics", counts=False)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from condgrad._files import replaced
-from condgrad._round import down
+from condgrad._round import down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.evaluation import Violation, worst, worst_row
+from condgrad.evaluation import Violation, missed, worst, worst_row
 from condgrad.run.answer import Answer
 
 PARTS = (
@@ -110,6 +110,15 @@ class Trace:
         """Replace entries of the latest row."""
         for name, value in row.items():
             self._columns[name][-1] = float(value)
+
+    def scaled(self, factor: float) -> Trace:
+        """The trace of the same run with its objective, and what has its unit, times a factor."""
+        if factor == 1:
+            return self
+        other = self.copy()
+        for name in {"objective", "smoothed", "lower_bound"} & set(self._columns):
+            other._columns[name] = [factor * value for value in self._columns[name]]
+        return other
 
     def replace(self, column: str, value: float) -> None:
         """Set a column to one number."""
@@ -285,6 +294,8 @@ class Result(Answer):
     """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
     note: str = ""
     """Where memory ended the run: what it was wanted for, how much was free, and a remedy."""
+    resumed: int | None = None
+    """The iteration from which the run went on, where it was resumed from a checkpoint."""
 
     sense = "min"
     """A run minimises."""
@@ -308,11 +319,22 @@ class Result(Answer):
         """The numbers of the run and why it ended, as a sentence."""
         return (
             f"{self.method}: objective {self.objective:.6g}, "
-            f"lower bound {down(self.lower_bound, 6)}, infeasibility {self.infeasibility:.3g} "
-            f"(relative {self.worst:.2g}, of the worst row {self.worst_row:.2g}) after "
-            f"{self.iterations} iterations ({self.seconds:.2f} s{self._where}); "
+            f"lower bound {down(self.lower_bound, 6)}, gap {up(self.gap, 2)}, "
+            f"relative infeasibility {self._missed()} after {self.iterations} iterations "
+            f"({self.seconds:.2f} s{self._where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )
+
+    def _missed(self) -> str:
+        return missed(self.families)
+
+    @property
+    def resumption(self) -> str:
+        """That the run was resumed, in words; empty where it was not."""
+        if self.resumed is None:
+            return ""
+        every = self.resumed >= self.iterations
+        return f", {'all' if every else self.resumed} of them from the checkpoint"
 
     @property
     def _where(self) -> str:

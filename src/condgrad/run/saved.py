@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -35,6 +38,7 @@ PARTS: dict[str, dict[str, type]] = {
     "pages": {"number": int, **COMMON},
 }
 """What entries of a file have."""
+_told: ContextVar[Mapping[str, Any]] = ContextVar("condgrad_told", default=MappingProxyType({}))
 OPTIONS = ("record", "errors", "duals", "certify", "floor")
 """What a checkpoint knows of who watches a run."""
 
@@ -122,15 +126,30 @@ def _alone(method: Any) -> Any:
 
 def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print:
     """What must be the same for a checkpoint to be used."""
-    watch, goal = options.watch, options.goal
+    watch, goal, given = options.watch, options.goal, _told.get()
     found = {**print_of(problem, "problem"), **print_of(method, "method")}
     about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
     about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
     about |= {"seed": options.seed, "start": options.start, "metrics": sorted(watch.metrics)}
     about |= {"propose": watch.propose is not None, "run": kind.__name__}
+    if given:  # these are named first
+        about = {**given, **{f"{n} of the run" if n in given else n: v for n, v in about.items()}}
     for name, value in about.items():
         found.update(print_of(value, name))
     return found
+
+
+@contextmanager
+def told(**options: Any) -> Iterator[None]:
+    """What a user asked for, by name, where the runs in the block are asked for something else.
+
+    A checkpoint of another call is refused in the user's words.
+    """
+    token = _told.set(options)
+    try:
+        yield
+    finally:
+        _told.reset(token)
 
 
 def restore(run: Run, entry: Any, reader: Reader) -> None:
@@ -149,6 +168,7 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     except FAULTS as error:
         raise reader.damaged(f"it does not fit together ({error})") from None
     run.stale = run.torn = False
+    run.resumed = run.state.k
 
 
 def _require_fit(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 
+from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
 from condgrad.methods.registry import Method
@@ -45,6 +46,7 @@ def solve(
     checkpoint: str | PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> Result:
     """Run a method on a problem until it has converged, or a limit or the keyboard ends it.
 
@@ -122,6 +124,10 @@ def solve(
         stopped: limits on iterations, epochs and oracle calls count from its beginning,
         `max_seconds` from now. True: from `checkpoint` if that file is there. Checkpoints go on to
         be written to the file, or to `checkpoint`.
+    verbose : bool or int, default False
+        True: show what is being done, with objective, bound and gap, by a bar in a terminal or a
+        notebook, and nothing elsewhere. 2: plain lines on standard error instead, wherever that
+        leads. The run is the same.
 
     Returns
     -------
@@ -142,7 +148,9 @@ def solve(
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, max_epochs, max_seconds, max_lmo)
-    with checkpoints(checkpoint, every, resume):
+    bar = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
+    with progress.shown(verbose, **bar), checkpoints(checkpoint, every, resume):
+        progress.doing("preparing the run")
         run = asked(
             problem,
             method,

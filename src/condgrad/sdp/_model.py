@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _progress as progress
 from condgrad._check import canonical, numbers, positive
 from condgrad._deadline import limited
 from condgrad._types import Array
@@ -315,8 +316,8 @@ class SDP:
             Where it is solved, as in `condgrad.solve`; the answer says where it was. Losses other
             than linear ones are not on a GPU.
         **options
-            Further options of `condgrad.solve`, such as ``callbacks``, ``n_jobs`` and
-            ``checkpoint``.
+            Further options of `condgrad.solve`, such as ``callbacks``, ``n_jobs``, ``checkpoint``
+            and ``verbose``.
 
         Returns
         -------
@@ -333,7 +334,11 @@ class SDP:
         Goal(gap, feasibility)
         check_size("C", self.cost)
         self._check_rows()
-        return journaled(run)(self, trace_bound, max_seconds, method, {**limits, **more}, **keep)
+        verbose = more.pop("verbose", False)
+        with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
+            progress.part("bound on the trace")
+            how = {**limits, **more}
+            return journaled(run)(self, trace_bound, max_seconds, method, how, **keep)
 
 
 def check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad import _keyboard
+from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, foreign
 from condgrad.evaluation import worst
@@ -32,7 +33,7 @@ from condgrad.sdp._refute import impossible, refuted
 from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
-from condgrad.sdp._watch import SLIGHTLY, Ends, highest
+from condgrad.sdp._watch import SLIGHTLY, Ends, highest, seen
 from condgrad.sdp.layout import require_room
 
 ATTEMPTS = 10
@@ -142,7 +143,7 @@ class Search:
 
     def run(self) -> Solution:
         """The best that can be said."""
-        with self.offer:
+        with self.offer, progress.answers(lambda last: seen(self.going, self.reduced, last)):
             return self.offer.keep(self._found())
 
     def _found(self) -> Solution:

@@ -140,6 +140,9 @@ class Solution(Answer):
             return [_factor(W, tol) for W in self.W]
         return _factor(self.W, tol)
 
+    def _missed(self) -> str:
+        return f"{self.errors.primal:.2g}"
+
     def summary(self) -> str:
         """Value, bound, gap and infeasibility, and why it ended, as a sentence."""
         side = "upper" if self.sense == "max" else "lower"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from condgrad import _progress as progress
 from condgrad.run.callbacks import Info
+from condgrad.run.loop import Run
 from condgrad.run.result import Status
 from condgrad.sdp._reduce import Reduced
 
@@ -22,6 +26,16 @@ def highest(reduced: Reduced, trace: float) -> float:
     return SLIGHTLY * SLIGHTLY * trace * most
 
 
+def seen(run: Run | None, reduced: Reduced, last: Mapping[str, float]) -> progress.Seen | None:
+    """The numbers of a run as those of the program, to be shown; the bound is for Tr W ≤ τ."""
+    if run is None:
+        return None
+    sense = reduced.sdp.sense
+    factor = (-1 if sense == "max" else 1) * reduced.money
+    value, bound = (factor * last[name] for name in ("objective", "lower_bound"))
+    return progress.Seen("value", value, bound, last["gap"], sense)
+
+
 class Ends:
     """Ends a run whose bound is beyond every value, or whose guessed trace bound is reached."""
 
@@ -37,6 +51,7 @@ class Ends:
         if trace != self._trace:
             self._since = k + PATIENCE
         self._most, self._trace = most, trace
+        progress.part("" if trace == np.inf else f"Tr W ≤ {trace:.3g}")
 
     def __call__(self, info: Info) -> Status | None:
         if info.trace.last["lower_bound"] > self._most:

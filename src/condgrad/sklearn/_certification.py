@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from condgrad._round import down, percent, up
+from condgrad._types import Array
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
@@ -36,10 +39,17 @@ class Certification(Answer):
     """The run on the relaxation, whose objective is twice the inertia; None where none was needed:
     one cluster, or no more different points than clusters."""
 
+    better: Array | None = field(default=None, compare=False)
+    """Labels of a clustering with a lower inertia that was found where the gap was not proved of
+    the given one; None where none was."""
+    better_inertia: float = np.inf
+    """Its inertia."""
+
     sense = "min"
     infeasibility = 0.0
     """Every partition is feasible."""
     _feasible = True
+    _named = "inertia"
 
     @property
     def objective(self) -> float:
@@ -67,4 +77,19 @@ class Certification(Answer):
         why = str(self.status)
         if self.status is Status.RELAXED:
             why = "the relaxation is solved, so that a longer run would prove little more"
-        return f"{text}; the {100 * self.target:.3g} % asked for are not proved: {why}"
+        text = f"{text}; the {100 * self.target:.3g} % asked for are not proved: {why}"
+        return f"{text}; {self._blame()}"
+
+    def _blame(self) -> str:
+        """Whether what is missing is due to the labels or to the relaxation."""
+        solved = self.status is Status.RELAXED
+        rest = "the relaxation" if solved else "the relaxation, or to a run that was too short"
+        if self.better is None:
+            return f"no better clustering was found, so that the gap may well be due to {rest}"
+        lower = 1 - self.better_inertia / self.inertia
+        left = max(0.0, 1 - self.bound / self.better_inertia) if self.better_inertia else 0.0
+        return (
+            f"the labels are not the best: a clustering with an inertia of "
+            f"{self.better_inertia:.6g}, lower by {100 * lower:.2g} %, was found (`better`), of "
+            f"which {percent(left, 2)} % are left to prove, due to {rest}"
+        )

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import array_of
+from condgrad._types import Array
 from condgrad.errors import ProblemError
 
 
@@ -47,3 +49,26 @@ def unmasked(X: Any) -> Any:
         with np.errstate(over="ignore"):
             return np.ma.filled(X.astype(np.float64), np.nan)
     return X
+
+
+def partition(labels: Any, n: int) -> Array:
+    """Labels 0 … k − 1 in the order of first appearance."""
+    given = array_of("labels", labels)
+    if given.shape != (n,):
+        raise ProblemError(f"labels has shape {given.shape}: give one label for each of {n} points")
+    values = given.tolist()
+    try:
+        missing = sum(v is None or v != v for v in values)  # NaN differs from itself
+        _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
+    except TypeError:
+        raise ProblemError(
+            "labels cannot be compared with each other: use integers, or strings, throughout"
+        ) from None
+    if missing:
+        raise ProblemError(f"labels has {missing} missing values: give every point a cluster")
+    if noise := sum(v == -1 for v in values):
+        raise ProblemError(
+            f"labels marks {noise} points as noise (-1), but a partition has a cluster for every "
+            "point: pass X[labels != -1] and labels[labels != -1], or relabel them"
+        )
+    return np.argsort(np.argsort(first))[inverse]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from condgrad._check import array_of
+from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited, within
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -38,15 +39,18 @@ from condgrad.run.callbacks import Info
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
+from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.sklearn._certification import Certification
-from condgrad.sklearn._checks import checked
+from condgrad.sklearn._checks import checked, partition
 from condgrad.sklearn._interrupt import pass_on
 
 ARRAYS = 32
 """Matrices of n × n that a run holds at once, with the distances and the rounding."""
 SMALLEST = 1e-70
 """The least spread of the points whose distances to the fourth power are numbers, and 1/most."""
+BETTER = 1e-9
+"""A clustering is better where its inertia is lower by more than this share: rounding is less."""
 FINER = 10
 """The relaxation counts as solved where iterate and bound are within a tenth of the gap, and the
 iterate is feasible to a tenth of that."""
@@ -62,6 +66,7 @@ def certify(
     max_seconds: float | None = None,
     random_state: Any = 0,
     device: str = "cpu",
+    verbose: bool | int = False,
 ) -> Certification:
     r"""Prove how far a clustering, whoever found it, is from the best one with as many clusters.
 
@@ -71,7 +76,9 @@ def certify(
     with C the squared distances [1]_. The bound holds for every partition into at most k clusters,
     k the number of different labels, because splitting a cluster never raises the inertia. The run
     ends once the clustering is proved to be within `gap`, or once the relaxation is solved to a
-    tenth of it: what is missing then is the distance from the relaxation to the best clustering.
+    tenth of it. Where the gap is not proved, a better clustering is looked for in the relaxation:
+    `better` has its labels. What is missing then is due to the labels as far as that one is lower,
+    and for the rest to the relaxation, which can be below the best clustering.
 
     Parameters
     ----------
@@ -90,6 +97,8 @@ def certify(
         Seed of the solver.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    verbose : bool or int, default False
+        Show inertia, bound and gap while it runs, as for `condgrad.solve`.
 
     Raises
     ------
@@ -110,11 +119,22 @@ def certify(
     since = time.perf_counter()
     ends = _ends(gap, max_iter, max_seconds, random_state, device)
     X = checked(check_array, X, dtype=np.float64)
-    labels = _partition(labels, len(X))
+    labels = partition(labels, len(X))
     k = int(labels.max()) + 1
-    C = _distances(X)
-    fixed = Rounded(clustering_value(C, labels), clustering_matrix(labels), labels)
-    return _certified(X, k, *_run(X, C, k, lambda W: fixed, ends), ends.gap, since)
+    with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
+        C = _distances(X)
+        own = Rounded(clustering_value(C, labels), clustering_matrix(labels), labels)
+        _, result = _run(X, C, k, lambda W: own, ends)
+        proof = _certified(X, k, own, result, ends.gap, since)
+        if result is None or proof.gap <= ends.gap:
+            return proof
+        progress.doing("looking for a better clustering")
+        with suppress(OutOfTime):
+            found = _rounded(C, k, ends.seed, result.W)
+            if found.value < own.value * (1 - BETTER):
+                lower = 0.5 * found.value
+                proof = replace(proof, better=found.answer, better_inertia=lower)
+    return replace(proof, seconds=time.perf_counter() - since)
 
 
 class SDPKMeans(
@@ -145,6 +165,8 @@ class SDPKMeans(
         Seed of the solver and of the starts of the rounding.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    verbose : bool or int, default 0
+        Show inertia, bound and gap of the fit while it runs, as for `condgrad.solve`.
 
     Attributes
     ----------
@@ -191,6 +213,7 @@ class SDPKMeans(
         max_seconds: float | None = None,
         random_state: Any = None,
         device: str = "cpu",
+        verbose: bool | int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.gap = gap
@@ -198,10 +221,12 @@ class SDPKMeans(
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.device = device
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> SDPKMeans:
         """Cluster the points; `y` is ignored."""
-        with within(self.max_seconds):
+        bar = {"max_iter": self.max_iter, "max_seconds": self.max_seconds}
+        with within(self.max_seconds), progress.shown(self.verbose, **bar):
             return self._fit(X)
 
     def _fit(self, X: Any) -> SDPKMeans:
@@ -210,6 +235,7 @@ class SDPKMeans(
         k = _count(self.n_clusters, len(X))
         ends = _ends(self.gap, self.max_iter, self.max_seconds, self.random_state, self.device)
         C = _distances(X)
+        progress.doing("first clustering")
         best, self.result_ = _run(X, C, k, partial(_rounded, C, k, ends.seed), ends)
         self.labels_ = best.answer
         self.cluster_centers_ = _centres(X, self.labels_, k)
@@ -261,6 +287,10 @@ def _run(
     if k == 1 or len(np.unique(X, axis=0)) <= k:  # one partition only; no inertia at best
         return first, None
 
+    def seen(last: Mapping[str, float]) -> progress.Seen | None:
+        assert rounder.best is not None
+        return application.seen(rounder.best.value, last["lower_bound"])
+
     def proved(info: Info) -> Status | None:
         best = rounder.best
         assert best is not None
@@ -268,19 +298,20 @@ def _run(
         return Status.CONVERGED if near else None
 
     application = kmeans(C, k)
-    result = solve(
-        application.problem,
-        start=application.start,
-        max_iter=ends.max_iter,
-        max_seconds=ends.max_seconds,
-        gap=ends.gap / FINER,
-        feasibility=min(1e-3, 0.1 * ends.gap / FINER),
-        propose=rounder,
-        callbacks=[proved],
-        floor=application.floor,
-        seed=ends.seed,
-        device=ends.device,
-    )
+    with progress.answers(seen), told(gap=ends.gap):
+        result = solve(
+            application.problem,
+            start=application.start,
+            max_iter=ends.max_iter,
+            max_seconds=ends.max_seconds,
+            gap=ends.gap / FINER,
+            feasibility=min(1e-3, 0.1 * ends.gap / FINER),
+            propose=rounder,
+            callbacks=[proved],
+            floor=application.floor,
+            seed=ends.seed,
+            device=ends.device,
+        )
     with suppress(OutOfTime):  # the best so far counts
         rounder(result.W)
     assert rounder.best is not None
@@ -330,29 +361,6 @@ def _distances(X: Array) -> Array:
     if spread and not SMALLEST < spread < 1 / SMALLEST:
         raise ProblemError(f"a column of X spreads over {spread:.1e}, too far from 1: rescale X")
     return np.asarray(cdist(X, X, "sqeuclidean"))
-
-
-def _partition(labels: Any, n: int) -> Array:
-    """Labels 0 … k − 1 in the order of first appearance."""
-    given = array_of("labels", labels)
-    if given.shape != (n,):
-        raise ProblemError(f"labels has shape {given.shape}: give one label for each of {n} points")
-    values = given.tolist()
-    try:
-        missing = sum(v is None or v != v for v in values)  # NaN differs from itself
-        _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
-    except TypeError:
-        raise ProblemError(
-            "labels cannot be compared with each other: use integers, or strings, throughout"
-        ) from None
-    if missing:
-        raise ProblemError(f"labels has {missing} missing values: give every point a cluster")
-    if noise := sum(v == -1 for v in values):
-        raise ProblemError(
-            f"labels marks {noise} points as noise (-1), but a partition has a cluster for every "
-            "point: pass X[labels != -1] and labels[labels != -1], or relabel them"
-        )
-    return np.argsort(np.argsort(first))[inverse]
 
 
 def _count(k: Any, n: int) -> int:

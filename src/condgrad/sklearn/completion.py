@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad import _progress as progress
 from condgrad._check import positive
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed, merged
@@ -115,6 +116,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         Threads; default: all cores, at most OMP_NUM_THREADS.
     random_state : int, RandomState or None, default 0
         Seed of the ratings held out, of the oracle and of sampling methods.
+    verbose : bool or int, default 0
+        Show what is being chosen and fitted, as for `condgrad.solve`.
 
     Attributes
     ----------
@@ -190,6 +193,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         max_seconds: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        verbose: bool | int = 0,
     ) -> None:
         self.radius = radius
         self.relative = relative
@@ -210,6 +214,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a matrix, to triples, or to pairs with ratings y; see `layout`."""
@@ -218,7 +223,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         observed = self._matrix(X) if self._places is None else self._table(X, y, self._places)
         random = check_random_state(self.random_state)
         seed = fresh_seed(lambda: int(random.randint(2**31 - 1)))
-        model = fit_recommender(observed, self._settings(), seed)
+        with progress.shown(self.verbose, max_seconds=self.max_seconds):
+            model = fit_recommender(observed, self._settings(), seed)
         self._model, self.result_ = model, model.result
         self.global_mean_ = model.mean
         self.user_biases_, self.item_biases_ = model.user_biases, model.item_biases

@@ -1,0 +1,300 @@
+"""What a call that takes long shows of itself: one display, made at the door.
+
+`shown` makes it where a user's `verbose` comes in, and calls inside of that one draw on it. Whoever
+does something that takes a while says so by `doing`, a run is shown by `look`, and who makes an
+answer of a run, such as a cut, says by `answers` what its value, bound and gap are. Where nobody
+asked for a display nothing here has any effect.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from condgrad._round import bound_text, percent, up
+from condgrad.errors import ProblemError
+
+EVERY = 0.1
+"""Seconds between two times that a terminal is drawn on, …"""
+PAGE = 0.5
+"""… a notebook, …"""
+LINE, LATER = 1.0, 0.1
+"""… and that a plain line is printed; later this share of the time so far, if that is more."""
+BAR = 20
+"""Characters of the bar in a notebook."""
+
+
+class Seen(NamedTuple):
+    """The numbers of an answer."""
+
+    what: str
+    """What has the value: ``cut``, ``inertia``, ``value``, …"""
+    value: float
+    bound: float
+    """Infinite where there is none."""
+    gap: float
+    sense: str = "min"
+
+
+Measure = Callable[[Mapping[str, float]], Seen | None]
+"""From the last row of a trace to the numbers of the answer that is made of the run."""
+
+
+class Watched(Protocol):
+    """A run as far as it is shown."""
+
+    @property
+    def counts(self) -> tuple[int, float, int]:
+        """Iterations, epochs and oracle calls."""
+
+    @property
+    def trace(self) -> Any:
+        """The history."""
+
+
+class Display:
+    """A line that says what is being done, drawn as often as it pays.
+
+    Parameters
+    ----------
+    drawing : object
+        What draws, a `Terminal`, a `Page` or `Lines`.
+    limits : tuple of three numbers or None
+        Limits on iterations, epochs and seconds; the share that is done is that of the nearest.
+    clock : callable
+        The time.
+    """
+
+    def __init__(
+        self,
+        drawing: Any,
+        limits: tuple[float | None, float | None, float | None] = (None, None, None),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._drawing, self._limits, self._clock = drawing, limits, clock
+        self._began = self._last = clock()
+        self._what, self._numbers, self.part = "starting", "", ""
+        self.measure: Measure | None = None
+
+    def doing(self, what: str, at_once: bool) -> None:
+        """Say what is being done, at once if it is something else than before."""
+        new = what.partition(",")[0] != self._what.partition(",")[0]
+        self._what = what
+        if (new and (at_once or self._drawing.quick)) or self._due():
+            self._draw(0.0)
+
+    def look(self, run: Watched) -> None:
+        """Show a run where it is."""
+        if not self._due():
+            return
+        k, epochs, _ = run.counts
+        self.row(k, epochs, run.trace.last)
+
+    def row(self, k: int, epochs: float, last: Mapping[str, float]) -> None:
+        """Show an iteration with the last row of its trace."""
+        seen = None if self.measure is None else self.measure(last)
+        self._what = f"k {k}"
+        self._numbers = numbers(seen) if seen is not None else plain(last)
+        done = zip((k, epochs), self._limits, strict=False)
+        self._draw(max((a / b for a, b in done if b), default=0.0))
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._drawing.end()
+
+    def _due(self) -> bool:
+        now = self._clock()
+        return now - self._last >= self._drawing.wait(now - self._began)
+
+    def _draw(self, share: float) -> None:
+        self._last = self._clock()
+        spent, limit = self._last - self._began, self._limits[2]
+        share = min(max(share, spent / limit if limit else 0.0), 1.0)
+        parts = [part for part in (self.part, self._what, self._numbers) if part]
+        self._drawing.draw("  ".join(parts), share, spent)
+
+
+def numbers(seen: Seen) -> str:
+    """The numbers of an answer as text."""
+    text = f"{seen.what} {seen.value:.6g}"
+    if abs(seen.bound) == float("inf"):
+        return text
+    gap = f"  gap {percent(seen.gap, 2)} %" if seen.gap < 1 else ""
+    return f"{text}  bound {bound_text(seen.bound, 6, seen.sense)}{gap}"
+
+
+def plain(last: Mapping[str, float]) -> str:
+    """The numbers of a run of which nothing else is made."""
+    return (
+        f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}  "
+        f"bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
+    )
+
+
+class Terminal:
+    """A bar of rich on standard error, which is gone at the end."""
+
+    quick = True
+    """Whether it may be drawn on at any time."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(bar_width=BAR), TextColumn("{task.percentage:>3.0f}%"))
+        text = TextColumn("{task.description}", markup=False)
+        self._bar = Progress(
+            *(text, *columns, TimeElapsedColumn()), console=console, transient=True
+        )
+        self._task = self._bar.add_task("starting", total=1.0)
+        self._bar.start()
+
+    def wait(self, spent: float) -> float:
+        """Seconds from one time to the next."""
+        return EVERY
+
+    def draw(self, text: str, share: float, spent: float) -> None:
+        """Show a text and the share that is done."""
+        self._bar.update(self._task, description=text, completed=share)
+
+    def end(self) -> None:
+        """Leave the terminal as it was."""
+        self._bar.stop()
+
+
+class Page:
+    """A line under a cell of a notebook, which stays as it was last."""
+
+    quick = False
+
+    def __init__(self) -> None:
+        display = import_module("IPython.display").display
+        self._handle = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def wait(self, spent: float) -> float:
+        """Seconds from one time to the next."""
+        return PAGE
+
+    def draw(self, text: str, share: float, spent: float) -> None:
+        """Show a text and the share that is done."""
+        full = round(BAR * share)
+        bar = "█" * full + "░" * (BAR - full)
+        text = f"{text}  {bar} {100 * share:.0f}%  {spent:.0f} s"
+        self._handle.update({"text/plain": text}, raw=True)
+
+    def end(self) -> None:
+        """Leave the last line."""
+
+
+class Lines:
+    """Plain lines on standard error, fewer the longer it takes."""
+
+    quick = False
+    _said = ""
+
+    def wait(self, spent: float) -> float:
+        """Seconds from one time to the next."""
+        return max(LINE, LATER * spent)
+
+    def draw(self, text: str, share: float, spent: float) -> None:
+        """Print a line that says something new."""
+        if text != self._said:
+            print(f"{spent:7.1f} s  {text}", file=sys.stderr, flush=True)
+        self._said = text
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+
+
+_current: ContextVar[Display | None] = ContextVar("condgrad_display", default=None)
+
+
+@contextmanager
+def shown(
+    verbose: Any,
+    *,
+    max_iter: float | None = None,
+    max_epochs: float | None = None,
+    max_seconds: float | None = None,
+    console: Any = None,
+) -> Iterator[None]:
+    """Show what is done in the block, unless it is shown by a call around it.
+
+    Parameters
+    ----------
+    verbose : bool or int
+        0: show nothing; 1: a bar in a terminal or a notebook, and nothing elsewhere; 2: plain lines
+        on standard error, wherever that leads.
+    max_iter, max_epochs, max_seconds : number, optional
+        Limits, for the bar.
+    console : rich Console, optional
+        Where to draw instead of standard error.
+    """
+    if not isinstance(verbose, (bool, int)) and not hasattr(verbose, "__index__"):
+        raise ProblemError(
+            f"verbose is {verbose!r}: give False, True for a bar, or 2 for plain lines"
+        )
+    drawing = _drawing(int(verbose), console) if _current.get() is None else None
+    if drawing is None:
+        yield
+        return
+    display = Display(drawing, (max_iter, max_epochs, max_seconds))
+    token = _current.set(display)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        display.end()
+
+
+def _drawing(verbose: int, console: Any) -> Any:
+    """What draws, or None where nothing shall be drawn."""
+    if verbose <= 0:
+        return None
+    if verbose > 1:
+        return Lines()
+    from rich.console import Console
+
+    console = console or Console(stderr=True)
+    if console.is_jupyter:
+        return Page()
+    return Terminal(console) if console.is_terminal else None
+
+
+def doing(what: str, at_once: bool = True) -> None:
+    """Say what is being done; what follows a comma is a detail.
+
+    What often takes no time is not said `at_once`.
+    """
+    if (display := _current.get()) is not None:
+        display.doing(what, at_once)
+
+
+def part(which: str) -> None:
+    """Say which part of the whole is being done; nothing: all of it."""
+    if (display := _current.get()) is not None:
+        display.part = which
+
+
+def look(run: Watched) -> None:
+    """Show a run where it is."""
+    if (display := _current.get()) is not None:
+        display.look(run)
+
+
+@contextmanager
+def answers(measure: Measure) -> Iterator[None]:
+    """Show the numbers of what is made of the runs in the block; those of the outermost count."""
+    display = _current.get()
+    if display is None or display.measure is not None:
+        yield
+        return
+    display.measure = measure
+    try:
+        yield
+    finally:
+        display.measure = None
