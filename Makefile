@@ -2,7 +2,7 @@
 #   make demo   environment, install, the main job on embedded data
 #   make test   environment, install with the test tools, every test
 # More for those who change something:
-#   make test-elsewhere   the fast tests as on a processor without AVX-512
+#   make test-elsewhere   tests where the last digits matter, as on a processor without AVX-512
 #   make test-gpu         the tests that need a GPU, by the Python that has CuPy
 #   make test-faults      kills, signals, full disks, damaged files, limits, a soak: many minutes
 #   make bench            other solvers beside ours, in less than an hour
