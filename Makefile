@@ -2,9 +2,11 @@
 #   make demo   environment, install, the main job on embedded data
 #   make test   environment, install with the test tools, every test
 # More for those who change something:
-#   make test-elsewhere   the fast tests as on a processor without AVX-512
+#   make test-elsewhere   tests where the last digits matter, as on a processor without AVX-512
 #   make test-gpu         the tests that need a GPU, by the Python that has CuPy
 #   make test-faults      kills, signals, full disks, damaged files, limits, a soak: many minutes
+#   make wheel            the wheel, in dist/, and a run from it
+#   make docs             the documentation; a warning fails
 #   make bench            other solvers beside ours, in less than an hour
 PYTHON ?= python3
 BIN := .venv/bin
@@ -15,7 +17,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test test-elsewhere test-gpu test-faults lint types docs bench bench-kernels clean
+.PHONY: demo test test-elsewhere test-gpu test-faults lint types wheel docs bench bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -41,8 +43,13 @@ lint: .venv/dev.stamp
 types: .venv/dev.stamp
 	$(BIN)/mypy
 
+wheel: .venv/dev.stamp
+	rm -rf dist
+	$(BIN)/python -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist
+	$(BIN)/python .ci/wheel.py dist/*.whl
+
 docs: .venv/docs.stamp
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 bench: .venv/bench.stamp

@@ -20,7 +20,7 @@ if settings is not None:
         deadline=None,
         derandomize=True,
         database=None,
-        max_examples=30,
+        max_examples=20,
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("condgrad")

@@ -239,6 +239,10 @@ def _map(rng: np.random.Generator, W: np.ndarray, name: str, kind: str) -> Linea
             A = rng.standard_normal((m, *shape)) * (rng.random((m, *shape)) < 0.5)
             rows = _aim(rng, (A + A.transpose(0, 2, 1)).reshape(m, -1), W, kind)
             return maps.SparseStack(list(rows.reshape(m, *shape)))
+        case "Left":
+            return maps.Left(rng.standard_normal((m, shape[0])), shape[1])
+        case "Sandwich":
+            return maps.Sandwich(*(rng.standard_normal(s) for s in ((2, shape[0]), (shape[1], 3))))
         case "Inner":
             C = rng.standard_normal(shape)
             return maps.Inner(C + C.T if len(shape) == 2 and shape[0] == shape[1] else C)
@@ -261,7 +265,8 @@ PAIRS = {
         SparseStack SecondOrder, SparseStack Simplex, Triangles both sides, Stack AtLeast""",
     "matrix": """Inner Equal, RowSums Equal, AllEntries AtLeast, Entries both sides,
         Entries Squared, Entries one side, Entries Huber, Stack AtMost, AllEntries L1,
-        RowSums L2Ball, AllEntries L2Norm, Entries Hinge, Entries Absolute, Entries Logistic""",
+        RowSums L2Ball, AllEntries L2Norm, Entries Hinge, Entries Absolute, Entries Logistic,
+        Sandwich Squared, Left both sides, Sandwich AtMost""",
     "vector": """DataMatrix Equal, DataMatrix both sides, DataMatrix Squared, DataMatrix one side,
         DataMatrix AtMost, AllEntries AtLeast, DataMatrix Hinge, DataMatrix Huber,
         DataMatrix Logistic, DataMatrix Absolute, AllEntries L1, DataMatrix L2Ball,

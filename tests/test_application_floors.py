@@ -14,7 +14,7 @@ from condgrad import applications as ap
 
 pytestmark = pytest.mark.slow
 
-CASES = 250
+CASES = 100
 SCALES = (1.0, 2.0**-20, 2.0**30)
 """Powers of two: the weights stay exact."""
 

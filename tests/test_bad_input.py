@@ -17,8 +17,12 @@ ASYMMETRIC = np.array([[0.0, 1.0], [0.0, 0.0]])
 NAN = np.array([[1.0, np.nan], [0.0, 1.0]])
 
 
+def on_psd(map):
+    return Problem(domains.Spectrahedron(2), [Term(map, functions.Linear())])
+
+
 def sdp(C):
-    return Problem(domains.Spectrahedron(2), [Term(maps.Inner(C), functions.Linear())])
+    return on_psd(maps.Inner(C))
 
 
 def term(name="fit", function=None, **options):
@@ -64,7 +68,7 @@ SHAPES = [
     (lambda: run(start=np.ones((1, 3)) / 3), "start has shape (1, 3)", "reshape"),
     (lambda: maps.DataMatrix(np.ones(3)), "X has shape (3,)", "non-empty matrix"),
     (lambda: maps.DataMatrix(np.ones((0, 3))), "X has shape (0, 3)", "non-empty"),
-    (lambda: maps.SparseStack([np.eye(2), np.eye(3)]), "matrices[1] has side 3", "agree"),
+    (lambda: maps.SparseStack([np.eye(2), np.eye(3)]), "matrices[1] has shape (3, 3)", "agree"),
     (lambda: maps.SparseStack([]), "matrices is empty", "at least one"),
     (lambda: maps.Stack([]), "maps is empty", "at least one"),
     (lambda: maps.Stack([maps.Trace(2), maps.Trace(3)]), "different shapes", "agree"),
@@ -91,9 +95,13 @@ NUMBERS = [
     (lambda: domains.NuclearBall((2, 2), -1), "radius is -1", "must be a positive"),
     (lambda: sdp(ASYMMETRIC), "C is not symmetric", "(C + C.T)/2"),
     (lambda: sdp(sp.csr_array(ASYMMETRIC)), "C is not symmetric", "(C + C.T)/2"),
-    (lambda: maps.SparseStack([np.eye(2), ASYMMETRIC]), "matrices[1] is not", "(A + A.T)/2"),
     (
-        lambda: maps.SparseStack(sp.csr_array(ASYMMETRIC.reshape(1, 4)), n=2),
+        lambda: on_psd(maps.SparseStack([np.eye(2), ASYMMETRIC])),
+        "matrices[1] is not",
+        "(A + A.T)/2",
+    ),
+    (
+        lambda: on_psd(maps.SparseStack(sp.csr_array(ASYMMETRIC.reshape(1, 4)), n=2)),
         "matrices[0] is not symmetric",
         "(A + A.T)/2",
     ),

@@ -106,7 +106,7 @@ def test_the_problems_cover_every_function_and_map() -> None:
     inner = [getattr(t.map, "map", t.map) for t in terms]
     assert {type(m).__name__ for m in inner} >= {
         *("AllEntries", "DataMatrix", "Diagonal", "Entries", "Inner", "RowSums", "SparseStack"),
-        *("Stack", "Trace", "Triangles"),
+        *("Left", "Sandwich", "Stack", "Trace", "Triangles"),
     }
     assert len({t.weight for t in terms}) == 3
     assert {type(c.problem.domain).__name__ for c in cases} == {

@@ -52,6 +52,15 @@ def test_methods_lists_every_method(run):
         assert slug in out
 
 
+def test_demo_without_matplotlib(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("demo", "--epochs", 100)
+    assert (code, err) == (0, "")
+    assert "install condgrad[plot]" in out
+    assert not list(tmp_path.iterdir())
+
+
 def test_demo(run, tmp_path):
     picture = tmp_path / "demo.png"
     code, out, _ = run("demo", "--epochs", 300, "--plot", picture)

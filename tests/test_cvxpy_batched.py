@@ -31,7 +31,7 @@ def at(program, columns, values):
     return x / program.x_unit
 
 
-@pytest.mark.parametrize("first", range(0, 100, CHUNK))
+@pytest.mark.parametrize("first", range(0, 50, CHUNK))
 def test_blocks_are_the_matrices_of_an_array(first):
     """b − A x has the symmetric parts of the matrices, one after the other, at any x."""
     for seed in range(first, first + CHUNK):
@@ -72,7 +72,7 @@ def random_problem(rng):
     return cp.Problem(cp.Maximize(rng.normal(size=k) @ x), rows), scale
 
 
-@pytest.mark.parametrize("first", range(0, 100, CHUNK))
+@pytest.mark.parametrize("first", range(0, 50, CHUNK))
 def test_batched_and_scaled_problems(first):
     """Values, bounds, violations and multipliers beside Clarabel's."""
     optimal = 0

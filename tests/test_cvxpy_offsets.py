@@ -35,7 +35,7 @@ def offset_program(seed):
     return cp.Problem(cp.Minimize(x - t), [x >= far, t <= x - d, x <= far + d]), d
 
 
-@pytest.mark.parametrize("chunk", range(0, 60, CHUNK))
+@pytest.mark.parametrize("chunk", range(0, 40, CHUNK))
 def test_cone_door(chunk):
     for seed in range(chunk, chunk + CHUNK):
         problem, optimum = offset_program(seed)

@@ -347,7 +347,6 @@ def test_folder_needs_no_pooch(monkeypatch, folder):
 @pytest.mark.parametrize(
     ("name", "package", "remedy"),
     [
-        ("embedded/karate", "networkx", "networkx: install condgrad[graphs]"),
         ("embedded/les-miserables", "networkx", "networkx: install condgrad[graphs]"),
         ("embedded/digits-100", "sklearn", "scikit-learn: install condgrad[data]"),
     ],

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from condgrad import _embedded
 from condgrad.datasets import DATASETS, DataFile, load, names, optimum
 from condgrad.errors import InputError
+from condgrad.io import read_graph
 
 SIZES = {
     "graph/mammalia-primate-association-13": (25, 181),
@@ -85,6 +86,10 @@ def test_embedded_graphs(name, n, edges):
     assert (A.shape, A.nnz) == ((n, n), 2 * edges)
     assert abs(A - A.T).max() == 0
     assert abs(A - load(name)).max() == 0
+
+
+def test_the_karate_club_is_that_of_networkx():
+    assert abs(load("embedded/karate") - read_graph("karate_club")).max() == 0
 
 
 def test_embedded_digits():

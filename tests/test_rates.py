@@ -4,7 +4,7 @@ The problems are made backwards: choose W*, multipliers y* and a normal of the d
 the data of the loss so that the optimality conditions hold. So F* is known to rounding. Weights are
 the paper's averages, 1/n and 1/m.
 
-What is measured is the mean over seeds of the smoothed gap, F_{β_k}(W_{k+1}) − F*.
+What is measured is the smoothed gap, F_{β_k}(W_{k+1}) − F*, of a seed or the mean over several.
 
 (i) It must stay under `theory.guarantee` (and under the theorem's closed form where there is one).
 
@@ -38,7 +38,7 @@ from general import GENERAL
 
 pytestmark = pytest.mark.slow
 
-BETA0, LENGTH, SEEDS = 0.1, 10_000, 2
+BETA0, LENGTH, SEEDS = 0.1, 10_000, 1
 KS = np.unique(np.round(np.geomspace(1, LENGTH, 41)).astype(int))
 LATE = KS >= LENGTH // 100
 NINE = sorted(set(GENERAL) - {"sag-fw", "sag-cgal", "spdhg"})

@@ -30,7 +30,7 @@ def program(seed):
     return sdp, -u
 
 
-@pytest.mark.parametrize("chunk", range(0, 100, CHUNK))
+@pytest.mark.parametrize("chunk", range(0, 50, CHUNK))
 def test_wide_rows(chunk):
     for seed in range(chunk, chunk + CHUNK):
         sdp, optimum = program(seed)

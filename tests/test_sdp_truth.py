@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 EACH = 25
 """Programs of a kind in one test."""
-CASES = range(0, 75, EACH)
+CASES = range(0, 50, EACH)
 
 
 def check_optimum(known, s):

@@ -357,7 +357,7 @@ _ALL = (
         "660e2d73e24c0d18909d6fc3e5bbbec9be50d18757cdbf00d8a654d7d2764ec0",
         77.19085,
     ),
-    Dataset("embedded/karate", "graph", _KARATE, "networkx", build=_embedded.karate),
+    Dataset("embedded/karate", "graph", _KARATE, "Zachary 1977", build=_embedded.karate),
     Dataset("embedded/les-miserables", "graph", _HUGO, "networkx", build=_embedded.miserables),
     Dataset("embedded/digits-100", "features", _DIGITS, "scikit-learn", build=_embedded.digits),
     Dataset("embedded/ratings", "ratings", _RATINGS, "synthetic", build=_embedded.ratings),

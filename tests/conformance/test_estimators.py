@@ -39,7 +39,15 @@ def triangles():
     return problem, problem.terms[0]
 
 
-CASES = {"loss": loss, "constraint": constraint, "triangles": triangles}
+def product():
+    """A W B over a nuclear ball."""
+    map = maps.Sandwich(RNG.standard_normal((4, 3)), RNG.standard_normal((5, 6)))
+    fit = Term(map, functions.Squared(0.5), 0.5, name="t")
+    problem = Problem(domains.NuclearBall((3, 5), 2.0), [fit])
+    return problem, problem.terms[0]
+
+
+CASES = {"loss": loss, "constraint": constraint, "triangles": triangles, "product": product}
 CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 

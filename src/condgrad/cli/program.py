@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,12 @@ def top(
 
 @app.command()
 def demo(
-    plot: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("condgrad-demo.png"),
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the picture goes: condgrad-demo.png, or nowhere without matplotlib."
+        ),
+    ] = None,
     epochs: Annotated[float, typer.Option(help="Passes over the triangle inequalities.")] = 3000,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -85,16 +91,19 @@ def demo(
     """A certified sparsest cut of the karate club: the main job on embedded data."""
     from condgrad import report
     from condgrad.applications import sparsest_cut
-    from condgrad.io import read_graph
+    from condgrad.datasets import load
 
+    if plot is None and find_spec("matplotlib"):
+        plot = Path("condgrad-demo.png")
     outputs = Outputs(plot=plot, quiet=quiet)
     outputs.check()
-    application = sparsest_cut(read_graph("karate_club"))
+    application = sparsest_cut(load("embedded/karate"))
     how: dict[str, Any] = {"max_epochs": epochs, "gap": 1e-3, "seed": seed}
     solve = partial(report.run_live, application, quiet=quiet, **how)
     outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run)))
     if not quiet:
-        Console().print(f"Convergence plot: {plot}")
+        missing = "none, it needs matplotlib: install condgrad[plot]"
+        Console().print(f"Convergence plot: {plot or missing}", markup=False)
 
 
 @app.command("methods")

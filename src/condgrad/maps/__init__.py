@@ -7,6 +7,7 @@ from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
 from condgrad.maps.low_rank import LowRankStack
+from condgrad.maps.products import Left, Right, Sandwich
 from condgrad.maps.sparse import DataMatrix, SparseStack
 from condgrad.maps.triangles import Triangles
 
@@ -16,10 +17,13 @@ __all__ = [
     "Diagonal",
     "Entries",
     "Inner",
+    "Left",
     "LinearMap",
     "LowRankStack",
     "Restricted",
+    "Right",
     "RowSums",
+    "Sandwich",
     "Scaled",
     "SparseStack",
     "Stack",

@@ -1,4 +1,4 @@
-"""Maps given by explicit rows: sparse symmetric A_1 … A_m, or a data matrix for vector problems."""
+"""Maps given by explicit rows: sparse matrices A_1 … A_m, or the rows of a data matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from condgrad._check import canonical, dimension, real_matrix
+from condgrad._check import canonical, numbers, real_matrix, sides
 from condgrad._floats import lengths
 from condgrad._types import ALL, Array, Rows, ids_of, span
 from condgrad.backends import kernels
@@ -19,14 +19,16 @@ from condgrad.maps._base import LinearMap
 
 
 class SparseStack(LinearMap):
-    r"""z_l = ⟨A_l, W⟩ for sparse symmetric A_1, …, A_m, kept in one CSR array.
+    r"""z_l = ⟨A_l, W⟩ for sparse A_1, …, A_m shaped as W, kept in one CSR array.
 
     Parameters
     ----------
-    matrices : sequence of SciPy sparse or dense n × n matrices, or one sparse m × n² matrix
-        The A_l. In the second form row l is A_l read row by row, and `n` must be given.
-    n : int, optional
-        Side of W, needed with the m × n² form.
+    matrices : sequence of SciPy sparse or dense matrices, or one sparse matrix of m rows
+        The A_l, square or rectangular. In the second form row l is A_l read row by row, and `n`
+        must be given. On a domain of symmetric matrices an A_l that is not symmetric is refused: it
+        is more often a slip than a wish.
+    n : int or (int, int), optional
+        Side or shape of W, needed with the second form.
 
     Examples
     --------
@@ -37,27 +39,32 @@ class SparseStack(LinearMap):
 
     portable = True
 
-    def __init__(self, matrices: Sequence[Any] | Any, n: int | None = None) -> None:
+    def __init__(self, matrices: Sequence[Any] | Any, n: Any = None) -> None:
         if sp.issparse(matrices):
             if n is None:
                 raise ProblemError("n is missing: the side of W is needed with one m × n² matrix")
-            side, stack = dimension("n", n), canonical("matrices", matrices)
-            if stack.shape[1] != side * side:
+            self.shape, stack = sides("n", n), canonical("matrices", matrices)
+            entries = self.shape[0] * self.shape[1]
+            if stack.shape[1] != entries:
                 raise ProblemError(
-                    f"matrices has {stack.shape[1]} columns: with n = {side} it needs {side * side}"
+                    f"matrices has {stack.shape[1]} columns: with n = {n} it needs {entries}"
                 )
         else:
             try:
                 listed = list(matrices)
             except Exception:  # what is no list, or a class of a user that claims to be one
                 raise ProblemError(
-                    f"matrices is a {type(matrices).__name__}: pass a list of symmetric matrices"
+                    f"matrices is a {type(matrices).__name__}: pass a list of matrices shaped as W"
                 ) from None
-            stack, side = _flatten(listed)
-        _require_symmetric_rows(stack, side)
-        self.shape, self.size, self.storage = (side, side), int(stack.shape[0]), side * side
+            stack, self.shape = _flatten(listed)
+        self._objection = _asymmetry("matrices", stack, self.shape)
+        self.size, self.storage = int(stack.shape[0]), int(stack.shape[1])
         self._csr: _Csr | _CsrOnGpu = _Csr(stack)
         self.row_norm = float(self._csr.lengths.max())
+
+    def require_symmetric(self) -> None:
+        if self._objection:
+            raise ProblemError(self._objection)
 
     def on(self, like: Array) -> SparseStack:
         new = cast(SparseStack, super().on(like))
@@ -79,10 +86,11 @@ class SparseStack(LinearMap):
 
     def chosen(self, ids: Array) -> SparseStack:
         """The map with some of its rows."""
-        csr, n = self._csr, self.shape[0]
+        csr = self._csr
         assert isinstance(csr, _Csr)
-        whole = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=(self.size, n * n))
-        return SparseStack(whole[ids], n)
+        shape = (self.size, self.storage)
+        whole = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=shape)
+        return SparseStack(whole[ids], self.shape)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         return self._csr.gather(W.reshape(-1), at)
@@ -99,11 +107,21 @@ class DataMatrix(LinearMap):
 
     Parameters
     ----------
-    X : array or SciPy sparse matrix, shape (n, d)
-        Data, one row a point.
+    X : array or SciPy sparse matrix, shape (n, d), or array of shape (n, d1, d2)
+        Data, one row a point. With three sides row l is the matrix X[l], and W is d1 × d2.
+    shape : (int, int), optional
+        Shape of W where it is a matrix and X has d = d1 d2 columns: row l is then a d1 × d2 matrix
+        read row by row. `SparseStack` takes a list of sparse matrices.
+
+    Examples
+    --------
+    >>> DataMatrix([[1.0, 2.0], [0.0, 1.0]]).rows(np.array([3.0, 4.0]))
+    array([11.,  4.])
+    >>> DataMatrix(np.ones((1, 2, 3))).rows(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    array([21.])
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, shape: Any = None) -> None:
         if sp.issparse(X):
             csr = canonical("X", X)
             self._csr: _Csr | None = _Csr(csr)
@@ -111,12 +129,28 @@ class DataMatrix(LinearMap):
             self._lengths = self._csr.lengths
             rows, columns = csr.shape
         else:
+            data = numbers("X", X)
+            if data.ndim == 3 and data.size:
+                shape, data = shape or data.shape[1:], data.reshape(len(data), -1)
             self._csr = None
-            self._dense = real_matrix("X", X)
+            self._dense = real_matrix("X", data)
             self._lengths = lengths(self._dense)
             rows, columns = self._dense.shape
-        self.size, self.storage, self.shape = int(rows), int(columns), (int(columns),)
+        self.shape = (int(columns),) if shape is None else sides("shape", shape)
+        if np.prod(self.shape) != columns:
+            raise ProblemError(
+                f"shape is {self.shape}, which has {np.prod(self.shape)} entries: X has {columns} "
+                "columns"
+            )
+        self.size, self.storage = int(rows), int(columns)
         self.row_norm = float(self._lengths.max())
+
+    def require_symmetric(self) -> None:
+        indptr, indices, data, dense = self.arrays
+        rows = self._dense if dense else (data, indices, indptr)
+        stack = sp.csr_array(rows, shape=(self.size, self.storage))
+        if objection := _asymmetry("X", stack, self.shape):
+            raise ProblemError(objection)
 
     @property
     def depth(self) -> int:
@@ -127,11 +161,12 @@ class DataMatrix(LinearMap):
         return found
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
+        w = W.reshape(-1)
         if self._csr is not None:
-            return self._csr.gather(W, at)
+            return self._csr.gather(w, at)
         if isinstance(at, slice):
-            return np.asarray(self._dense[at] @ W, dtype=W.dtype)
-        z: Array = kernels(W).dense_gather(self._dense, W, at)
+            return np.asarray(self._dense[at] @ w, dtype=W.dtype)
+        z: Array = kernels(w).dense_gather(self._dense, w, at)
         return z
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
@@ -143,7 +178,7 @@ class DataMatrix(LinearMap):
             kernels(G).dense_scatter(G, self._dense, at, y)
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        out += weight * G
+        out += weight * G.reshape(self.shape)
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, bool]:
@@ -221,32 +256,33 @@ class _CsrOnGpu:
         G[self._used] += sums.astype(G.dtype, copy=False)
 
 
-def _flatten(matrices: list[Any]) -> tuple[Any, int]:
-    """A list of square symmetric matrices as the rows of one CSR array."""
+def _flatten(matrices: list[Any]) -> tuple[Any, tuple[int, int]]:
+    """A list of matrices of one shape as the rows of one CSR array."""
     if not matrices:
         raise ProblemError("matrices is empty: a term needs at least one row")
-    flat, side = [], -1
+    flat: list[Any] = []
+    shape = (0, 0)
     for l, A in enumerate(matrices):
         name = f"matrices[{l}]"
         A = sp.coo_array(canonical(name, A) if sp.issparse(A) else real_matrix(name, A))
-        if A.shape[0] != A.shape[1]:
-            raise ProblemError(f"matrices[{l}] has shape {A.shape}: it must be square")
-        if side not in (-1, A.shape[0]):
+        if flat and shape != A.shape:
             raise ProblemError(
-                f"matrices[{l}] has side {A.shape[0]}, matrices[0] has {side}: all must agree"
+                f"matrices[{l}] has shape {A.shape}, matrices[0] has {shape}: all must agree"
             )
-        side = int(A.shape[0])
-        flat.append(A.reshape((1, side * side)).tocsr())
-    return canonical("matrices", sp.vstack(flat)), side
+        shape = (int(A.shape[0]), int(A.shape[1]))
+        flat.append(A.reshape((1, shape[0] * shape[1])).tocsr())
+    return canonical("matrices", sp.vstack(flat)), shape
 
 
-def _require_symmetric_rows(stack: Any, side: int) -> None:
-    """Refuse a row of the m × n² form that is not a symmetric matrix, all rows in one go."""
+def _asymmetry(name: str, stack: Any, shape: tuple[int, ...]) -> str | None:
+    """A sentence that names a flat row which is no symmetric matrix, or None; all in one go."""
+    side = shape[0]
+    if side != shape[1]:
+        return f"{name} has rows of shape {shape}: they must be square and symmetric"
     columns = (stack.indices % side) * side + stack.indices // side
     transposed = sp.csr_array((stack.data, columns, stack.indptr), shape=stack.shape)
     gap, size = abs(stack - transposed), abs(stack)
     bad = np.nonzero(gap.max(axis=1).toarray() > 1e-10 * size.max(axis=1).toarray())[0]
-    if bad.size:
-        raise ProblemError(
-            f"matrices[{bad[0]}] is not symmetric: pass (A + A.T)/2 if its symmetric part is meant"
-        )
+    if not bad.size:
+        return None
+    return f"{name}[{bad[0]}] is not symmetric: pass (A + A.T)/2 if its symmetric part is meant"
