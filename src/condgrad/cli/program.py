@@ -17,6 +17,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from condgrad import __version__, _keyboard
+from condgrad.cli.inputs import GraphFile, GraphInput
 from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
 from condgrad.cli.outputs import Outputs
 from condgrad.cli.plot import plot_run
@@ -108,23 +109,21 @@ def list_methods() -> None:
 @solve_app.command("sparsest-cut")
 @grouped()
 def solve_sparsest_cut(
-    graph: Annotated[
-        str, typer.Argument(help="Edge list, .mtx or .graphml file, or a networkx name.")
-    ],
+    graph: GraphFile,
     *,
     presolve: Annotated[
         bool, typer.Option("--presolve/--whole", help="Solve block by block, or the whole graph.")
     ] = True,
+    given: GraphInput,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad.applications import sparsest_cut
     from condgrad.applications.presolve import by_blocks
-    from condgrad.io import read_named_graph
 
     outputs.check([graph], options.written)
-    adjacency, names = read_named_graph(graph)
+    adjacency, names = given.read(graph)
     auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
@@ -138,24 +137,22 @@ def solve_sparsest_cut(
 @solve_app.command("max-cut")
 @grouped("preset")
 def solve_max_cut(
-    graph: Annotated[
-        str, typer.Argument(help="Edge list (Gset), .mtx or .graphml file, or a networkx name.")
-    ],
+    graph: GraphFile,
     *,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from the mixing method, or not."),
     ] = True,
     hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
+    given: GraphInput,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Maximum cut of a graph by its semidefinite relaxation and random hyperplanes."""
     from condgrad.applications import max_cut
-    from condgrad.io import read_named_graph
 
     outputs.check([graph], options.written)
-    adjacency, names = read_named_graph(graph, signed=True)
+    adjacency, names = given.read(graph, signed=True)
     limits = options.limits(max_epochs=3000)
 
     def solve() -> Outcome:

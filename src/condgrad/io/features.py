@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-import zipfile
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,8 @@ from scipy.spatial.distance import cdist
 
 from condgrad.backends import memory
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, number, read_bytes, require, show
+from condgrad.io._text import data_lines, decode, ending, number, read_bytes, require, show
+from condgrad.io.matrices import load_arrays
 
 _MOST_POINTS = 50_000
 
@@ -46,7 +44,7 @@ def read_features(path: str | Path) -> Features:
         Distances are computed from the points unless the file has `C`.
     """
     data = read_bytes(path)
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = ending(path)
     distances: NDArray[np.float64] | None = None
     points: NDArray[np.float64] | None
     if suffix in (".npz", ".npy") or data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")):
@@ -71,31 +69,16 @@ def read_features(path: str | Path) -> Features:
 def _load(
     path: str | Path, data: bytes
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if data.startswith(b"PK"):
-                with zipfile.ZipFile(BytesIO(data)) as archive:
-                    unpacked = sum(member.file_size for member in archive.infolist())
-                require(path, "the unpacked file", unpacked)
-            loaded = np.load(BytesIO(data), allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return None, _matrix(path, "the array", loaded)
-            with loaded:
-                return _choose(path, loaded)
-    except InputError:
-        raise
-    except Exception as exc:  # zip, zlib, header and memory errors of many types
-        detail = str(exc).partition("allow_pickle")[0].split(". ")[0].rstrip(" :,") or "damaged"
-        if "pickle" in str(exc):
-            detail = "neither .npy nor .npz, or it holds Python objects instead of numbers"
-        raise InputError(path, f"not a numpy file that can be read: {detail}") from exc
+    loaded = load_arrays(path, data)
+    if isinstance(loaded, dict):
+        return _choose(path, loaded)
+    return None, _matrix(path, "the array", loaded)
 
 
 def _choose(
-    path: str | Path, archive: Any
+    path: str | Path, archive: dict[str, NDArray[Any]]
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    keys = list(archive.files)
+    keys = list(archive)
     points = None
     if "X" in keys:
         points = _matrix(path, "X", archive["X"])
