@@ -188,8 +188,15 @@ def finish_cut(
 @solve_app.command("kmeans")
 @grouped()
 def solve_kmeans(
-    data: Annotated[Path, typer.Argument(help="Points in an .npz, .npy or .csv file.")],
+    data: Annotated[
+        Path, typer.Argument(help="Points as rows of a table (.csv, .parquet, …), .npy or .npz.")
+    ],
     k: Annotated[int, typer.Option("-k", help="Number of clusters.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The coordinates among the columns, as x,y or 2,3; default: all."),
+    ] = None,
+    *,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
@@ -199,13 +206,17 @@ def solve_kmeans(
     from condgrad.io import read_features
 
     outputs.check([data], options.written)
-    features = read_features(data)
+    features = read_features(data, columns=None if columns is None else columns.split(","))
+    if features.names is not None and not outputs.quiet:
+        note = "The first column has the names of the points, it is no coordinate (see --columns)."
+        Console(stderr=True).print(note)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
 
     def finish(run: Outcome) -> None:
         found = None if run.rounded is None else run.rounded.answer.labels.tolist()
         more = {"input": str(data), "labels": found}
+        more |= {} if features.names is None else {"names": features.names}
         answer = partial(report.print_clusters, run)
         outputs.finish(run, answer, more, points=features.points, limits=limits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import lzma
 import math
@@ -150,6 +151,16 @@ def data_lines(text: str, comments: tuple[str, ...] = ()) -> Iterator[tuple[int,
         bare = line.strip()
         if bare and not bare.startswith(comments):
             yield number, line
+
+
+def split(path: str | Path, line: int, content: str, mark: str | None) -> list[str]:
+    """The fields of a line, bare; quotation marks keep a separator of one letter in a field."""
+    if mark and len(mark) == 1 and '"' in content:
+        try:
+            return [field.strip() for field in next(csv.reader([content], delimiter=mark))]
+        except (csv.Error, StopIteration) as exc:
+            raise InputError(path, f"fields that cannot be told apart: {exc}", line) from exc
+    return [field.strip() for field in content.split(mark)]
 
 
 def number(text: str) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import math
 import re
 import warnings
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, integer, number, show
+from condgrad.io._text import data_lines, integer, number, show, split
 from condgrad.io.edges import USUAL, Asked, Edges, NamedGraph, Names, check_order
 from condgrad.io.matrices import from_array
 
@@ -100,12 +99,7 @@ def _fields(path: str | Path, line: int, content: str, mark: str, told: bool) ->
         return content.split() if told else content.replace(",", " ").split()
     if mark not in content and not told:
         return content.replace(",", " ").split()
-    if '"' in content and len(mark) == 1:
-        try:
-            return [field.strip() for field in next(csv.reader([content], delimiter=mark))]
-        except (csv.Error, StopIteration) as exc:
-            raise InputError(path, f"fields that cannot be told apart: {exc}", line) from exc
-    return [field.strip() for field in content.split(mark)]
+    return split(path, line, content, mark)
 
 
 def _dictionary(path: str | Path, line: int, text: str) -> Mapping[Any, Any]:
