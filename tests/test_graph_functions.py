@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 import condgrad
 from condgrad import ProblemError, Status, applications, graphs, max_cut, sparsest_cut
-from condgrad.io import read_graph
+from condgrad.errors import InputWarning
+from condgrad.io import read_graph, read_named_graph
 
 pytestmark = pytest.mark.usefixtures("clock")  # the 60 seconds allowed are as long everywhere
 BOTH = pytest.mark.parametrize("cut_of", [sparsest_cut, max_cut])
@@ -96,8 +97,11 @@ def test_weight_attribute():
     graph = nx.Graph()
     graph.add_edge("a", "b", cost=5)
     graph.add_edge("b", "c")  # 1 where it is missing
-    assert max_cut(graph, weight="cost").value == 6
+    with pytest.warns(InputWarning, match="1 of 2 edges have no 'cost', the first is b - c"):
+        assert max_cut(graph, weight="cost").value == 6
     assert max_cut(graph).value == 2
+    with pytest.raises(ProblemError, match="weight is 'price', but no edge has it"):
+        max_cut(graph, weight="price")
     multi = nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "c")])
     assert max_cut(multi).value == 3
 
@@ -248,9 +252,29 @@ def test_bad_options(cut_of, options, word):
         cut_of(np.ones((5, 5)), **options)
 
 
+@BOTH
+def test_frames_and_named_graphs(cut_of, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    graph = nx.florentine_families_graph()
+    nx.set_edge_attributes(graph, 2, "weight")
+    wanted = cut_of(graph)
+    path = tmp_path / "graph.gml"
+    nx.write_gml(graph, path)
+    matrix = nx.to_pandas_adjacency(graph)
+    edges = nx.to_pandas_edgelist(graph)
+    for given in (matrix, edges, edges.astype("category"), read_named_graph(path)):
+        cut = cut_of(given)
+        assert cut.value == wanted.value
+        assert set(map(frozenset, cut.partition)) == set(map(frozenset, wanted.partition))
+    numbers = pandas.DataFrame({"u": [7, 5, 3], "v": [5, 3, 9]})
+    assert sorted(sum(cut_of(numbers).partition, ())) == [3, 5, 7, 9]
+    with pytest.raises(ProblemError, match=r"stood before.*graph_from_edges"):
+        cut_of(pandas.concat([edges, edges]))
+
+
 def test_sparsest_cut_refuses_negative_weights():
     graph = nx.path_graph(4)
-    graph.edges[1, 2]["weight"] = -1
+    nx.set_edge_attributes(graph, {(0, 1): 1, (1, 2): -1, (2, 3): 1}, "weight")
     for given in (graph, nx.to_numpy_array(graph)):
         with pytest.raises(ProblemError, match="negative weight"):
             sparsest_cut(given)

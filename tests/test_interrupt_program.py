@@ -280,7 +280,7 @@ def test_the_demo_says_so_by_its_code(run, first, tmp_path):
 
 
 def test_no_memory_is_a_line(run, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise MemoryError("129 GiB")
 
     monkeypatch.setattr("condgrad.io.read_named_graph", full)

@@ -147,6 +147,7 @@ def mutated(draw):
     return bytes(data[: draw(st.integers(0, len(data)) | st.just(len(data)))])
 
 
+@pytest.mark.filterwarnings("ignore::condgrad.errors.InputWarning")
 @pytest.mark.parametrize("read", READERS)
 @settings(few, max_examples=250)
 @given(

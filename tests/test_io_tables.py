@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from condgrad.errors import InputError
 from condgrad.io import (
     Ratings,
     index_ratings,
@@ -123,6 +124,49 @@ def test_good_features(name, content, has_points, tmp_path):
         assert features.points is None
 
 
+def parquet(**columns: object) -> bytes:
+    pytest.importorskip("pyarrow")
+    return pytest.importorskip("pandas").DataFrame(columns).to_parquet()
+
+
+X, Y = [0, 3, 1], [0.0, 4.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "names"),
+    [
+        ("a.csv", "id,x,y\n7,0,0\n8,3,4\n9,1,0\n", None, ("7", "8", "9")),
+        ("a.csv", ",x,y\n0,0,0\n1,3,4\n2,1,0\n", None, ("0", "1", "2")),
+        ("a.csv", 'city,x,y\nRome,0,0\n"Bonn, am Rhein",3,4\nOslo,1,0\n', None, "Rome"),
+        ("a.txt", "Rome 0 0\nBonn 3 4\nOslo 1 0\n", None, ("Rome", "Bonn", "Oslo")),
+        ("a.csv", "x,kind,y\n0,a,0\n3,b,4\n1,c,0\n", ["x", "y"], None),
+        ("a.csv", "x,kind,y\n0,a,0\n3,b,4\n1,c,0\n", [1, "3"], None),
+        ("a.parquet", lambda: parquet(x=X, y=Y), None, None),
+        ("a.pq", lambda: parquet(name=["a", "b", "c"], x=X, y=Y), None, ("a", "b", "c")),
+        ("other.gz", lambda: parquet(x=X, kind=["a", "b", "c"], y=Y), ["x", "y"], None),
+    ],
+)
+def test_columns_of_tables(name, content, columns, names, tmp_path):
+    data = content() if callable(content) else content
+    features = read_features(put(tmp_path, name, data), columns=columns)
+    np.testing.assert_array_equal(features.points, POINTS)
+    found = features.names
+    assert found[0] == "Rome" if names == "Rome" else found == names
+
+
+def test_columns_that_are_not_there(tmp_path):
+    path = put(tmp_path, "a.csv", "x,y\n0,0\n3,4\n")
+    with pytest.raises(InputError, match="no column 'z', the columns are 'x', 'y'"):
+        read_features(path, columns=["z"])
+    with pytest.raises(InputError, match="a file of NumPy"):
+        read_features(put(tmp_path, "a.npy", npy(POINTS)), columns=["z"])
+    check_refused(
+        read_features,
+        put(tmp_path, "a.parquet", parquet(x=[0, None], y=[1, 2])),
+        *(None, "column 'x' is missing in row 2"),
+    )
+
+
 def test_one_column(tmp_path):
     features = read_features(put(tmp_path, "a.csv", "x\n1\n4\n"))
     assert features.points.tolist() == [[1.0], [4.0]]
@@ -139,7 +183,9 @@ def test_one_column(tmp_path):
         ("1,2\n3,4,5\n", 2, "2 columns expected, found 3"),
         ("x,y,z\n1,2\n", 2, "3 columns expected"),
         ("1,x\n1,2\n", 1, "column 2: 'x' is not a number"),
-        ("x,y\n1,2\n3,\n", 3, "column 2: '' is not a number"),
+        ("x,y\n1,2\n3,\n", 3, "column 2 ('y'): '' is not a number: fill it in"),
+        ("x,y\n1,2\n3,nan\n", 3, "column 2 ('y'): 'nan' is not finite: fill it in"),
+        ("x,kind\n1,a\n3,b\n", 2, "column 2 ('kind'): 'a' is not a number: leave such columns"),
         ("1 2\n3 four\n", 2, "column 2: 'four'"),
         ("1;2\n1_0;3\n", 2, "column 1: '1_0'"),
         ("1\t2\n3\tnan\n", 2, "column 2: 'nan' is not finite"),

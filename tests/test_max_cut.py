@@ -264,14 +264,6 @@ def test_names_of_vertices(tmp_path):
     assert read_named_graph(put(tmp_path, "G.txt", GSET), signed=True).names is None
 
 
-@pytest.mark.parametrize(
-    ("content", "line"), [("1 2\n2 3\n3 1\n", 1), ("0 1\n1 2\n2 0\n", 1), ("5 6\n7 8\n1 2\n", 2)]
-)
-def test_edge_list_without_header(tmp_path, content, line):
-    path = put(tmp_path, "a.edges", content)
-    check_refused(read_graph, path, line, "is the first line, 'n m' (vertices, edges), missing?")
-
-
 @pytest.fixture
 def run(run):
     """`condgrad solve max-cut` in this process."""

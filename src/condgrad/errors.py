@@ -66,6 +66,10 @@ class InputError(Sentence):
         super().__init__(f"{where}: {self.reason}")
 
 
+class InputWarning(UserWarning):
+    """Something in a file or a graph that was taken in the one way that makes sense."""
+
+
 def cause(error: Exception) -> str:
     """What a library said of a file, in short, without its advice to load objects.
 

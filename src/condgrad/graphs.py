@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,10 @@ from condgrad.applications.presolve import by_blocks_of, exact, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
-from condgrad.errors import ProblemError
+from condgrad.errors import InputError, ProblemError
+from condgrad.io.edges import NamedGraph
+from condgrad.io.frames import Frame
+from condgrad.io.graphs import check_weights, graph_from_edges
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
@@ -45,7 +49,8 @@ class GraphCut(Answer):
     """A cut of a graph and what is proved of it."""
 
     partition: tuple[tuple[Any, ...], tuple[Any, ...]]
-    """The two sides, the smaller one first: nodes of a networkx graph, else indices from 0."""
+    """The two sides, the smaller one first: vertices by name where the graph has names (nodes of
+    networkx, names of a file or a frame), else indices from 0."""
     side: Array
     """True for the vertices of the first side, in the order of the graph."""
     value: float
@@ -136,9 +141,11 @@ def sparsest_cut(
 
     Parameters
     ----------
-    graph : networkx.Graph, SciPy sparse matrix or array
+    graph : networkx.Graph, SciPy sparse matrix, array, frame or NamedGraph
         Undirected, with weights >= 0 and at least 2 vertices; a matrix holds the weights and is
-        symmetric. Parallel edges are summed, loops ignored.
+        symmetric. Parallel edges are summed, loops ignored. A frame of pandas, Polars or Arrow has
+        a row for each edge (`condgrad.io.graph_from_edges`), or is a matrix whose rows are named as
+        its columns. `condgrad.io.read_named_graph` reads files.
     gap : float, default 1e-3
         Relative gap to end at.
     max_seconds : float, optional
@@ -147,8 +154,9 @@ def sparsest_cut(
     seed : int, default 0
         Of all randomness.
     weight : str or None, default "weight"
-        Edge attribute of a networkx graph that holds the weight, 1 where an edge lacks it; None:
-        every edge has weight 1.
+        Edge attribute of a networkx graph, or column of a frame, that holds the weight; None: every
+        edge has weight 1. One that no edge has is refused; where only some have it the others
+        weigh 1, with a warning.
     vertex_weight : str, mapping or array, optional
         Positive weights of the vertices, the node attribute of a networkx graph that holds them, a
         mapping from its nodes or numbers in the order of the graph: |S| is their sum over S.
@@ -222,10 +230,9 @@ def max_cut(
 
     Parameters
     ----------
-    graph : networkx.Graph, SciPy sparse matrix or array
-        Undirected, with weights of any sign and at least one vertex; a matrix holds the weights and
-        is symmetric. Parallel edges are summed, loops ignored. Up to 5000 vertices W is dense;
-        beyond, it stays a factor, and a graph may have 10⁵ and more.
+    graph : networkx.Graph, SciPy sparse matrix, array, frame or NamedGraph
+        As for `sparsest_cut`, with weights of any sign and at least one vertex. Up to 5000 vertices
+        W is dense; beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
     max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
@@ -276,9 +283,30 @@ def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tu
     if networkx is not None and isinstance(graph, networkx.Graph):
         return _networkx_weights(networkx, graph, weight, signed)
     if isinstance(graph, (str, os.PathLike)):
-        raise ProblemError("graph is a name or a path: pass condgrad.io.read_graph(graph)")
+        raise ProblemError(
+            "graph is a name or a path: pass condgrad.io.read_graph(graph), or "
+            "condgrad.io.read_named_graph(graph) to have its vertices by name"
+        )
+    names: Any = None
+    if isinstance(graph, NamedGraph):
+        graph, names = graph
+    elif Frame.fits(graph) and list(getattr(graph, "index", ())) == Frame(graph).names:
+        graph, names = graph.to_numpy(), graph.columns  # a matrix with names
+    elif Frame.fits(graph):
+        with _said_of_graph():
+            graph, names = graph_from_edges(graph, "graph", signed=signed, weight=weight)
     A = adjacency_matrix(graph, name="graph", signed=signed, least=1 if signed else 2)
-    return A, tuple(range(A.shape[0]))
+    return A, tuple(range(A.shape[0]) if names is None else names)
+
+
+@contextmanager
+def _said_of_graph() -> Iterator[None]:
+    """What a reader finds wrong is an argument that is."""
+    try:
+        yield
+    except InputError as error:
+        more = " (of condgrad.io.graph_from_edges)" if "repeats" in error.reason else ""
+        raise ProblemError(f"graph: {error.reason}{more}") from None
 
 
 def _networkx_weights(
@@ -292,6 +320,8 @@ def _networkx_weights(
             f"graph has {'one vertex' if len(graph) else 'no vertices'}: a cut needs at least "
             f"{'2' if least == 2 else 'one'}"
         )
+    with _said_of_graph():
+        check_weights(graph, weight)
     try:
         A = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=np.float64)
     except (TypeError, ValueError) as error:

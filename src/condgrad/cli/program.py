@@ -18,6 +18,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from condgrad import __version__, _keyboard
+from condgrad.cli.inputs import GraphFile, GraphInput
 from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
 from condgrad.cli.outputs import Outputs
 from condgrad.cli.plot import plot_run
@@ -117,23 +118,21 @@ def list_methods() -> None:
 @solve_app.command("sparsest-cut")
 @grouped()
 def solve_sparsest_cut(
-    graph: Annotated[
-        str, typer.Argument(help="Edge list, .mtx or .graphml file, or a networkx name.")
-    ],
+    graph: GraphFile,
     *,
     presolve: Annotated[
         bool, typer.Option("--presolve/--whole", help="Solve block by block, or the whole graph.")
     ] = True,
+    given: GraphInput,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Uniform sparsest cut of a graph by its semidefinite relaxation."""
     from condgrad.applications import sparsest_cut
     from condgrad.applications.presolve import by_blocks
-    from condgrad.io import read_named_graph
 
     outputs.check([graph], options.written)
-    adjacency, names = read_named_graph(graph)
+    adjacency, names = given.read(graph)
     auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
@@ -147,24 +146,22 @@ def solve_sparsest_cut(
 @solve_app.command("max-cut")
 @grouped("preset")
 def solve_max_cut(
-    graph: Annotated[
-        str, typer.Argument(help="Edge list (Gset), .mtx or .graphml file, or a networkx name.")
-    ],
+    graph: GraphFile,
     *,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from the mixing method, or not."),
     ] = True,
     hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
+    given: GraphInput,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
     """Maximum cut of a graph by its semidefinite relaxation and random hyperplanes."""
     from condgrad.applications import max_cut
-    from condgrad.io import read_named_graph
 
     outputs.check([graph], options.written)
-    adjacency, names = read_named_graph(graph, signed=True)
+    adjacency, names = given.read(graph, signed=True)
     limits = options.limits(max_epochs=3000)
 
     def solve() -> Outcome:
@@ -200,8 +197,15 @@ def finish_cut(
 @solve_app.command("kmeans")
 @grouped()
 def solve_kmeans(
-    data: Annotated[Path, typer.Argument(help="Points in an .npz, .npy or .csv file.")],
+    data: Annotated[
+        Path, typer.Argument(help="Points as rows of a table (.csv, .parquet, …), .npy or .npz.")
+    ],
     k: Annotated[int, typer.Option("-k", help="Number of clusters.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The coordinates among the columns, as x,y or 2,3; default: all."),
+    ] = None,
+    *,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
@@ -211,13 +215,17 @@ def solve_kmeans(
     from condgrad.io import read_features
 
     outputs.check([data], options.written)
-    features = read_features(data)
+    features = read_features(data, columns=None if columns is None else columns.split(","))
+    if features.names is not None and not outputs.quiet:
+        note = "The first column has the names of the points, it is no coordinate (see --columns)."
+        Console(stderr=True).print(note)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
 
     def finish(run: Outcome) -> None:
         found = None if run.rounded is None else run.rounded.answer.labels.tolist()
         more = {"input": str(data), "labels": found}
+        more |= {} if features.names is None else {"names": features.names}
         answer = partial(report.print_clusters, run)
         outputs.finish(run, answer, more, points=features.points, limits=limits)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
+import lzma
 import math
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,12 @@ DEFAULT = 2.0
 """What it is where it is not set."""
 PIECE = 1 << 20
 """Bytes that are read at a time."""
+PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
+    ".gz": (re.compile(rb"\x1f\x8b"), "gzip", lambda data: gzip.GzipFile(fileobj=data)),
+    ".bz2": (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2", bz2.BZ2File),
+    ".xz": (re.compile(rb"\xfd7zXZ\0"), "xz", lzma.LZMAFile),
+}
+"""What is unpacked: how names end and contents begin, what it is called, and who unpacks it."""
 
 
 def limit() -> float:
@@ -57,9 +66,9 @@ def require_memory(path: str | Path, data: bytes, needed: float) -> None:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, gunzipped if it is gzip; `InputError` if it has none.
+    """Return the content of a file, unpacked where it is packed; `InputError` if it has none.
 
-    A stream or a gzip file that goes on is stopped at the limit.
+    A stream or a packed file that goes on is stopped at the limit.
     """
     try:
         with Path(path).open("rb") as file:
@@ -69,18 +78,37 @@ def read_bytes(path: str | Path) -> bytes:
     except (OSError, ValueError, MemoryError) as exc:
         what = "too large for the free memory" if isinstance(exc, MemoryError) else str(exc)
         raise InputError(path, getattr(exc, "strerror", None) or f"cannot read: {what}") from exc
-    if data[:2] == b"\x1f\x8b" or (data and str(path).endswith(".gz")):
-        try:
-            data = _until_limit(path, gzip.GzipFile(fileobj=BytesIO(data)), "the unpacked file")
-        except Sentence:
-            raise
-        except MemoryError as exc:
-            raise InputError(path, "unpacked, it is too large for the free memory") from exc
-        except (OSError, EOFError, ValueError, zlib.error) as exc:
-            raise InputError(path, f"damaged gzip file: {exc}") from exc
+    end = Path(path).suffix.lower()
+    for name, (start, kind, unpack) in PACKED.items():
+        if start.match(data) or (data and end == name):
+            data = _unpacked(path, data, kind, unpack)
+            break
     if not data or data.isspace():
         raise InputError(path, "the file is empty")
     return data
+
+
+def _unpacked(path: str | Path, data: bytes, kind: str, unpack: Callable[[BytesIO], Any]) -> bytes:
+    try:
+        return _until_limit(path, unpack(BytesIO(data)), "the unpacked file")
+    except Sentence:
+        raise
+    except MemoryError as exc:
+        raise InputError(path, "unpacked, it is too large for the free memory") from exc
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as exc:
+        raise InputError(path, f"damaged {kind} file: {exc}") from exc
+
+
+def ending(path: str | Path) -> str:
+    """How the name of a file ends, in small letters, without that of what packed it.
+
+    Examples
+    --------
+    >>> ending("Points.CSV.gz"), ending("u.data"), ending("README")
+    ('.csv', '.data', '')
+    """
+    bare = Path(path)
+    return (Path(bare.stem) if bare.suffix.lower() in PACKED else bare).suffix.lower()
 
 
 def _until_limit(path: str | Path, file: Any, what: str) -> bytes:
@@ -123,6 +151,16 @@ def data_lines(text: str, comments: tuple[str, ...] = ()) -> Iterator[tuple[int,
         bare = line.strip()
         if bare and not bare.startswith(comments):
             yield number, line
+
+
+def split(path: str | Path, line: int, content: str, mark: str | None) -> list[str]:
+    """The fields of a line, bare; quotation marks keep a separator of one letter in a field."""
+    if mark and len(mark) == 1 and '"' in content:
+        try:
+            return [field.strip() for field in next(csv.reader([content], delimiter=mark))]
+        except (csv.Error, StopIteration) as exc:
+            raise InputError(path, f"fields that cannot be told apart: {exc}", line) from exc
+    return [field.strip() for field in content.split(mark)]
 
 
 def number(text: str) -> float | None:

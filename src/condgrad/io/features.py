@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
-import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,13 @@ from scipy.spatial.distance import cdist
 
 from condgrad.backends import memory
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, number, read_bytes, require, show
+from condgrad.io._text import data_lines, decode, ending, number, read_bytes, require, show, split
+from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
+from condgrad.io.matrices import load_arrays
 
 _MOST_POINTS = 50_000
+ID_NAMES = ("", "id", "index", "name", "names", "unnamed: 0", "key")
+"""What a first column is called that has the names of points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,18 +29,25 @@ class Features:
 
     distances: NDArray[np.float64]
     points: NDArray[np.float64] | None
+    names: tuple[str, ...] | None = None
+    """What the file calls the points: its first column, where that is no coordinate."""
 
 
-def read_features(path: str | Path) -> Features:
-    """Read points, or their squared distances, from `.npz`, `.npy`, `.csv`, `.tsv` or `.txt`.
+def read_features(path: str | Path, *, columns: Sequence[str | int] | None = None) -> Features:
+    """Read points, or their squared distances, from a NumPy file, a table as text or Parquet.
 
     Parameters
     ----------
     path : str or Path
         An `.npz` file with the squared distances `C`, or the points as the rows of `X` or as the
-        columns of `images`, or one 2-D array whatever its name; an `.npy` file or a numeric table
-        (one point a line, cells separated by commas, tabs, semicolons or blanks, perhaps a header
-        line, `#` lines skipped) with one row per point. Any of these may be gzipped.
+        columns of `images`, or one 2-D array whatever its name; an `.npy` file, a Parquet file or a
+        table as text (one point a line, cells separated by commas, tabs, semicolons or blanks,
+        perhaps a header line, `#` lines skipped) with one row per point. Any of these may be packed
+        by gzip, bzip2 or xz.
+    columns : sequence of str or int, optional
+        The coordinates among the columns of a table, by name or by number from 1. Default: all but
+        a first column of text, or one called id, index, name or nothing at all, as pandas writes
+        its index: that has the names of the points. Text in others is refused.
 
     Returns
     -------
@@ -46,13 +55,18 @@ def read_features(path: str | Path) -> Features:
         Distances are computed from the points unless the file has `C`.
     """
     data = read_bytes(path)
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = ending(path)
     distances: NDArray[np.float64] | None = None
     points: NDArray[np.float64] | None
+    names: tuple[str, ...] | None = None
     if suffix in (".npz", ".npy") or data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")):
+        if columns is not None:
+            raise InputError(path, "columns are those of a table, this is a file of NumPy")
         distances, points = _load(path, data)
+    elif suffix in (".parquet", ".pq") or is_parquet(data):
+        points, names = _frame(path, read_parquet(path, data), columns)
     else:
-        points = _table(path, decode(path, data, cell=50))
+        points, names = _table(path, decode(path, data, cell=80), columns)
     known = points if distances is None else distances
     n = 0 if known is None else len(known)
     if n < 2:
@@ -65,37 +79,22 @@ def read_features(path: str | Path) -> Features:
         distances = cdist(points, points, "sqeuclidean")
         if not np.isfinite(distances).all():
             raise InputError(path, "the squared distances of the points overflow; rescale them")
-    return Features(distances, points)
+    return Features(distances, points, names)
 
 
 def _load(
     path: str | Path, data: bytes
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if data.startswith(b"PK"):
-                with zipfile.ZipFile(BytesIO(data)) as archive:
-                    unpacked = sum(member.file_size for member in archive.infolist())
-                require(path, "the unpacked file", unpacked)
-            loaded = np.load(BytesIO(data), allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return None, _matrix(path, "the array", loaded)
-            with loaded:
-                return _choose(path, loaded)
-    except InputError:
-        raise
-    except Exception as exc:  # zip, zlib, header and memory errors of many types
-        detail = str(exc).partition("allow_pickle")[0].split(". ")[0].rstrip(" :,") or "damaged"
-        if "pickle" in str(exc):
-            detail = "neither .npy nor .npz, or it holds Python objects instead of numbers"
-        raise InputError(path, f"not a numpy file that can be read: {detail}") from exc
+    loaded = load_arrays(path, data)
+    if isinstance(loaded, dict):
+        return _choose(path, loaded)
+    return None, _matrix(path, "the array", loaded)
 
 
 def _choose(
-    path: str | Path, archive: Any
+    path: str | Path, archive: dict[str, NDArray[Any]]
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    keys = list(archive.files)
+    keys = list(archive)
     points = None
     if "X" in keys:
         points = _matrix(path, "X", archive["X"])
@@ -151,30 +150,87 @@ def _distances(path: str | Path, array: Any) -> NDArray[np.float64]:
     return matrix
 
 
-def _cells(line: str, mark: str | None) -> list[str]:
-    return [cell.strip() for cell in line.split(mark)]
+def _coordinates(
+    path: str | Path,
+    head: Sequence[str] | None,
+    width: int,
+    text: Sequence[bool],
+    columns: Sequence[str | int] | None,
+    line: int | None = None,
+) -> tuple[list[int], bool]:
+    """Which columns are coordinates, and whether the first has the names of the points.
+
+    `head` has the names of the columns, where there are any; `text` says which are text throughout.
+    """
+    if columns is not None:
+        return [_place(path, head, width, column, line) for column in columns], False
+    called = width > 1 and head is not None and head[0].lower() in ID_NAMES
+    named = called or (width > 1 and text[0] and not all(text))
+    return list(range(int(named), width)), named
 
 
-def _table(path: str | Path, text: str) -> NDArray[np.float64]:
+def _place(
+    path: str | Path, head: Sequence[str] | None, width: int, column: str | int, line: int | None
+) -> int:
+    known = list(head or ())
+    if known.count(str(column)) == 1:
+        return known.index(str(column))
+    if str(column).isdecimal() and 1 <= int(column) <= width:
+        return int(column) - 1
+    shown = ", ".join(map(show, known)) or f"1 … {width}"
+    raise InputError(path, f"there is no column {show(str(column))}, the columns are {shown}", line)
+
+
+def _table(
+    path: str | Path, text: str, columns: Sequence[str | int] | None
+) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     lines = list(data_lines(text, ("#",)))
     if not lines:
         raise InputError(path, "no numbers in the file")
-    first, head = lines[0]
-    mark = next((mark for mark in "\t;," if mark in head), None)
-    cells = _cells(head, mark)
-    if any(cells) and all(number(cell) is None for cell in cells):
-        del lines[0]
-    if not lines:
+    first, start = lines[0]
+    mark = next((mark for mark in "\t;," if mark in start), None)
+    rows = [(line, split(path, line, content, mark)) for line, content in lines]
+    cells = rows[0][1]
+    head = cells if any(cells) and all(number(cell) is None for cell in cells) else None
+    body = rows[1:] if head is not None else rows
+    if not body:
         raise InputError(path, "no numbers after the header", first)
-    rows = []
-    for line, content in lines:
-        row = _cells(content, mark)
+    for line, row in rows:
         if len(row) != len(cells):
             raise InputError(path, f"{len(cells)} columns expected, found {len(row)}", line)
-        values = [number(cell) for cell in row]
-        for column, value in enumerate(values):
+    texts = [all(row[k] and number(row[k]) is None for _, row in body) for k in range(len(cells))]
+    chosen, named = _coordinates(path, head, len(cells), texts, columns, first)
+    points = np.empty((len(body), len(chosen)))
+    for at, (line, row) in enumerate(body):
+        for place, k in enumerate(chosen):
+            value = number(row[k])
             if value is None or not math.isfinite(value):
-                what = "not a number" if value is None else "not finite"
-                raise InputError(path, f"column {column + 1}: {show(row[column])} is {what}", line)
-        rows.append(values)
-    return np.array(rows, dtype=np.float64)
+                raise InputError(path, _fault(head, k, row[k], value, texts[k]), line)
+            points[at, place] = value
+    return points, tuple(row[0] for _, row in body) if named else None
+
+
+def _fault(head: Sequence[str] | None, k: int, cell: str, value: float | None, text: bool) -> str:
+    called = f" ({show(head[k])})" if head is not None and head[k] else ""
+    what = "not a number" if value is None else "not finite"
+    remedy = ""
+    if text:
+        remedy = ": leave such columns out by columns= (--columns), which names the others"
+    elif not cell or cell.lower() in ("nan", "na", "null", "none"):
+        remedy = ": fill it in, or leave that line out"
+    return f"column {k + 1}{called}: {show(cell)} is {what}{remedy}"
+
+
+def _frame(
+    path: str | Path, frame: Frame, columns: Sequence[str | int] | None
+) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    head = [str(name) for name in frame.names]
+    texts = [frame.column(k).dtype.kind not in "biuf" for k in range(len(head))]
+    if "__index_level_0__" in head and columns is None:  # the index of pandas
+        columns = [name for name in head if not name.startswith("__index_level_")]
+    chosen, named = _coordinates(path, head, len(head), texts, columns)
+    points = np.empty((frame.shape[0], len(chosen)))
+    for place, k in enumerate(chosen):
+        points[:, place] = numbers(path, frame.values(k), f"column {show(head[k])}")
+    names = tuple(name_of(value) for value in frame.values(0)) if named else None
+    return points, names

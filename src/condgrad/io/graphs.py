@@ -1,37 +1,40 @@
-"""Weighted undirected graphs from edge lists, MatrixMarket, GraphML and networkx."""
+"""Weighted undirected graphs from files of many formats, networkx and frames of edges."""
 
 from __future__ import annotations
 
-import math
 import os
 import re
-import warnings
-from collections.abc import Iterator
-from io import BytesIO
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
-from xml.etree.ElementTree import ParseError, fromstring
+from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
-from scipy.io import mminfo
 
-from condgrad.errors import InputError
-from condgrad.io._text import (
-    data_lines,
-    decode,
-    integer,
-    number,
-    read_bytes,
-    require,
-    require_memory,
-    show,
+from condgrad.errors import InputError, ProblemError
+from condgrad.io._text import decode, ending, read_bytes
+from condgrad.io.edge_lists import columns_of, numbered, read_list
+from condgrad.io.edges import USUAL, Asked, Edges, NamedGraph, Names, say_weights
+from condgrad.io.frames import Frame, missing, name_of, read_parquet
+from condgrad.io.graph_attributes import (
+    import_networkx,
+    read_gml,
+    read_graphml,
+    read_json,
+    value_of,
 )
+from condgrad.io.graph_texts import read_dimacs, read_metis, read_pajek
+from condgrad.io.matrices import read_matrix_market, read_numpy
 
-Edges = dict[tuple[int, int], float]
-Lines = Iterator[tuple[int, str]]
-PER_VERTEX = 32
-"""Bytes of a sparse matrix and what it is made of for each vertex, with or without edges."""
+__all__ = [
+    "FORMATS",
+    "NamedGraph",
+    "check_weights",
+    "graph_from_edges",
+    "graph_from_networkx",
+    "import_networkx",
+    "read_graph",
+    "read_named_graph",
+]
 _BUILT_IN = (
     *("karate_club", "les_miserables", "florentine_families", "davis_southern_women"),
     *("petersen", "dodecahedral", "icosahedral", "frucht", "tutte", "bull", "chvatal", "cubical"),
@@ -39,26 +42,54 @@ _BUILT_IN = (
     *("krackhardt_kite", "moebius_kantor", "pappus", "sedgewick_maze", "tetrahedral"),
     *("truncated_cube", "truncated_tetrahedron"),
 )
+ENDINGS = {
+    "mtx": (".mtx", ".mm"),
+    "graphml": (".graphml", ".xml"),
+    "gml": (".gml",),
+    "pajek": (".net", ".paj"),
+    "metis": (".graph", ".metis"),
+    "dimacs": (".dimacs", ".col", ".clq", ".gr"),
+    "json": (".json",),
+    "numpy": (".npy", ".npz"),
+    "parquet": (".parquet", ".pq"),
+    "rudy": (".mc", ".rudy"),
+    "edges": (),
+}
+"""The formats, and how names of files end that say so; all others are told by their content."""
+FORMATS = tuple(ENDINGS)
+STARTS = {
+    "parquet": rb"PAR1",
+    "numpy": rb"\x93NUMPY|PK\x03\x04|PK\x05\x06",
+    "mtx": rb"(?i)\s*%%matrixmarket",
+    "graphml": rb"(?i)\s*<(\?xml|graphml)",
+    "json": rb"\s*\{",
+    "pajek": rb"(?i)(\s*%[^\n\r]*[\n\r])*\s*\*(vertices|network)\b",
+    "gml": rb"(?i)(\s*(#|creator|version|comment)[^\n\r]*[\n\r])*\s*graph\s*\[",
+    "dimacs": rb"(\s*c([ \t][^\n\r]*)?[\n\r])*\s*p[ \t]+[a-z]+[ \t]+[0-9]+[ \t]+[0-9]+",
+}
+"""How contents begin."""
+NAMED = ("graphml", "gml", "json", "parquet", "edges")
+"""Formats in which attributes have names."""
+READERS: dict[str, Callable[[str | Path, str, Asked], NamedGraph]] = {
+    "mtx": read_matrix_market,
+    "gml": read_gml,
+    "pajek": read_pajek,
+    "metis": read_metis,
+    "dimacs": read_dimacs,
+    "json": read_json,
+}
+"""Those that read text and need no more than that."""
 
 
-class NamedGraph(NamedTuple):
-    """An adjacency matrix, and the names of the vertices where the source has names."""
-
-    adjacency: sp.csr_array
-    names: tuple[str, ...] | None
-
-
-def read_graph(source: str | Path, *, signed: bool = False) -> sp.csr_array:
+def read_graph(source: str | Path, **options: Any) -> sp.csr_array:
     """Read a graph as a symmetric adjacency matrix with zero diagonal.
 
     Parameters
     ----------
     source : str or Path
-        A MatrixMarket file (`.mtx`), a GraphML file (`.graphml`, `.xml`), an edge list (a line
-        `n m`, then m lines `u v` or `u v w`, vertices from 1, as in the Gset collection), each also
-        gzipped; or, where no such file exists, the name of a networkx graph such as `karate_club`.
-    signed : bool, default False
-        Whether weights may be negative.
+        A file, or, where none has that name, the name of a networkx graph such as `karate_club`.
+    **options
+        As for `read_named_graph`.
 
     Returns
     -------
@@ -70,101 +101,214 @@ def read_graph(source: str | Path, *, signed: bool = False) -> sp.csr_array:
     >>> read_graph("karate_club").shape
     (34, 34)
     """
-    return read_named_graph(source, signed=signed).adjacency
+    return read_named_graph(source, **options).adjacency
 
 
-def read_named_graph(source: str | Path, *, signed: bool = False) -> NamedGraph:
-    """Read a graph as `read_graph` does, with the vertices' names of GraphML and networkx.
+def read_named_graph(
+    source: str | Path,
+    *,
+    signed: bool = False,
+    format: str | None = None,
+    weight: str | int | None = USUAL,
+    delimiter: str | None = None,
+    repeats: str = "auto",
+    undirected: bool = False,
+    loops: str = "refuse",
+) -> NamedGraph:
+    """Read a graph with the names of its vertices.
+
+    Files may be packed by gzip, bzip2 or xz. A list of edges has a line `u v` or `u v w` for each,
+    separated by blanks, commas, tabs or semicolons. It may begin with a line of sizes `n m`
+    (Gset, rudy, Biq Mac): then vertices are numbered from 1, and every one of them is there. Or it
+    may begin with names of columns (`source,target,weight`). Else vertices are those named, whole
+    numbers in their order, other names as they come. Behind `u v` there may be the dictionary that
+    `networkx.write_edgelist` writes. Lines that begin with `#` or `%` are skipped.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file, or, where none has that name, the name of a networkx graph such as `karate_club`.
+    signed : bool, default False
+        Whether weights may be negative.
+    format : str, optional
+        `edges` (a list without a line of sizes), `rudy` (with one), `mtx`, `graphml`, `gml`,
+        `json` (node-link), `pajek`, `metis`, `dimacs`, `numpy` (a matrix, edges as rows, or what
+        `scipy.sparse.save_npz` wrote), `parquet` (a frame of edges). Default: by the end of the
+        name, or else by the content.
+    weight : str, int or None, default "weight"
+        Attribute or column (in a list without names its number, from 1) that has the weight; None:
+        every edge counts 1. One that no edge has is refused; where some edges have it the others
+        count 1, with an `InputWarning`.
+    delimiter : str, optional
+        What separates the fields of a list of edges. Default: as in the first line.
+    repeats : {"auto", "refuse", "sum", "once"}
+        What an edge that stands again means, in the same or the other direction: weights are
+        summed, or it is said twice, with the same weight. ``"auto"``: summed in GraphML and in
+        files that declare a multigraph, refused in others.
+    undirected : bool, default False
+        Drop directions. Two arcs to and fro are then an edge that stands again.
+    loops : {"refuse", "drop"}
+        What to do with edges from a vertex to itself, which no cut has.
 
     Examples
     --------
     >>> read_named_graph("florentine_families").names[:2]
     ('Acciaiuoli', 'Medici')
     """
+    asked = Asked(
+        signed=signed,
+        weight=weight,
+        repeats=repeats,
+        undirected=undirected,
+        loops=loops,
+        delimiter=delimiter,
+    )
+    if format is not None and format not in FORMATS:
+        raise ProblemError(f"format is {format!r}: choose one of {', '.join(FORMATS)}")
     if Path(source).name == str(source) and not os.path.lexists(source):
-        return _named(_built_in(str(source)), source, signed)
+        return _named(_built_in(str(source)), source, asked)
     data = read_bytes(source)
-    suffix = Path(str(source).removesuffix(".gz")).suffix.lower()
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
-    if suffix == ".mtx" or start == b"%%matrixmarket":
-        return NamedGraph(_matrix_market(source, decode(source, data, line=400), signed), None)
-    if suffix in (".graphml", ".xml") or start.startswith((b"<?xml", b"<graphml")):
-        return _named(_graphml(source, data), source, signed)
-    return NamedGraph(_edge_list(source, decode(source, data, line=400), signed), None)
+    form = format or _format(source, data)
+    if form is not None and form not in NAMED and weight not in (USUAL, None):
+        reason = f"weight is {weight!r}, but {form} has no names of weights: leave it out"
+        raise InputError(source, reason)
+    if form == "numpy":
+        return read_numpy(source, data, asked)
+    if form == "parquet":
+        return _edges(read_parquet(source, data), source, asked)
+    if form == "graphml":
+        return _named(read_graphml(source, data), source, asked)
+    text = decode(source, data, line=700)
+    if form in READERS:
+        return READERS[form](source, text, asked)
+    return read_list(source, text, asked, form)
 
 
-def _named(graph: Any, path: str | Path, signed: bool) -> NamedGraph:
+def _format(source: str | Path, data: bytes) -> str | None:
+    """The format that the name of a file tells, or its content; None: a list of edges."""
+    end = ending(source)
+    for form, ends in ENDINGS.items():
+        if end in ends:
+            return form
+    start = data.removeprefix(b"\xef\xbb\xbf")[: 1 << 16]
+    return next((form for form, begins in STARTS.items() if re.match(begins, start)), None)
+
+
+def _named(graph: Any, path: str | Path, asked: Asked) -> NamedGraph:
     names = tuple(graph)
     known = all(isinstance(name, str) for name in names)
-    return NamedGraph(graph_from_networkx(graph, path, signed=signed), names if known else None)
+    return NamedGraph(_of_networkx(graph, path, asked), names if known else None)
 
 
 def graph_from_networkx(
-    graph: Any, path: str | Path = "<networkx graph>", *, signed: bool = False
+    graph: Any,
+    path: str | Path = "<networkx graph>",
+    *,
+    signed: bool = False,
+    weight: str | None = USUAL,
 ) -> sp.csr_array:
     """Return the adjacency matrix of an undirected networkx graph, nodes in its own order.
 
     Parameters
     ----------
     graph : networkx.Graph
-        The edge attribute `weight` counts where present, else 1; parallel edges are summed.
+        Parallel edges are summed.
     path : str or Path, optional
         Name used in errors.
     signed : bool, default False
         Whether weights may be negative.
+    weight : str or None, default "weight"
+        Edge attribute that has the weight, as for `read_named_graph`.
 
     Returns
     -------
     scipy.sparse.csr_array
         As `read_graph` gives it.
     """
+    return _of_networkx(graph, path, Asked(signed=signed, weight=weight))
+
+
+def _of_networkx(graph: Any, path: str | Path, asked: Asked) -> sp.csr_array:
     if graph.is_directed():
-        raise InputError(path, "the graph is directed; an undirected one is needed")
+        asked.no_directions(path, "the graph is directed")
     place = {node: k for k, node in enumerate(graph)}
-    edges: Edges = {}
-    for u, v, given in graph.edges(data="weight", default=1):
-        i, j = sorted((place[u], place[v]))
-        try:
-            weight = float(given)
-            fault = _fault(u, weight, loop=i == j, signed=signed)
-        except (TypeError, ValueError, OverflowError):
-            weight, fault = 0.0, f"the weight {show(str(given))} is not a finite number"
-        edges[i, j] = edges.get((i, j), 0.0) + weight
-        if fault or not math.isfinite(edges[i, j]):
-            raise InputError(path, f"edge {u} - {v}: {fault or 'the summed weight is not finite'}")
-    return _adjacency(path, len(place), edges)
+    edges = Edges(path, asked, "sum")
+    for u, v, attributes in graph.edges(data=True):
+        edges.add(place[u], place[v], value_of(attributes, asked.weight), None, (u, v))
+    return edges.graph(len(place)).adjacency
 
 
-def _fault(vertex: object, weight: float, *, loop: bool, signed: bool) -> str | None:
-    if loop:
-        return f"self-loop at vertex {vertex}"
-    if not math.isfinite(weight):
-        return f"the weight {weight} is not finite"
-    return f"negative weight {weight:g}" if weight < 0 and not signed else None
+def graph_from_edges(
+    frame: Any,
+    path: str | Path = "<frame of edges>",
+    *,
+    signed: bool = False,
+    weight: str | None = USUAL,
+    repeats: str = "refuse",
+    loops: str = "refuse",
+) -> NamedGraph:
+    """Return the graph of a frame with a row for each edge.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        The columns of the two ends are called source and target, from and to, u and v or the like,
+        or else are the first two.
+    path : str or Path, optional
+        Name used in errors.
+    signed, weight, repeats, loops
+        As for `read_named_graph`; `weight` is the name of a column.
+
+    Returns
+    -------
+    NamedGraph
+        Vertices that are whole numbers in their order, others as they come; their names are the
+        values of the frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"from": ["a", "b", "c"], "to": ["b", "c", "a"], "weight": [1, 2, 3]})
+    >>> graph_from_edges(frame).names
+    ('a', 'b', 'c')
+    """
+    if not Frame.fits(frame):
+        raise ProblemError(
+            f"frame is a {type(frame).__name__}: pass a frame of pandas, Polars or Arrow"
+        )
+    asked = Asked(signed=signed, weight=weight, repeats=repeats, loops=loops)
+    called: dict[str, Any] = {}
+    adjacency, names = _edges(Frame(frame), path, asked, called)
+    return NamedGraph(adjacency, tuple(called[name] for name in names or ()))
 
 
-def _check_order(path: str | Path, n: int, line: int | None = None) -> None:
-    if n < 3:
-        found = f"the header 'n m' says {n}" if line else f"found {n}"
-        raise InputError(path, f"a cut needs at least 3 vertices, {found}", line)
-    require(path, f"a graph of {show(str(n))[1:-1]} vertices", PER_VERTEX * n, line)
+def check_weights(graph: Any, weight: str | None) -> None:
+    """Refuse an attribute that no edge of a networkx graph has; warn where some have none."""
+    if weight is not None:
+        bare = [(u, v) for u, v, data in graph.edges(data=True) if weight not in data]
+        first = f"{bare[0][0]} - {bare[0][1]}" if bare else ""
+        count = graph.number_of_edges()
+        say_weights("graph", weight, count - len(bare), len(bare), first)
 
 
-def _adjacency(path: str | Path, n: int, edges: Edges) -> sp.csr_array:
-    _check_order(path, n)
-    kept = np.array([edge for edge, w in edges.items() if w], dtype=np.intp).reshape(-1, 2)
-    weights = np.array([w for w in edges.values() if w], dtype=np.float64)
-    half = sp.coo_array((weights, (kept[:, 0], kept[:, 1])), shape=(n, n))
-    return sp.csr_array(half + half.T)
-
-
-def import_networkx(path: str | Path) -> Any:
-    """The package networkx; `InputError` names what needs it."""
-    try:
-        import networkx
-    except ImportError as exc:
-        raise InputError(path, "this needs networkx: install condgrad[graphs]") from exc
-    return networkx
+def _edges(
+    frame: Frame, path: str | Path, asked: Asked, called: dict[str, Any] | None = None
+) -> NamedGraph:
+    """The graph of a frame; `called` gets what stands there for each name."""
+    columns = columns_of(path, frame.names, asked)
+    ends = [frame.values(k) for k in columns.ends]
+    weights: list[Any] = [None] * frame.shape[0]
+    if columns.weight is not None:
+        weights = frame.column(columns.weight).tolist()
+    edges, names = Edges(path, asked), Names()
+    for row, (u, v, weight) in enumerate(zip(*ends, weights, strict=True), 1):
+        if u is None or v is None:
+            raise InputError(path, f"an end of the edge in row {row} is missing")
+        pair = name_of(u), name_of(v)
+        if called is not None:
+            called |= {pair[0]: u, pair[1]: v}
+        edges.add(names(pair[0]), names(pair[1]), None if missing(weight) else weight, None, pair)
+    return numbered(edges, names, plain=called is None)
 
 
 def _built_in(name: str) -> Any:
@@ -173,113 +317,3 @@ def _built_in(name: str) -> Any:
         names = ", ".join(_BUILT_IN[:5])
         raise InputError(name, f"neither a file nor a known graph (such as {names})")
     return getattr(import_networkx(name), known + "_graph")()
-
-
-def _graphml(path: str | Path, data: bytes) -> Any:
-    networkx = import_networkx(path)
-    if (at := data.find(b"<!ENTITY")) >= 0:  # a few lines of them stand for gigabytes
-        reason = "not a GraphML graph: it declares entities, which GraphML does not need"
-        raise InputError(path, reason, data.count(b"\n", 0, at) + 1)
-    require_memory(path, data, 35 * len(data))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            graph = networkx.read_graphml(BytesIO(data))
-        declared = {e.get("id") for e in fromstring(data).iter() if e.tag.endswith("node")}
-    except Exception as exc:  # networkx lets KeyError, AttributeError, ... escape
-        line = exc.position[0] if isinstance(exc, ParseError) else None
-        raise InputError(path, f"not a GraphML graph: {exc}", line) from exc
-    for node in graph:
-        if node not in declared:
-            raise InputError(path, f"not a GraphML graph: an edge ends at no node: {show(node)}")
-    return graph
-
-
-def _edge_list(path: str | Path, text: str, signed: bool) -> sp.csr_array:
-    lines = data_lines(text, ("#", "%"))
-    top, header = next(lines, (None, ""))
-    sizes = header.replace(",", " ").split()
-    if top is None or len(sizes) != 2:
-        raise InputError(path, "the header 'n m' (vertices, edges) is missing", top)
-    n, m = (integer(path, top, k, s, 0, math.inf) for k, s in zip("nm", sizes, strict=True))
-    rest = list(lines)
-    try:
-        _check_order(path, n, top)
-        return _adjacency(path, n, _entries(path, iter(rest), n, m, top, signed=signed))
-    except InputError as error:
-        if len(rest) == m and n >= 3:
-            raise
-        hint = "is the first line, 'n m' (vertices, edges), missing?"
-        raise InputError(path, f"{error.reason}; {hint}", error.line) from None
-
-
-def _entries(
-    path: str | Path,
-    lines: Lines,
-    n: int,
-    m: int | None,
-    top: int,
-    kind: str = "",
-    *,
-    signed: bool,
-) -> Edges:
-    widths = {"pattern": (2,), "": (2, 3)}.get(kind.partition(" ")[0], (3,))
-    edges: Edges = {}
-    stood: dict[tuple[int, int], int] = {}
-    for line, content in lines:
-        fields = content.replace(",", " ").split()
-        if len(fields) not in widths:
-            wanted = " or ".join(f"{'u v w'[: 2 * width - 1]!r}" for width in widths)
-            raise InputError(path, f"expected {wanted}, found {len(fields)} fields", line)
-        u, v = (integer(path, line, k, s, 1, n) for k, s in zip("uv", fields, strict=False))
-        weight = number(fields[2]) if len(fields) == 3 else 1.0
-        if weight is None:
-            raise InputError(path, f"the weight {show(fields[2])} is not a number", line)
-        loop = u == v and (weight != 0 or not kind)
-        if fault := _fault(u, weight, loop=loop, signed=signed):
-            raise InputError(path, fault, line)
-        key = (u - 1, v - 1) if u < v or kind.endswith("general") else (v - 1, u - 1)
-        if stood.setdefault(key, line) != line:
-            raise InputError(path, f"the edge {u} {v} stood before on line {stood[key]}", line)
-        edges[key] = weight
-    if m is not None and len(edges) != m:
-        raise InputError(path, f"{show(str(m))[1:-1]} edges expected, found {len(edges)}", top)
-    return edges
-
-
-def _matrix_market(path: str | Path, text: str, signed: bool) -> sp.csr_array:
-    try:
-        n, cols, m, form, field, symmetry = mminfo(BytesIO(text.encode()))
-    except Exception as exc:  # scipy raises ValueError, OverflowError, ...; it may name the line
-        named = re.match(r"Line (\d+): ", str(exc))
-        line = int(named[1]) if named else None
-        raise InputError(path, f"not a MatrixMarket matrix: {exc}", line) from exc
-    if field == "complex" or symmetry not in ("general", "symmetric"):
-        raise InputError(path, f"a {field} {symmetry} matrix is not an adjacency matrix", 1)
-    lines = data_lines(text, ("%",))
-    top = next(lines)[0]
-    if n != cols:
-        raise InputError(path, f"an adjacency matrix is square, found {n} x {cols}", top)
-    _check_order(path, n, top)
-    if form == "array":
-        m, lines = None, _dense(path, lines, n, top, symmetry)
-    found = _entries(path, lines, n, m, top, f"{field} {symmetry}", signed=signed)
-    upper = {(i, j): w for (i, j), w in found.items() if i < j and w}
-    lower = {(j, i): w for (i, j), w in found.items() if i > j and w}
-    if upper and lower and upper != lower:
-        raise InputError(path, "the matrix is neither symmetric nor strictly triangular")
-    return _adjacency(path, n, upper or lower)
-
-
-def _dense(path: str | Path, lines: Lines, n: int, top: int, symmetry: str) -> Lines:
-    # Not scipy's mmread: on some malformed arrays it crashes the interpreter.
-    lower = symmetry == "symmetric"
-    at = ((i, j) for j in range(1, n + 1) for i in range(j if lower else 1, n + 1))
-    for line, content in lines:
-        spot = next(at, None)
-        if spot is None:
-            raise InputError(path, f"more numbers than a {symmetry} {n} x {n} matrix has", line)
-        if number(content) != 0:
-            yield line, f"{spot[0]} {spot[1]} {content}"
-    if next(at, None):
-        raise InputError(path, f"truncated: a {symmetry} {n} x {n} matrix has more numbers", top)
