@@ -7,6 +7,7 @@ from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
 from condgrad.maps.low_rank import LowRankStack
+from condgrad.maps.perimeters import Perimeters
 from condgrad.maps.sparse import DataMatrix, SparseStack
 from condgrad.maps.triangles import Triangles
 
@@ -18,6 +19,7 @@ __all__ = [
     "Inner",
     "LinearMap",
     "LowRankStack",
+    "Perimeters",
     "Restricted",
     "RowSums",
     "Scaled",
