@@ -25,7 +25,7 @@ LAYERS = (
     ("applications", "io"),
     ("sdp", "_embedded"),
     ("graphs", "sklearn", "cvxpy", "plot", "datasets"),
-    ("report", "experiments"),
+    ("report", "experiments", "quadratic"),
     ("record",),
     ("html",),
     ("cli",),

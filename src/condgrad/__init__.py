@@ -77,10 +77,18 @@ def __getattr__(name: str) -> Any:
         return getattr(methods, name)
     if name in ("max_cut", "sparsest_cut"):
         return getattr(importlib.import_module("condgrad.graphs"), name)
-    if name in ("applications", "graphs", "html", "io", "plot", "record"):
+    if name == "qubo":
+        return importlib.import_module("condgrad.quadratic").qubo
+    if name in ("applications", "graphs", "html", "io", "plot", "quadratic", "record"):
         return importlib.import_module(f"condgrad.{name}")
     raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "max_cut", "sparsest_cut", *(slug.replace("-", "_") for slug in METHODS)]
+    return [
+        *__all__,
+        "max_cut",
+        "qubo",
+        "sparsest_cut",
+        *(slug.replace("-", "_") for slug in METHODS),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from condgrad._types import Array
@@ -9,7 +11,7 @@ from condgrad.backends._numba_cache import njit
 
 
 @njit(cache=True, inline="always")
-def _below(i: int) -> tuple[int, int, int]:
+def _below(i: int) -> tuple[Any, Any, Any]:
     # The triple p < r < q of a row; roots are off by one at most, either way.
     q = np.int64(np.cbrt(6.0 * i)) + 1
     q += np.int64(q * (q - 1) * (q + 1) // 6 <= i) - np.int64(q * (q - 1) * (q - 2) // 6 > i)

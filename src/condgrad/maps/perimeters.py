@@ -85,7 +85,7 @@ class Perimeters(Covering):
         return -(-self.size // self.shape[0])
 
     def norm(self, symmetric: bool = False) -> float:
-        r"""√(3(n − 2)/2) over symmetric W, at 11ᵀ: a pair is in n − 2 triples, with 2(n − 2) others.
+        """√(3(n − 2)/2) over symmetric W, at 11ᵀ: a pair is in n − 2 triples, with two others each.
 
         Over all W it is √2 times that, since only entries below the diagonal are read.
         """
