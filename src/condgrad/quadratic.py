@@ -71,6 +71,8 @@ def qubo_graph(Q: Any, sense: Sense = "max") -> QuboGraph:
     if sense not in ("min", "max"):
         raise ProblemError(f"sense is {sense!r}: it must be 'min' or 'max'")
     sign, n = 1 if sense == "max" else -1, Q.shape[0]
+    if not 8 * float(np.max(np.abs(Q.data), initial=0.0)) * max(Q.nnz, 1) < np.inf:
+        raise ProblemError("Q has entries whose sum may be infinite: scale it down")
     both = sp.csr_array(Q + Q.T)
     # Entries of both triangles are summed as they are: a sum of sums would be rounded twice.
     rows, columns = Q.tocsr(), Q.tocsc()
@@ -80,8 +82,6 @@ def qubo_graph(Q: Any, sense: Sense = "max") -> QuboGraph:
     A = sp.csr_array(A)
     A.eliminate_zeros()
     total = float(abs(A).sum())
-    if not np.isfinite(total):
-        raise ProblemError("Q has entries whose sum is infinite: scale it down")
     whole = bool(np.all(Q.data == np.rint(Q.data)) and 4 * float(abs(Q).sum()) < LARGEST)
     return QuboGraph(A, 0.0 if whole else EPS * total, whole)
 

@@ -16,6 +16,7 @@ from condgrad.maps import (
     Inner,
     LinearMap,
     LowRankStack,
+    Perimeters,
     Restricted,
     RowSums,
     Scaled,
@@ -61,6 +62,8 @@ MAPS = {
     "RowSums wide": RowSums((3, 5)),
     "RowSums tall": RowSums((5, 2)),
     **{f"Triangles {n}": Triangles(n) for n in range(3, 9)},
+    **{f"Triangles unit {n}": Triangles(n, unit=True) for n in (3, 4, 6)},
+    **{f"Perimeters {n}": Perimeters(n) for n in (3, 4, 6)},
     "SparseStack": SparseStack(SYMMETRIC),
     "SparseStack dense": SparseStack([A.toarray() for A in SYMMETRIC]),
     "SparseStack flat": SparseStack(FLAT, n=4),
@@ -249,6 +252,28 @@ def test_triangles_name_every_triple_once(n):
     assert A.rows(W, np.arange(A.size)) == pytest.approx(values)
 
 
+@pytest.mark.parametrize("n", range(3, 9))
+def test_perimeters_name_every_triple_once(n):
+    A, W = Perimeters(n), np.random.default_rng(n).standard_normal((n, n))
+    W = W + W.T
+    p, q, r = A.triples(np.arange(A.size))
+    wanted = {(a, c, b) for c in range(n) for b in range(c) for a in range(b)}
+    assert A.size == len(wanted)
+    assert set(zip(p.tolist(), q.tolist(), r.tolist(), strict=True)) == wanted
+    assert A.rows(W) == pytest.approx(W[p, q] + W[q, r] + W[p, r])
+
+
+def test_triangles_of_a_unit_diagonal_leave_it_out():
+    W = np.random.default_rng(0).standard_normal((6, 6))
+    W = W + W.T
+    A, B = Triangles(6, unit=True), Triangles(6)
+    q = A.triples(np.arange(A.size))[1]
+    assert A.rows(W) == pytest.approx(B.rows(W) + np.diag(W)[q])
+    assert not np.diag(A.adjoint(np.ones(A.size))).any()
+    with pytest.raises(ProblemError, match="weights are given beside unit"):
+        Triangles(6, np.ones(6), unit=True)
+
+
 @pytest.mark.parametrize("n", [150, 2001])
 def test_triangles_of_a_large_graph(n):
     A = Triangles(n)
@@ -320,6 +345,7 @@ REFUSED = [
     *(("n", make, bad) for make in (Diagonal, Trace, Triangles)
       for bad in (0, -3, 2.0, True, "3", None, (3, 3))),
     ("n", Triangles, 2),
+    ("n", Perimeters, 2),
     *(("rows", lambda ij: Entries(*ij, (3, 3)), bad) for bad in
       (([], []), ([0, 1], [0]), ([[0]], [[0]]), ([0.0], [1]), ([3], [0]), ([-1], [0]), ([0], [3]),
        ([0, 0], [1, 1]), (["a"], [0]), (np.array([], int), np.array([], int)), ([1j], [0]))),
