@@ -28,7 +28,7 @@ LAYERS = (
     ("graphs", "cvxpy", "plot", "datasets"),
     ("lovasz", "partitions"),
     ("sklearn",),
-    ("report", "experiments"),
+    ("report", "experiments", "quadratic"),
     ("record",),
     ("html",),
     ("cli",),

@@ -75,6 +75,7 @@ DOORS = {
     "correlation_clustering": "partitions",
     "k_section": "partitions",
     "max_cut": "graphs",
+    "qubo": "quadratic",
     "sparsest_cut": "graphs",
     "theta": "lovasz",
 }
@@ -87,7 +88,7 @@ def __getattr__(name: str) -> Any:
         return getattr(methods, name)
     if name in DOORS:
         return getattr(importlib.import_module(f"condgrad.{DOORS[name]}"), name)
-    if name in ("applications", "graphs", "html", "io", "plot", "record"):
+    if name in ("applications", "graphs", "html", "io", "plot", "quadratic", "record"):
         return importlib.import_module(f"condgrad.{name}")
     raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
 

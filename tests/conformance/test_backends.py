@@ -23,7 +23,7 @@ OWN = {
     m: [
         m.__name__ + end
         for end in (
-            *("", "_cuts", "_factored", "_fused", "_ratings"),
+            *("", "_cuts", "_factored", "_fused", "_perimeters", "_ratings"),
             *("_spectral", "_triangles", "_vector"),
         )
     ]
@@ -190,6 +190,33 @@ def test_triangles(dtype, n):
             all_y, G64 = rng.standard_normal(size).astype(dtype), G.astype(np.float64)
             for images in (True, False):
                 check_passes("pair", dtype, W, images, G64, all_y, start, stop, low, high)
+
+
+@REAL
+@pytest.mark.parametrize("n", [3, 4, 5, 13])
+def test_perimeters(dtype, n):
+    rng, size = np.random.default_rng(n), n * (n - 1) * (n - 2) // 6
+    W, G = rng.standard_normal((2, n, n)).astype(dtype)
+    for ids in (np.arange(size), rng.integers(0, size, 100), np.array([], np.int64)):
+        check_twins("perimeter_gather", dtype, W, ids)
+        y = rng.standard_normal(ids.size).astype(dtype)
+        y[::3] = 0
+        check_twins("perimeter_scatter", dtype, G, ids, y)
+    pieces = ((0, size), (0, 0), (size, size), *np.sort(rng.integers(0, size + 1, (20, 2))))
+    for start, stop in pieces:
+        start, stop = int(start), int(stop)
+        check_twins("perimeter_sweep", dtype, W, start, stop, np.zeros(stop - start, dtype))
+        y = rng.standard_normal(stop - start).astype(dtype)
+        check_twins("perimeter_add", dtype, G, start, stop, y)
+
+
+def test_perimeter_ids_beyond_32_bits():
+    n = 3000
+    W = np.random.default_rng(0).standard_normal((n, n))
+    q = np.arange(3, n)
+    edges = (q * (q - 1) * (q - 2) // 6)[:, None] + np.array([-1, 0, 1])
+    some = np.random.default_rng(1).integers(2**32, n * (n - 1) * (n - 2) // 6, 2000)
+    check_twins("perimeter_gather", np.float64, W, np.r_[edges.reshape(-1), some])
 
 
 def test_triangle_ids_beyond_32_bits():

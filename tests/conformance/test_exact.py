@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from condgrad import domains, functions, maps
 from condgrad._floats import EPS, length, lengths, power_of_two
 from condgrad.backends import _reference, backend
-from condgrad.maps import Triangles
+from condgrad.maps import Perimeters, Triangles
 from conformance.test_maps import MAPS
 from exact import DIGITS, DUAL, decimal, dot, fractions, function, linear_map, norm, total
 
@@ -170,26 +170,34 @@ def test_the_adjoint_of_rows_that_cancel(shape):
     assert worst > 0  # something was rounded
 
 
+def check_adjoint(A, signs, rng):
+    """A*y of rows with these signs at pairs of (p, q, r), in fractions."""
+    triples = dict(zip("pqr", A.triples(np.arange(A.size)), strict=True))
+    y = 10 ** rng.uniform(-8, 8, A.size) * rng.choice([-1.0, 1.0], A.size)
+    exact = np.zeros(A.shape, object)
+    exact[:] = Fraction(0)
+    for l, x in enumerate(fractions(y)):
+        for sign, (i, j) in signs:
+            exact[triples[i][l], triples[j][l]] += sign * x
+    pairs = zip(fractions(A.adjoint(y)), exact.reshape(-1), strict=True)
+    squares = sum((a - b) ** 2 for a, b in pairs)
+    assert squares <= Fraction(1.01 * EPS / 2 * (A.depth + 4) * A.row_norm * np.abs(y).sum()) ** 2
+
+
 @pytest.mark.parametrize("kernels", ["numba", "reference"])
 def test_the_adjoint_of_triangles(kernels, monkeypatch):
     if kernels == "numba" and backend() != "numba":
         pytest.skip("there are no compiled kernels")
     if kernels == "reference":
-        monkeypatch.setattr("condgrad.maps.triangles.kernels", lambda array: _reference)
-        monkeypatch.setattr("condgrad.maps.triangles.backend", lambda: "reference")
+        for name in ("triangles", "perimeters"):
+            monkeypatch.setattr(f"condgrad.maps.{name}.kernels", lambda array: _reference)
+            monkeypatch.setattr(f"condgrad.maps.{name}.backend", lambda: "reference")
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        A = Triangles(int(rng.integers(3, 14)))
-        p, q, r = A.triples(np.arange(A.size))
-        y = 10 ** rng.uniform(-8, 8, A.size) * rng.choice([-1.0, 1.0], A.size)
-        exact = np.zeros(A.shape, object)
-        exact[:] = Fraction(0)
-        for l, x in enumerate(fractions(y)):
-            for sign, i, j in ((1, q, p), (1, q, r), (-1, p, r), (-1, q, q)):
-                exact[i[l], j[l]] += sign * x
-        pairs = zip(fractions(A.adjoint(y)), exact.reshape(-1), strict=True)
-        squares = sum((a - b) ** 2 for a, b in pairs)
-        assert squares <= Fraction(1.01 * EPS / 2 * (A.depth + 4) * 2 * np.abs(y).sum()) ** 2
+        n = int(rng.integers(3, 14))
+        check_adjoint(Triangles(n), ((1, "qp"), (1, "qr"), (-1, "pr"), (-1, "qq")), rng)
+        check_adjoint(Triangles(n, unit=True), ((1, "qp"), (1, "qr"), (-1, "pr")), rng)
+        check_adjoint(Perimeters(n), ((1, "qr"), (1, "qp"), (1, "rp")), rng)
     assert Triangles(300).depth <= 1000 or kernels == "reference"
 
 

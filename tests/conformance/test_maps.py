@@ -16,6 +16,7 @@ from condgrad.maps import (
     Left,
     LinearMap,
     LowRankStack,
+    Perimeters,
     Restricted,
     Right,
     RowSums,
@@ -64,6 +65,8 @@ MAPS = {
     "RowSums wide": RowSums((3, 5)),
     "RowSums tall": RowSums((5, 2)),
     **{f"Triangles {n}": Triangles(n) for n in range(3, 9)},
+    **{f"Triangles unit {n}": Triangles(n, unit=True) for n in (3, 4, 6)},
+    **{f"Perimeters {n}": Perimeters(n) for n in (3, 4, 6)},
     "SparseStack": SparseStack(SYMMETRIC),
     "SparseStack dense": SparseStack([A.toarray() for A in SYMMETRIC]),
     "SparseStack flat": SparseStack(FLAT, n=4),
@@ -262,6 +265,28 @@ def test_triangles_name_every_triple_once(n):
     values = W[p, q] + W[q, r] - W[p, r] - W[q, q]
     assert A.rows(W) == pytest.approx(values)
     assert A.rows(W, np.arange(A.size)) == pytest.approx(values)
+
+
+@pytest.mark.parametrize("n", range(3, 9))
+def test_perimeters_name_every_triple_once(n):
+    A, W = Perimeters(n), np.random.default_rng(n).standard_normal((n, n))
+    W = W + W.T
+    p, q, r = A.triples(np.arange(A.size))
+    wanted = {(a, c, b) for c in range(n) for b in range(c) for a in range(b)}
+    assert A.size == len(wanted)
+    assert set(zip(p.tolist(), q.tolist(), r.tolist(), strict=True)) == wanted
+    assert A.rows(W) == pytest.approx(W[p, q] + W[q, r] + W[p, r])
+
+
+def test_triangles_of_a_unit_diagonal_leave_it_out():
+    W = np.random.default_rng(0).standard_normal((6, 6))
+    W = W + W.T
+    A, B = Triangles(6, unit=True), Triangles(6)
+    q = A.triples(np.arange(A.size))[1]
+    assert A.rows(W) == pytest.approx(B.rows(W) + np.diag(W)[q])
+    assert not np.diag(A.adjoint(np.ones(A.size))).any()
+    with pytest.raises(ProblemError, match="weights are given beside unit"):
+        Triangles(6, np.ones(6), unit=True)
 
 
 @pytest.mark.parametrize("n", [150, 2001])

@@ -14,6 +14,7 @@ from condgrad.maps import (
     Inner,
     Left,
     LowRankStack,
+    Perimeters,
     Restricted,
     Right,
     RowSums,
@@ -36,6 +37,7 @@ REFUSED = [
     *(("n", make, bad) for make in (Diagonal, Trace, Triangles)
       for bad in (0, -3, 2.0, True, "3", None, (3, 3))),
     ("n", Triangles, 2),
+    ("n", Perimeters, 2),
     *(("rows", lambda ij: Entries(*ij, (3, 3)), bad) for bad in
       (([], []), ([0, 1], [0]), ([[0]], [[0]]), ([0.0], [1]), ([3], [0]), ([-1], [0]), ([0], [3]),
        ([0, 0], [1, 1]), (["a"], [0]), (np.array([], int), np.array([], int)), ([1j], [0]))),

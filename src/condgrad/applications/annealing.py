@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Search:
     ----------
     A : SciPy sparse matrix
         A checked adjacency matrix, weights of any sign.
-    seed : int
+    seed : int or sequence of int
         Of all randomness.
 
     Notes
@@ -44,8 +45,9 @@ class Search:
     3.0
     """
 
-    def __init__(self, A: Any, seed: int = 0) -> None:
-        self._A, self._rng = A, np.random.default_rng([1, seed])
+    def __init__(self, A: Any, seed: int | Sequence[int] = 0) -> None:
+        more = [seed] if isinstance(seed, (int, np.integer)) else seed
+        self._A, self._rng = A, np.random.default_rng([1, *more])
         self._zero = SLACK * float(abs(A).sum())
         self._sign = _forest_signs(A)
         self.best: Cut = _cut(A, self._sign > 0)

@@ -21,6 +21,12 @@ from condgrad.backends._numba_factored import (  # noqa: F401
     sparse_times,
 )
 from condgrad.backends._numba_fused import fused  # noqa: F401
+from condgrad.backends._numba_perimeters import (  # noqa: F401
+    perimeter_add,
+    perimeter_gather,
+    perimeter_scatter,
+    perimeter_sweep,
+)
 from condgrad.backends._numba_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,

@@ -15,6 +15,12 @@ from condgrad.backends._reference_factored import (  # noqa: F401
     sparse_times,
 )
 from condgrad.backends._reference_fused import fused  # noqa: F401
+from condgrad.backends._reference_perimeters import (  # noqa: F401
+    perimeter_add,
+    perimeter_gather,
+    perimeter_scatter,
+    perimeter_sweep,
+)
 from condgrad.backends._reference_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._reference_vector import vector_sag  # noqa: F401
 from condgrad.backends.addresses import triangle_address

@@ -24,3 +24,14 @@ def triangle_address(n: int, ids: Array) -> tuple[Array, Array, Array]:
     p = np.where(over, mirror - p, p)
     r = np.where(over, p + r - (others - 1), r)
     return p + (p >= q), q, r + (r >= q)
+
+
+def perimeter_address(ids: Array) -> tuple[Array, Array, Array]:
+    """The triples p < r < q of given row ids, id = C(q, 3) + C(r, 2) + p."""
+    ids = np.asarray(ids, np.int64, like=ids)
+    q = np.cbrt(6.0 * ids).astype(np.int64) + 1  # off by one at most, either way
+    q = q + (q * (q - 1) * (q + 1) // 6 <= ids) - (q * (q - 1) * (q - 2) // 6 > ids)
+    rest = ids - q * (q - 1) * (q - 2) // 6
+    r = np.sqrt(2.0 * rest).astype(np.int64)
+    r = r + (r * (r + 1) // 2 <= rest) - (r * (r - 1) // 2 > rest)
+    return rest - r * (r - 1) // 2, q, r

@@ -148,6 +148,10 @@ def solve_sparsest_cut(
 def solve_max_cut(
     graph: GraphFile,
     *,
+    triangles: Annotated[
+        bool,
+        typer.Option("--triangles", help="Add all triangle inequalities: a better bound, slower."),
+    ] = False,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from the mixing method, or not."),
@@ -167,6 +171,7 @@ def solve_max_cut(
     def solve() -> Outcome:
         application = max_cut(
             adjacency,
+            triangles=triangles,
             warm=limits["gap"] if warm else None,
             warm_seconds=limits.get("max_seconds", math.inf),
             hyperplanes=hyperplanes,

@@ -7,6 +7,7 @@ from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
 from condgrad.maps.low_rank import LowRankStack
+from condgrad.maps.perimeters import Perimeters
 from condgrad.maps.products import Left, Right, Sandwich
 from condgrad.maps.sparse import DataMatrix, SparseStack
 from condgrad.maps.triangles import Triangles
@@ -20,6 +21,7 @@ __all__ = [
     "Left",
     "LinearMap",
     "LowRankStack",
+    "Perimeters",
     "Restricted",
     "Right",
     "RowSums",

@@ -32,6 +32,10 @@ class Triangles(Covering):
     weights : array, optional
         Positive numbers μ: the inequalities are those of :math:`W_{ij}/\sqrt{μ_i μ_j}`, the Gram
         matrix where :math:`W_{ij} = \sqrt{μ_i μ_j}\, ⟨x_i, x_j⟩`. Default: all 1.
+    unit : bool, default False
+        Whether the diagonal is known to be 1 and left out: the rows are
+        :math:`W_{pq} + W_{qr} - W_{pr}`, to be at most 1. `Perimeters` are the fourth inequality of
+        a triple of signs. ‖A‖ is much smaller so, about √(3n/2). Not with `weights`.
 
     References
     ----------
@@ -48,13 +52,18 @@ class Triangles(Covering):
     portable = True
     kernels = ("triangle_sweep", "triangle_add")
 
-    def __init__(self, n: int, weights: Any = None) -> None:
+    def __init__(self, n: int, weights: Any = None, unit: bool = False) -> None:
         side = dimension("n", n, least=3)
         self.shape = (side, side)
         self.size = side * (side - 1) * (side - 2) // 2
         self.storage = side * side
         self._scale: Array | None = None
-        if weights is not None:
+        self._unit = bool(unit)
+        if self._unit:
+            if weights is not None:
+                raise ProblemError("weights are given beside unit=True: leave one of them out")
+            self._scale, self.row_norm = 1 - np.eye(side), float(np.sqrt(3))
+        elif weights is not None:
             mu = numbers("weights", weights)
             if mu.shape != (side,) or not (mu > 0).all():
                 raise ProblemError(f"weights must be {side} positive numbers, one for each vertex")
@@ -63,7 +72,7 @@ class Triangles(Covering):
             self.row_norm = 2.0 * float(self._scale.max())
 
     def seen(self, W: Array) -> Array:
-        """W_ij/√(μ_i μ_j)."""
+        """W_ij/√(μ_i μ_j), or W without its diagonal."""
         return W if self._scale is None else W * self._scale.astype(W.dtype, copy=False)
 
     def set_to(self, G: Array, weight: float, out: Array) -> None:
@@ -131,9 +140,12 @@ class Triangles(Covering):
         A*A commutes with permutations of the vertices, so its eigenspaces are known: matrices
         aI + b11ᵀ give n(n − 2)/2; W_ii = a u_i, W_ij = b(u_i + u_j) with Σu = 0 have
         z = (2b − a) u_q and give at most n(n − 1)/2; matrices with zero diagonal and zero row sums
-        give (3n − 4)/2. The second is the largest for every n ≥ 3.
+        give (3n − 4)/2. The second is the largest for every n ≥ 3. Without the diagonal they are
+        (n − 2)/2, n − 1 and (3n − 4)/2, the last for n > 3 only.
         """
         n = self.shape[0]
+        if symmetric and self._unit:
+            return float(np.sqrt((3 * n - 4) / 2 if n > 3 else 2.0))
         if symmetric and self._scale is None:
             return float(np.sqrt(n * (n - 1) / 2))
         return self._power() if symmetric and foreign(self.like) else super().norm(symmetric)

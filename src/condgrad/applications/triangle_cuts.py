@@ -1,0 +1,46 @@
+"""Max-cut with triangle inequalities: their rows, and cuts as good as the bound deserves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from condgrad.applications.annealing import Search
+from condgrad.applications.rounding import Cut
+from condgrad.applications.rounding_max_cut import _cut, _improve
+from condgrad.functions import AtLeast, AtMost
+from condgrad.maps import Perimeters, Triangles
+from condgrad.problem import Term
+
+SWEEPS = (100, 400)
+"""Of simulated annealing, each time a cut is looked for."""
+
+
+def triangle_terms(n: int) -> list[Term]:
+    """All triangle inequalities of n signs, 4 C(n, 3) rows, as two families."""
+    return [
+        Term(Triangles(n, unit=True), AtMost(1.0), name="triangles"),
+        Term(Perimeters(n), AtLeast(-1.0), name="perimeters"),
+    ]
+
+
+def annealed(A: Any, cut: Cut, seed: int | Sequence[int]) -> Cut:
+    """The best cut that simulated annealing finds from this one, improved by passes at the end.
+
+    Parameters
+    ----------
+    A : SciPy sparse matrix
+        A checked adjacency matrix, weights of any sign.
+    cut : Cut
+        Where to begin.
+    seed : int or sequence of int
+        Of the annealing.
+    """
+    search = Search(A, seed)
+    search.descend(np.where(cut.side, 1.0, -1.0))
+    for sweeps in SWEEPS:
+        search.anneal(sweeps)
+    sign = _improve(A, np.where(search.best.side, 1.0, -1.0))
+    return max((cut, search.best, _cut(A, sign > 0)), key=lambda found: found.value)

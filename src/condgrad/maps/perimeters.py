@@ -1,0 +1,103 @@
+"""Perimeter inequalities: the fourth triangle inequality of three signs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._check import dimension
+from condgrad._types import ALL, Array, Rows, span
+from condgrad.backends import backend, kernels
+from condgrad.backends.addresses import perimeter_address
+from condgrad.backends.arrays import contiguous, diagonal
+from condgrad.maps._base import Covering
+
+
+class Perimeters(Covering):
+    r"""Sums of W over three vertices, one row per triple.
+
+    .. math:: z_{(p,q,r)} = W_{pq} + W_{qr} + W_{pr}, \qquad p < r < q
+
+    For W = xxᵀ with signs x the sum is 3 or −1, so z ≥ −1 holds for all cuts: of three vertices two
+    are on one side. With `Triangles` (``unit=True``) these are all 4 C(n, 3) triangle inequalities
+    of max-cut [1]_. There are C(n, 3) rows, never listed: row C(q, 3) + C(r, 2) + p is that of the
+    triple (p, q, r). W is taken to be symmetric; its entries below the diagonal are read.
+
+    Parameters
+    ----------
+    n : int
+        Side of the symmetric matrix W, at least 3.
+
+    References
+    ----------
+    .. [1] C. Helmberg, F. Rendl, "Solving quadratic (0,1)-problems by semidefinite programs and
+       cutting planes", Math. Program. 82, 1998.
+
+    Examples
+    --------
+    >>> Perimeters(4).size
+    4
+    """
+
+    row_norm = float(np.sqrt(3))
+    kernels = ("perimeter_sweep", "perimeter_add")
+
+    def __init__(self, n: int) -> None:
+        side = dimension("n", n, least=3)
+        self.shape = (side, side)
+        self.size = side * (side - 1) * (side - 2) // 6
+        self.storage = side * side
+
+    def triples(self, ids: Array) -> tuple[Array, Array, Array]:
+        """The vertices (p, q, r), p < r < q, of given rows."""
+        return perimeter_address(np.asarray(ids))
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        z: Array
+        W = contiguous(W)
+        if isinstance(at, slice):
+            start, stop = span(at, self.size)
+            z = np.empty(stop - start, W.dtype, like=W)
+            kernels(W).perimeter_sweep(W, start, stop, z)
+        else:
+            z = kernels(W).perimeter_gather(W, at)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        square = G.reshape(self.shape)
+        if isinstance(at, slice):
+            kernels(G).perimeter_add(square, *span(at, self.size), y)
+        else:
+            kernels(G).perimeter_scatter(square, at, y)
+
+    @property
+    def depth(self) -> int:
+        """About 3n: y is summed over the rows that share q and r before it is added to W_qr.
+
+        An entry is in at most n rows as W_pq, in as many as W_pr, and in that sum, which is cut
+        where a piece of rows that is handled at a time ends.
+        """
+        n = self.shape[0]
+        return 3 * n + 8 if backend() == "reference" else 3 * n + n // 2048 + 8
+
+    @property
+    def stretch(self) -> int:
+        """An n-th of the rows."""
+        return -(-self.size // self.shape[0])
+
+    def norm(self, symmetric: bool = False) -> float:
+        """√(3(n − 2)/2) over symmetric W, at 11ᵀ: a pair is in n − 2 triples, with two others each.
+
+        Over all W it is √2 times that, since only entries below the diagonal are read.
+        """
+        return float(np.sqrt(3 * (self.shape[0] - 2) / (2 if symmetric else 1)))
+
+    def gram(self, W: Array) -> Array:
+        """The symmetric part of A*A W for a symmetric W, no row being evaluated.
+
+        ((n − 4) W_ij + R_i + R_j)/2 beside the diagonal, R the row sums without it, and 0 on it.
+        """
+        n = self.shape[0]
+        R = W.sum(axis=1) - diagonal(W)
+        H: Array = 0.5 * ((n - 4) * W + R + R[:, None])
+        diagonal(H)[:] = 0
+        return H

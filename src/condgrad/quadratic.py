@@ -1,0 +1,261 @@
+"""Quadratic programs in variables that are 0 or 1 (QUBO), by way of maximum cut."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from condgrad._floats import EPS
+from condgrad._round import bound_text
+from condgrad._types import Array
+from condgrad.applications import Sense, closeness
+from condgrad.certificate import relative_gap
+from condgrad.errors import ProblemError
+from condgrad.graphs import GraphCut, max_cut
+from condgrad.run.answer import Answer
+from condgrad.run.result import Status, Trace
+
+LARGEST = 2.0**53
+"""Up to here float64 counts integers without rounding."""
+SHOWN = 60
+"""How many variables are printed."""
+
+
+class QuboGraph(NamedTuple):
+    """The graph of a quadratic program, see `qubo_graph`."""
+
+    adjacency: Any
+    """Symmetric weights, a CSR matrix of side n + 1; vertex 0 is the added one."""
+    rounding: float
+    """No cut differs from twice the value of its x by more than this; 0 for integers."""
+    whole: bool
+    """Whether all entries of Q are integers."""
+
+
+def qubo_graph(Q: Any, sense: Sense = "max") -> QuboGraph:
+    r"""The graph on n + 1 vertices whose cuts have the weight 2 xᵀQx, or −2 xᵀQx for a minimum.
+
+    x_i = 1 says that vertices 0 and i are on different sides. With δ_ij = 1 where i and j are, and
+    0 elsewhere, x_i = δ_0i and 2 x_i x_j = δ_0i + δ_0j − δ_ij, so that
+
+    .. math:: 2 x^\top Q x = \sum_i \Bigl(\sum_j (Q_{ij} + Q_{ji})\Bigr) δ_{0i}
+              - \sum_{i<j} (Q_{ij} + Q_{ji})\, δ_{ij}
+
+    without a constant [1]_.
+
+    Parameters
+    ----------
+    Q : array or SciPy sparse matrix
+        Square, any entries; it need not be symmetric.
+    sense : {"max", "min"}
+        Whether cuts of large weight belong to large or to small values.
+
+    References
+    ----------
+    .. [1] P. L. Hammer, "Some network flow problems solved with pseudo-Boolean programming", Oper.
+       Res. 13, 1965.
+
+    Examples
+    --------
+    >>> qubo_graph([[1, -3], [0, 1]]).adjacency.toarray()
+    array([[ 0., -1., -1.],
+           [-1.,  0.,  3.],
+           [-1.,  3.,  0.]])
+    """
+    Q = _square(Q)
+    if sense not in ("min", "max"):
+        raise ProblemError(f"sense is {sense!r}: it must be 'min' or 'max'")
+    sign, n = 1 if sense == "max" else -1, Q.shape[0]
+    if not 8 * float(np.max(np.abs(Q.data), initial=0.0)) * max(Q.nnz, 1) < np.inf:
+        raise ProblemError("Q has entries whose sum may be infinite: scale it down")
+    both = sp.csr_array(Q + Q.T)
+    # Entries of both triangles are summed as they are: a sum of sums would be rounded twice.
+    rows, columns = Q.tocsr(), Q.tocsc()
+    first = np.array([math.fsum([*_part(rows, i), *_part(columns, i)]) for i in range(n)])
+    inner = both - sp.diags_array(both.diagonal())
+    A = sign * sp.block_array([[None, first[None, :]], [first[:, None], -inner]], format="csr")
+    A = sp.csr_array(A)
+    A.eliminate_zeros()
+    total = float(abs(A).sum())
+    whole = bool(np.all(Q.data == np.rint(Q.data)) and 4 * float(abs(Q).sum()) < LARGEST)
+    return QuboGraph(A, 0.0 if whole else EPS * total, whole)
+
+
+def cut_of(x: Any) -> Array:
+    """The side of each vertex of `qubo_graph` for given x: vertex 0 and all with x_i = 0 are False.
+
+    Examples
+    --------
+    >>> cut_of([1, 0, 1]).tolist()
+    [False, True, False, True]
+    """
+    return np.r_[False, np.asarray(x) != 0]
+
+
+def variables_of(side: Any) -> Array:
+    """x for the sides of the vertices of `qubo_graph`, the way back.
+
+    Examples
+    --------
+    >>> variables_of([True, False, True]).tolist()
+    [1, 0]
+    """
+    side = np.asarray(side, bool)
+    found: Array = (side[1:] != side[0]).astype(np.int64)
+    return found
+
+
+def qubo_value(Q: Any, x: Any, offset: float = 0.0) -> float:
+    """xᵀQx + offset for x of zeros and ones, rounded once.
+
+    Examples
+    --------
+    >>> qubo_value([[1, -3], [0, 1]], [1, 1], offset=0.5)
+    -0.5
+    """
+    Q, chosen = sp.coo_array(_square(Q)), np.asarray(x) != 0
+    if chosen.shape != Q.shape[:1]:
+        raise ProblemError(f"x has shape {chosen.shape}: it must hold one entry per row of Q")
+    rows, columns = Q.coords
+    return math.fsum([*Q.data[chosen[rows] & chosen[columns]].tolist(), float(offset)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Qubo(Answer):
+    """Zeros and ones, and what is proved of them."""
+
+    x: Array
+    """The best found, integers 0 and 1."""
+    value: float
+    """xᵀQx + offset."""
+    bound: float
+    """No x has a smaller value, or a larger one where that is wanted."""
+    gap: float
+    """|value − bound| / max(|value|, |bound|); 0 is a proof that no x is better."""
+    status: Status
+    """Why the run ended: CONVERGED where the gap is at most what was asked for, and RELAXED where
+    the relaxation was solved but is not as tight as that."""
+    sense: Sense
+    """``min`` or ``max``."""
+    offset: float
+    """What was added to xᵀQx."""
+    cut: GraphCut
+    """Of the graph that was cut, whose weights are those of 2 xᵀQx, or −2 xᵀQx for a minimum."""
+
+    infeasibility = 0.0
+    """Zeros and ones are what is asked for."""
+    _feasible = True
+
+    @property
+    def objective(self) -> float:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def bound_failure(self) -> float:
+        """Probability that the bound does not hold; 0 up to 3000 variables."""
+        return self.cut.bound_failure
+
+    @property
+    def trace(self) -> Trace:
+        """That of the run on the graph, in its units."""
+        return self.cut.trace
+
+    def summary(self) -> str:
+        """Value, bound and x, as a sentence."""
+        beyond = "above" if self.sense == "max" else "below"
+        known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
+        ones = np.flatnonzero(self.x)
+        members = ", ".join(map(str, ones[:SHOWN])) or "none"
+        more = ", …" if ones.size > SHOWN else ""
+        return (
+            f"Quadratic program in {self.x.size} variables 0 or 1: value {self.value:.6g}, {known},"
+            f" so {closeness(self.gap, 'value', self.sense)}; ones at {members}{more}"
+        )
+
+
+def qubo(
+    Q: Any,
+    *,
+    sense: Sense = "min",
+    offset: float = 0.0,
+    triangles: bool = True,
+    gap: float = 1e-3,
+    **options: Any,
+) -> Qubo:
+    r"""The smallest or largest xᵀQx + offset over x in {0, 1}ⁿ, with a proven bound.
+
+    It is a maximum cut of a graph with n + 1 vertices (`qubo_graph`), found and bounded by
+    `condgrad.max_cut`. The offset is added at the end and changes nothing but values and the
+    relative gap. Where Q has integer entries, values of xᵀQx are integers, and its bound is rounded
+    to one.
+
+    Parameters
+    ----------
+    Q : array or SciPy sparse matrix
+        Square; it need not be symmetric, and an upper triangle is as good as the symmetric matrix
+        with half of its entries. Linear terms are on the diagonal, since x_i² = x_i.
+    sense : {"min", "max"}
+        Which is wanted.
+    offset : float, default 0
+        Added to every value.
+    triangles : bool, default True
+        Use the relaxation with all triangle inequalities, for up to some hundreds of variables.
+    gap : float, default 1e-3
+        Relative gap to end at.
+    **options
+        ``max_seconds``, ``seed``, ``n_jobs``, ``device``, … of `condgrad.max_cut`.
+
+    Examples
+    --------
+    >>> found = qubo([[1, -3], [0, 1]], offset=0.5)
+    >>> found.x.tolist(), found.value, found.bound
+    ([1, 1], -0.5, -0.5)
+    """
+    if not isinstance(offset, (int, float, np.number)) or not math.isfinite(offset):
+        raise ProblemError(f"offset is {offset!r}: it must be a finite number")
+    graph, offset = qubo_graph(Q, sense), float(offset)
+    found = max_cut(graph.adjacency, triangles=triangles, gap=gap, **options)
+    x, sign = variables_of(found.side), 1 if sense == "max" else -1
+    value, bound = qubo_value(Q, x, offset), sign * np.inf
+    if math.isfinite(found.bound):
+        twice = Fraction(found.bound) + Fraction(graph.rounding)
+        most = math.floor(twice / 2) if graph.whole else twice / 2
+        bound = _beyond(sign * most + Fraction(offset), sign * np.inf)
+    own = 0.0 if value == bound else relative_gap(value, bound)
+    status = found.status
+    if status in (Status.CONVERGED, Status.RELAXED):
+        status = Status.CONVERGED if own <= gap else Status.RELAXED
+    return Qubo(x, value, bound, own, status, sense, offset, found)
+
+
+def _square(Q: Any) -> Any:
+    """Q as a sparse matrix of float64."""
+    try:
+        made = sp.csr_array(Q if sp.issparse(Q) else np.asarray(Q, np.float64), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"Q is not a matrix of numbers ({error}): pass a square one") from None
+    if made.ndim != 2 or made.shape[0] != made.shape[1] or made.shape[0] == 0:
+        raise ProblemError(f"Q has shape {made.shape}: it must be a square matrix")
+    made.sum_duplicates()
+    if not np.isfinite(made.data).all():
+        raise ProblemError("Q has an entry that is infinite or NaN: replace it")
+    return made
+
+
+def _beyond(x: Fraction, end: float) -> float:
+    """The float64 nearest to x, or the next one towards `end` where that is not as far as x."""
+    near = float(x)
+    short = near < x if end > 0 else near > x
+    return float(np.nextafter(near, end)) if short else near
+
+
+def _part(A: Any, i: int) -> list[float]:
+    """The entries of row i of a CSR matrix, or of column i of a CSC one."""
+    found: list[float] = A.data[A.indptr[i] : A.indptr[i + 1]].tolist()
+    return found
