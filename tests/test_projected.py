@@ -234,9 +234,10 @@ def test_constraints_without_a_solution_are_refuted():
 
 
 def test_elsewhere_it_is_another_method():
-    simplex = Problem(domains.Simplex(4), [Term(maps.AllEntries((4,)), functions.AtMost(0.5))])
-    for method in (cg.pdhg(), cg.apg()):
-        assert cg.solve(simplex, method, max_iter=2).method == "SAG-CGAL"
+    oracle = domains.Oracle(domains.Simplex(4).lmo, 4, 2.0)
+    own = Problem(oracle, [Term(maps.AllEntries((4,)), functions.AtMost(0.5))])
+    for method in (cg.pdhg(), cg.rpdhg(), cg.apg()):
+        assert cg.solve(own, method, max_iter=2).method == "SAG-CGAL"
 
     class Smaller(domains.NuclearBall):
         """It may mean another set."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
+from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import lapack
 from condgrad.functions.group import project_simplex
@@ -22,6 +23,9 @@ WIDE = 0.4
 
 class Projector(Protocol):
     """Finds nearest points, and may begin where the search before ended."""
+
+    exact: bool
+    """Whether they are found by a formula, up to rounding."""
 
     def nearest(self, X: Array) -> tuple[Array, int]:
         """The point of the set nearest to X, a new array, and the products with X that it took."""
@@ -41,6 +45,8 @@ class NuclearProjector:
     radius : float
         r > 0.
     """
+
+    exact = False
 
     def __init__(self, radius: float) -> None:
         self.radius = radius
@@ -76,6 +82,82 @@ class NuclearProjector:
         return (left[:, :rank] * d) @ right[:, :rank].T, products
 
 
+class SimplexProjector:
+    """The nearest point of {s ≥ 0, Σ s = τ}, by sorting.
+
+    Parameters
+    ----------
+    total : float
+        τ > 0.
+    """
+
+    exact = True
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        return project_simplex(X, self.total), 0
+
+
+class L1Projector:
+    """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large are projected onto the simplex.
+
+    Parameters
+    ----------
+    radius : float
+        r > 0.
+    """
+
+    exact = True
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        sizes = np.abs(X)
+        if sizes.sum(dtype=np.float64) <= self.radius:
+            return X.copy(), 0
+        return np.copysign(project_simplex(sizes, self.radius), X), 0
+
+
+class L2Projector:
+    """The nearest point of {‖s‖₂ ≤ r}.
+
+    Parameters
+    ----------
+    radius : float
+        r > 0.
+    """
+
+    exact = True
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        norm = length(X)
+        return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm), 0
+
+
+class BoxProjector:
+    """The nearest point of {lower ≤ s ≤ upper}, entry by entry.
+
+    Parameters
+    ----------
+    lower, upper : array
+        Shaped as the points.
+    """
+
+    exact = True
+
+    def __init__(self, lower: Array, upper: Array) -> None:
+        self.lower, self.upper = lower, upper
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False), 0
+
+
 class ProductProjector:
     """The nearest point of a product, block by block.
 
@@ -89,6 +171,7 @@ class ProductProjector:
 
     def __init__(self, parts: Sequence[Projector], shapes: Sequence[tuple[int, ...]]) -> None:
         self.parts, self._shapes = list(parts), list(shapes)
+        self.exact = all(p.exact for p in self.parts)
 
     def nearest(self, X: Array) -> tuple[Array, int]:
         found, start, products = [], 0, 0

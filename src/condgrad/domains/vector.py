@@ -11,6 +11,13 @@ from condgrad._check import array_of, dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
 from condgrad.domains._base import Ball, Domain, Minimum
+from condgrad.domains.projections import (
+    BoxProjector,
+    L1Projector,
+    L2Projector,
+    Projector,
+    SimplexProjector,
+)
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Coordinate, Full
 
@@ -39,6 +46,10 @@ class Simplex(Domain):
 
     def lmo(self, v: Array, **_: Any) -> Atom:
         return Coordinate(int(np.argmin(v)), self.total, self.shape)
+
+    def projector(self) -> Projector | None:
+        """But for a class derived from this one: it may mean another set."""
+        return SimplexProjector(self.total) if type(self) is Simplex else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.total
@@ -76,6 +87,10 @@ class L1Ball(Ball):
         i = int(np.argmax(np.abs(v)))
         return Coordinate(i, -self.radius if v[i] > 0 else self.radius, self.shape)
 
+    def projector(self) -> Projector | None:
+        """But for a class derived from this one: it may mean another set."""
+        return L1Projector(self.radius) if type(self) is L1Ball else None
+
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.abs(W).sum() <= self.radius * (1 + tol))
 
@@ -103,6 +118,10 @@ class L2Ball(Ball):
     def lmo(self, v: Array, **_: Any) -> Atom:
         norm = length(v)
         return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
+
+    def projector(self) -> Projector | None:
+        """But for a class derived from this one: it may mean another set."""
+        return L2Projector(self.radius) if type(self) is L2Ball else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
@@ -148,6 +167,10 @@ class Box(Domain):
     def lmo(self, v: Array, **_: Any) -> Atom:
         s = np.where(v > 0, self.lower, self.upper)
         return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
+
+    def projector(self) -> Projector | None:
+        """But for a class of a user's that is derived from this one."""
+        return BoxProjector(self.lower, self.upper) if type(self) in (Box, LinfBall) else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * max(float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))

@@ -6,6 +6,7 @@ does not care whether the term is a loss or a constraint.
 """
 
 from condgrad.estimators._base import Estimator, Full, Sampled, State
+from condgrad.estimators.anchored import Anchored, AnchoredState
 from condgrad.estimators.multipliers import Augmented, AugmentedState, SagAugmented, TableState
 from condgrad.estimators.primal_dual import Ascent, DualState
 from condgrad.estimators.recursive import Momentum, Recursive, Spider, Storm
@@ -14,6 +15,8 @@ from condgrad.estimators.sag import SAG, SagState
 
 __all__ = [
     "SAG",
+    "Anchored",
+    "AnchoredState",
     "Ascent",
     "Augmented",
     "AugmentedState",

@@ -13,6 +13,7 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import (
     SAG,
+    Anchored,
     Ascent,
     Augmented,
     Full,
@@ -23,6 +24,8 @@ from condgrad.estimators import (
     Storm,
 )
 from condgrad.estimators.sampling import Batch
+from condgrad.functions import Linear
+from condgrad.methods.anchored import Anchoring
 from condgrad.methods.control import BALANCE
 from condgrad.methods.lead import Lead
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
@@ -342,6 +345,27 @@ def pdhg(relax: float = 1.7) -> Method:
 
 
 @declare(
+    "rpdhg",
+    "R-PDHG",
+    estimates="multipliers of all rows",
+    needs="f and g with a prox; a domain with a projection",
+    iterations="not proved",
+    cost="not proved",
+    exponent=float("nan"),
+    reference="Lu, Yang, arXiv:2407.16144, 2024",
+)
+def rpdhg() -> Method:
+    """Primal-dual steps with an anchor and restarts; elsewhere `sag_cgal`.
+
+    As `pdhg`, but both sides are drawn back to where a round began, and rounds end where the
+    residual has fallen (`condgrad.methods.anchored.AnchoredStep`, which says what is proved). Made
+    for linear f, where steps of `pdhg` circle around the optimum.
+    """
+    schedule, own = Schedule(Constant(1.0), smoothing("auto", 0, 0)), Anchored()
+    return Method(own, own, schedule, step=Anchoring(), control=RATIO, elsewhere=sag_cgal())
+
+
+@declare(
     "apg",
     "APG",
     estimates="full, –",
@@ -365,13 +389,18 @@ def apg() -> Method:
 def suited(problem: Problem) -> Method:
     """The method that runs where none is named.
 
-    Over a nuclear ball, and products of such, `pdhg`, or `apg` where there is no g.
+    Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
+    such) it is `apg` where there is no g, else `rpdhg` where f is linear and projections are by a
+    formula, else `pdhg`.
 
     Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
     least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs
     and better on sparse ones; with few inequalities there is little between the two.
     """
-    for method in (pdhg(), apg()):
+    projector = problem.domain.projector()
+    flat = all(isinstance(t.function, Linear) for t in problem.smooth)
+    anchored = projector is not None and projector.exact and flat
+    for method in (rpdhg() if anchored else pdhg(), apg()):
         if method.on(problem) is not method.elsewhere:
             return method
     method = spdhg()
