@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condgrad import domains, maps
+from condgrad.errors import ProblemError
 from condgrad.maps import (
     AllEntries,
     DataMatrix,
