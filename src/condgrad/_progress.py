@@ -13,11 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EVERY = 0.1
 """Seconds between two times that a terminal is drawn on, …"""
@@ -249,6 +253,19 @@ def shown(
     finally:
         _current.reset(token)
         display.end()
+
+
+def visible(call: Callable[P, T]) -> Callable[P, T]:
+    """Show what a function does whose options by name may have `verbose`, and limits."""
+
+    @wraps(call)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
+        bar: dict[str, Any] = {name: kwargs.get(name) for name in ("max_iter", "max_seconds")}
+        with shown(kwargs.get("verbose", False), **bar):
+            doing("reading the model")
+            return call(*args, **kwargs)
+
+    return inner
 
 
 def _drawing(verbose: int, console: Any) -> Any:

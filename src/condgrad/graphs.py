@@ -29,6 +29,7 @@ from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
+from condgrad.methods import Method
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
@@ -118,6 +119,7 @@ def sparsest_cut(
     weight: str | None = "weight",
     vertex_weight: Any = None,
     presolve: bool = True,
+    method: str | Method | None = None,
     n_jobs: int | None = None,
     device: str = "cpu",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -155,6 +157,9 @@ def sparsest_cut(
         Default: 1.
     presolve : bool, default True
         Solve block by block; False: solve the relaxation of the whole graph.
+    method : str or Method, optional
+        How to solve the relaxation: a name out of `condgrad.METHODS`, or a `Method` such as
+        ``condgrad.h_sag_v2("auto", table="sparse")``, which takes less memory. Default: what suits.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
@@ -194,7 +199,7 @@ def sparsest_cut(
             application: applications.Application = by_blocks_of(A, sizes)
         else:
             application = replace(sparsest_cut_of(A, uneven(sizes)), unit=unit_of(sizes))
-        found = application.run(**options)
+        found = application.run(method, **options)
     return _cut(found, names)
 
 
@@ -206,6 +211,7 @@ def max_cut(
     max_seconds: float | None = 60.0,
     seed: int = 0,
     weight: str | None = "weight",
+    method: str | Method | None = None,
     n_jobs: int | None = None,
     hyperplanes: int = 100,
     device: str = "cpu",
@@ -228,7 +234,7 @@ def max_cut(
         beyond, it stays a factor, and a graph may have 10⁵ and more.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
+    max_seconds, seed, weight, method, n_jobs, device, checkpoint, every, resume, verbose
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -259,7 +265,7 @@ def max_cut(
             "n_jobs": n_jobs,
             "device": device,
         }
-        found = application.run(max_epochs=PASSES, **options)
+        found = application.run(method, max_epochs=PASSES, **options)
     return _cut(found, names)
 
 

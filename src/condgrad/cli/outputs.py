@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 
 from condgrad import __version__, _files, _keyboard
+from condgrad._deadline import STARTED
 from condgrad.cli.options import Quiet, ReportFile
 from condgrad.errors import ProblemError, cause, from_keyboard
 
@@ -103,19 +105,21 @@ class Outputs:
         from condgrad.run.result import Status
 
         _keyboard.phase("writing")
-        fields = {**run.to_json(), **(more or {})}
+        profile = report.whole(run.found.profile, time.perf_counter() - STARTED)
+        fields = {**run.to_json(), "profile": profile, **(more or {})}
 
         @cache
         def record() -> Record:
             from condgrad.record import Record
 
             command = ["condgrad", *sys.argv[1:]]
-            return Record.of(run, command=command, answer=answer, input=fields.get("input"), **data)
+            facts = {"input": fields.get("input"), "profile": profile, **data}
+            return Record.of(run, command=command, answer=answer, **facts)
 
         def show(console: Console) -> None:
             report.print_run(run, console)
             if self.profile:
-                report.print_profile(run, console)
+                report.print_profile(run, console, profile)
             if answer is not None:
                 answer(console)
 
