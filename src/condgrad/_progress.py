@@ -85,6 +85,11 @@ class Display:
         self._what, self._numbers, self.part = "starting", "", ""
         self.measure: Measure | None = None
 
+    def within(self, limits: tuple[float | None, float | None, float | None]) -> None:
+        """Take the limits of a call inside where there are none yet."""
+        if not any(self._limits):
+            self._limits = limits
+
     def doing(self, what: str, at_once: bool) -> None:
         """Say what is being done, at once if it is something else than before."""
         new = what.partition(",")[0] != self._what.partition(",")[0]
@@ -110,6 +115,7 @@ class Display:
     def end(self) -> None:
         """Nothing more comes."""
         self._drawing.end()
+        self._drawing = Nothing()
 
     def _due(self) -> bool:
         now = self._clock()
@@ -138,6 +144,22 @@ def plain(last: Mapping[str, float]) -> str:
         f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}  "
         f"bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
     )
+
+
+class Nothing:
+    """Draws nothing."""
+
+    quick = False
+
+    def wait(self, spent: float) -> float:
+        """For ever."""
+        return float("inf")
+
+    def draw(self, text: str, share: float, spent: float) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
 
 
 class Terminal:
@@ -242,11 +264,14 @@ def shown(
         raise ProblemError(
             f"verbose is {verbose!r}: give False, True for a bar, or 2 for plain lines"
         )
-    drawing = _drawing(int(verbose), console) if _current.get() is None else None
+    limits, outer = (max_iter, max_epochs, max_seconds), _current.get()
+    drawing = _drawing(int(verbose), console) if outer is None else None
+    if outer is not None:
+        outer.within(limits)
     if drawing is None:
         yield
         return
-    display = Display(drawing, (max_iter, max_epochs, max_seconds))
+    display = Display(drawing, limits)
     token = _current.set(display)
     try:
         yield
@@ -289,6 +314,12 @@ def doing(what: str, at_once: bool = True) -> None:
     """
     if (display := _current.get()) is not None:
         display.doing(what, at_once)
+
+
+def done() -> None:
+    """Show nothing from now on: an answer is printed."""
+    if (display := _current.get()) is not None:
+        display.end()
 
 
 def part(which: str) -> None:

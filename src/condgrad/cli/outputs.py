@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from condgrad import __version__, _files, _keyboard
+from condgrad import _progress as progress
 from condgrad._deadline import STARTED
 from condgrad.cli.options import Quiet, ReportFile
 from condgrad.errors import ProblemError, cause, from_keyboard
@@ -141,6 +142,7 @@ class Outputs:
         Whatever goes wrong costs one output: it is named on standard error, and the others are
         made all the same. Ctrl-C ends the one at work and those after it.
         """
+        progress.done()
         _keyboard.phase("writing")
         wanted = [output for output in outputs if output[0] is not None]
         wanted.sort(key=lambda output: str(output[0]) != "-")  # that is the answer
