@@ -236,6 +236,8 @@ def test_profile(run):
     counted = {"sampling", "rows", "direction", "oracle", "step", "control", "certificate"}
     shares = {part: s for part, s in data["profile"].items() if part in counted}
     assert sum(shares.values()) == pytest.approx(data["seconds"], rel=1e-6)
+    assert list(data["profile"])[-1] == "other"
+    assert re.search(r"total .*100.0 %", out)
     code, _, error = run("solve", "sparsest-cut", "petersen", "--jobs", 0)
     assert (code, "n_jobs is 0" in error) == (2, True)
 

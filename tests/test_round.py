@@ -78,7 +78,7 @@ def test_percent_is_exact(gap, digits):
 
 
 ORDINARY = st.floats(1e-9, 1e9) | st.floats(-1e9, -1e-9)
-GAPS = st.floats(1e-13, 1.0)
+GAPS = st.floats(ROUNDING, 1.0)
 
 
 def number(text, pattern):

@@ -13,11 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EVERY = 0.1
 """Seconds between two times that a terminal is drawn on, …"""
@@ -81,6 +85,11 @@ class Display:
         self._what, self._numbers, self.part = "starting", "", ""
         self.measure: Measure | None = None
 
+    def within(self, limits: tuple[float | None, float | None, float | None]) -> None:
+        """Take the limits of a call inside where there are none yet."""
+        if not any(self._limits):
+            self._limits = limits
+
     def doing(self, what: str, at_once: bool) -> None:
         """Say what is being done, at once if it is something else than before."""
         new = what.partition(",")[0] != self._what.partition(",")[0]
@@ -106,6 +115,7 @@ class Display:
     def end(self) -> None:
         """Nothing more comes."""
         self._drawing.end()
+        self._drawing = Nothing()
 
     def _due(self) -> bool:
         now = self._clock()
@@ -134,6 +144,22 @@ def plain(last: Mapping[str, float]) -> str:
         f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}  "
         f"bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
     )
+
+
+class Nothing:
+    """Draws nothing."""
+
+    quick = False
+
+    def wait(self, spent: float) -> float:
+        """For ever."""
+        return float("inf")
+
+    def draw(self, text: str, share: float, spent: float) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
 
 
 class Terminal:
@@ -238,17 +264,33 @@ def shown(
         raise ProblemError(
             f"verbose is {verbose!r}: give False, True for a bar, or 2 for plain lines"
         )
-    drawing = _drawing(int(verbose), console) if _current.get() is None else None
+    limits, outer = (max_iter, max_epochs, max_seconds), _current.get()
+    drawing = _drawing(int(verbose), console) if outer is None else None
+    if outer is not None:
+        outer.within(limits)
     if drawing is None:
         yield
         return
-    display = Display(drawing, (max_iter, max_epochs, max_seconds))
+    display = Display(drawing, limits)
     token = _current.set(display)
     try:
         yield
     finally:
         _current.reset(token)
         display.end()
+
+
+def visible(call: Callable[P, T]) -> Callable[P, T]:
+    """Show what a function does whose options by name may have `verbose`, and limits."""
+
+    @wraps(call)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
+        bar: dict[str, Any] = {name: kwargs.get(name) for name in ("max_iter", "max_seconds")}
+        with shown(kwargs.get("verbose", False), **bar):
+            doing("reading the model")
+            return call(*args, **kwargs)
+
+    return inner
 
 
 def _drawing(verbose: int, console: Any) -> Any:
@@ -272,6 +314,12 @@ def doing(what: str, at_once: bool = True) -> None:
     """
     if (display := _current.get()) is not None:
         display.doing(what, at_once)
+
+
+def done() -> None:
+    """Show nothing from now on: an answer is printed."""
+    if (display := _current.get()) is not None:
+        display.end()
 
 
 def part(which: str) -> None:

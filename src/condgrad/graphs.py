@@ -33,6 +33,7 @@ from condgrad.errors import InputError, ProblemError
 from condgrad.io.edges import NamedGraph
 from condgrad.io.frames import Frame
 from condgrad.io.graphs import check_weights, graph_from_edges
+from condgrad.methods import Method
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
@@ -123,6 +124,7 @@ def sparsest_cut(
     weight: str | None = "weight",
     vertex_weight: Any = None,
     presolve: bool = True,
+    method: str | Method | None = None,
     n_jobs: int | None = None,
     device: str = "cpu",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -163,6 +165,9 @@ def sparsest_cut(
         Default: 1.
     presolve : bool, default True
         Solve block by block; False: solve the relaxation of the whole graph.
+    method : str or Method, optional
+        How to solve the relaxation: a name out of `condgrad.METHODS`, or a `Method` such as
+        ``condgrad.h_sag_v2("auto", table="sparse")``, which takes less memory. Default: what suits.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
@@ -202,7 +207,7 @@ def sparsest_cut(
             application: applications.Application = by_blocks_of(A, sizes)
         else:
             application = replace(sparsest_cut_of(A, uneven(sizes)), unit=unit_of(sizes))
-        found = application.run(**options)
+        found = application.run(method, **options)
     return _cut(found, names)
 
 
@@ -215,6 +220,7 @@ def max_cut(
     max_seconds: float | None = 60.0,
     seed: int = 0,
     weight: str | None = "weight",
+    method: str | Method | None = None,
     n_jobs: int | None = None,
     hyperplanes: int = 100,
     device: str = "cpu",
@@ -240,7 +246,7 @@ def max_cut(
         vertices. The optimum of a planar graph is found so.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
+    max_seconds, seed, weight, method, n_jobs, device, checkpoint, every, resume, verbose
         As for `sparsest_cut`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
@@ -270,7 +276,7 @@ def max_cut(
             "n_jobs": n_jobs,
             "device": device,
         }
-        found = application.run(max_epochs=PASSES, **options)
+        found = application.run(method, max_epochs=PASSES, **options)
     return _cut(found, names)
 
 

@@ -96,18 +96,27 @@ def profile_rows(profile: Mapping[str, float], iterations: int) -> list[list[str
     ]
 
 
-def print_profile(run: Outcome, console: Console) -> None:
-    """Where the time of the run went."""
+def whole(profile: Mapping[str, float], spent: float) -> dict[str, float]:
+    """A profile that adds up to what was spent: what belongs to no part of the run is ``other``."""
+    return {**profile, "other": max(0.0, spent - sum(profile.values()))}
+
+
+def print_profile(run: Outcome, console: Console, profile: Mapping[str, float]) -> None:
+    """Where the time of the program went."""
     r = run.result
     table = Table(title="Profile")
     for column in PROFILE:
         table.add_column(column, justify="left" if column == "part" else "right")
-    for row in profile_rows(run.found.profile, r.iterations):
+    for row in profile_rows(profile, r.iterations):
         table.add_row(*row)
     console.print(table)
     rows = sum(r.rows.values()) / max(r.iterations, 1)
     products = r.matvecs / max(r.lmo_calls, 1)
-    console.print(f"{run.found.seconds:.3f} s of it count as the method's own time.")
+    console.print(
+        f"{run.found.seconds:.3f} s of it count as the method's own time; other: the program "
+        "itself, reading, looking for a start, what comes after the run.",
+        soft_wrap=True,
+    )
     console.print(f"Per iteration {rows:.4g} rows and {products:.3g} matrix-vector products.")
 
 

@@ -197,13 +197,19 @@ class Application:
         return suited(self.problem).slug if found else "sag-cgal"
 
     def method(
-        self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
+        self, slug: str | Method, beta0: float | str | None = None, batch: Batch | None = None
     ) -> tuple[Method, float | str | None, Batch | str | None]:
-        """The method of that name with this application's settings, and the β0 and batch in use."""
+        """The method of that name with this application's settings, and the β0 and batch in use.
+
+        A `Method` is used as it is.
+        """
+        if isinstance(slug, Method):
+            if beta0 is not None or batch is not None:
+                raise ProblemError("method has its own beta0 and batch: leave them out")
+            return slug, None, None
         if not isinstance(slug, str):
             raise ProblemError(
-                f"method is a {type(slug).__name__}: give its name, such as 'spdhg', or use "
-                "condgrad.solve(application.problem, method)"
+                f"method is a {type(slug).__name__}: give its name, such as 'spdhg', or a Method"
             )
         slug = slug.replace("_", "-")
         if slug not in METHODS:
@@ -227,7 +233,7 @@ class Application:
         return method, options.get("beta0"), options.get("batch")
 
     def ready(
-        self, slug: str, beta0: float | str | None = None, batch: Batch | None = None
+        self, slug: str | Method, beta0: float | str | None = None, batch: Batch | None = None
     ) -> tuple[str, Batch | str | None]:
         """Refuse a method that cannot solve this; its name and the batch in use otherwise."""
         built, _, used = self.method(slug, beta0, batch)
@@ -238,12 +244,12 @@ class Application:
     @deadline.limited
     def run(
         self,
-        slug: str | None = None,
+        slug: str | Method | None = None,
         beta0: float | str | None = None,
         batch: Batch | None = None,
         **limits: Any,
     ) -> Outcome:
-        """Solve with the method of that name, or `slug`; `limits` go to `condgrad.solve`.
+        """Solve with the method of that name, or a `Method`; `limits` go to `condgrad.solve`.
 
         ``checkpoint``, ``every`` and ``resume`` are as there.
 
@@ -273,7 +279,7 @@ class Application:
         def outcome(result: Result | None, interrupted: bool = True) -> Outcome | None:
             result = result if result is not None else unsolved
             found = None if rounder is None else rounder.result
-            how: Any = (slug, used_beta0, used_batch, floor_kind, asked)
+            how: Any = (name_of(slug), used_beta0, used_batch, floor_kind, asked)
             return None if result is None else self._came_to(result, found, interrupted, *how)
 
         interrupted = self.interrupted
@@ -331,7 +337,7 @@ class Application:
         return Outcome(
             self.name,
             self.preset,
-            slug.replace("_", "-"),
+            slug,
             beta0,
             batch,
             result,
@@ -355,6 +361,13 @@ class Application:
         """The start as the result of a run without iterations."""
         how: Any = {"start": self.start, "status": Status.INTERRUPTED, "metrics": self.metrics}
         return unstarted(self.problem, method, self.floor, seed, **how)
+
+
+def name_of(method: str | Method) -> str:
+    """The name of a method on the command line."""
+    if isinstance(method, str):
+        return method.replace("_", "-")
+    return next((e.slug for e in METHODS.values() if e.name == method.name), method.name)
 
 
 def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:

@@ -25,6 +25,7 @@ from condgrad.domains import Minimum
 from condgrad.domains.chebyshev import COLUMNS
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.evaluation import Evaluation, Violation
+from condgrad.methods import Method
 from condgrad.points import Gram
 from condgrad.run.callbacks import Info, check_watchers
 from condgrad.run.journal import journaled
@@ -56,7 +57,7 @@ class LargeMaxCut(Application):
         return "mixing"
 
     def ready(
-        self, slug: str, beta0: float | str | None = None, batch: Any = None
+        self, slug: str | Method, beta0: float | str | None = None, batch: Any = None
     ) -> tuple[str, Any]:
         """Refuse a method: there is none to choose."""
         if slug != "mixing" or beta0 is not None or batch is not None:
@@ -71,7 +72,7 @@ class LargeMaxCut(Application):
     @limited
     def run(
         self,
-        slug: str | None = None,
+        slug: str | Method | None = None,
         beta0: float | str | None = None,
         batch: Any = None,
         **limits: Any,

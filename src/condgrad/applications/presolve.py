@@ -30,6 +30,7 @@ from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
 from condgrad.domains.eigen import lowest_eigpair
 from condgrad.errors import MemoryLimit
+from condgrad.methods import Method
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
@@ -59,7 +60,7 @@ class ByBlocks(Application):
     @limited
     def run(
         self,
-        slug: str | None = None,
+        slug: str | Method | None = None,
         beta0: float | str | None = None,
         batch: Any = None,
         **limits: Any,
@@ -75,7 +76,7 @@ class ByBlocks(Application):
             return self._run(slug, beta0, batch, **limits)
 
     def _run(
-        self, slug: str | None, beta0: float | str | None, batch: Any, **limits: Any
+        self, slug: str | Method | None, beta0: float | str | None, batch: Any, **limits: Any
     ) -> Outcome:
         slug = slug or self.default(beta0)
         Limits(None, None, limits.get("max_seconds"), None)
@@ -188,7 +189,7 @@ class ByBlocks(Application):
 
     def _outcome(
         self,
-        slug: str,
+        slug: str | Method,
         best: Cut,
         known: float,
         ends: Sequence[Outcome],

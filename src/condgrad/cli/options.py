@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from condgrad import _progress as progress
 from condgrad._deadline import STARTED, within
 from condgrad.errors import ProblemError
 
@@ -74,7 +75,14 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
             kept = [g for g in map(given.get, groups) if isinstance(g, RunOptions)]
             seconds = [getattr(given[name], "seconds", None) for name in groups]
             limit = within(next((s for s in seconds if s is not None), None), since=STARTED)
-            with limit, kept[0].keeping() if kept else nullcontext():
+            quiet = any(getattr(given[name], "quiet", False) for name in groups)
+            bar = {"max_seconds": next((s for s in seconds if s is not None), None)}
+            with (
+                limit,
+                kept[0].keeping() if kept else nullcontext(),
+                progress.shown(not quiet, **bar),
+            ):
+                progress.doing("reading")
                 command(**given)
 
         shown = [option for name, p in own.items() for option in fields.get(name, [p])]

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,8 @@ import typer
 from rich.console import Console
 
 from condgrad import __version__, _files, _keyboard
+from condgrad import _progress as progress
+from condgrad._deadline import STARTED
 from condgrad.cli.options import Quiet, ReportFile
 from condgrad.errors import ProblemError, cause, from_keyboard
 
@@ -103,19 +106,21 @@ class Outputs:
         from condgrad.run.result import Status
 
         _keyboard.phase("writing")
-        fields = {**run.to_json(), **(more or {})}
+        profile = report.whole(run.found.profile, time.perf_counter() - STARTED)
+        fields = {**run.to_json(), "profile": profile, **(more or {})}
 
         @cache
         def record() -> Record:
             from condgrad.record import Record
 
             command = ["condgrad", *sys.argv[1:]]
-            return Record.of(run, command=command, answer=answer, input=fields.get("input"), **data)
+            facts = {"input": fields.get("input"), "profile": profile, **data}
+            return Record.of(run, command=command, answer=answer, **facts)
 
         def show(console: Console) -> None:
             report.print_run(run, console)
             if self.profile:
-                report.print_profile(run, console)
+                report.print_profile(run, console, profile)
             if answer is not None:
                 answer(console)
 
@@ -137,6 +142,7 @@ class Outputs:
         Whatever goes wrong costs one output: it is named on standard error, and the others are
         made all the same. Ctrl-C ends the one at work and those after it.
         """
+        progress.done()
         _keyboard.phase("writing")
         wanted = [output for output in outputs if output[0] is not None]
         wanted.sort(key=lambda output: str(output[0]) != "-")  # that is the answer

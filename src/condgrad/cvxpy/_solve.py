@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from condgrad._deadline import limited
+from condgrad._progress import visible
 from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._recognise import Form, recognise
 from condgrad.cvxpy._write import gap_of, write
@@ -29,6 +30,7 @@ TRIES = 6
 
 
 @limited
+@visible
 def solve(problem: Any, **options: Any) -> float:
     r"""Solve a CVXPY problem with semidefinite variables, without CVXPY's compilation.
 
@@ -53,8 +55,8 @@ def solve(problem: Any, **options: Any) -> float:
         ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound.
     **options
         ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method``,
-        ``seed`` and ``device`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to print a line at
-        the end.
+        ``seed`` and ``device`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to see
+        it run, as in `condgrad.solve`, and print a line at the end.
 
     Returns
     -------

@@ -1,0 +1,104 @@
+"""What answers say of themselves: units, whose fault a gap is, where a run went on."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import applications
+from condgrad.errors import InputError
+from condgrad.record import Record
+
+RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
+POINTS = np.random.default_rng(3).normal(size=(12, 2)) + 6 * (np.arange(12) // 4)[:, None]
+CUT = {"sparsest cut": applications.sparsest_cut, "maximum cut": applications.max_cut}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_one_unit_for_cuts(name):
+    """Python, outcome, JSON, table and trace have the value of the cut; the run has its own."""
+    door = cg.sparsest_cut if name == "sparsest cut" else cg.max_cut
+    cut, run = door(RING, gap=1e-3), CUT[name](RING).run(gap=1e-3)
+    weight = RING[cut.side][:, ~cut.side].sum()
+    share = cut.side.sum() * (~cut.side).sum() if name == "sparsest cut" else 1
+    assert cut.value == pytest.approx(weight / share)
+    scale = 7**2 / 2 if name == "sparsest cut" else -1
+    data = json.loads(json.dumps(run.to_json()))
+    assert run.value == data["rounded"]["value"] == pytest.approx(cut.value)
+    assert data["relaxation"]["objective"] == run.result.objective
+    assert run.result.objective == pytest.approx(scale * data["objective"])
+    bound = data["lower_bound" if name == "sparsest cut" else "upper_bound"]
+    assert run.result.lower_bound == pytest.approx(scale * bound)
+    assert "w(S, S̄)" in data["unit"]
+    record = Record.of(run)
+    assert abs(record.trace.last["objective"]) == pytest.approx(
+        abs(run.result.trace.last["objective"] / scale)
+    )
+    assert dict(record.facts["summary"])["unit"] == data["unit"]
+
+
+def test_one_unit_for_clusterings():
+    C = np.square(POINTS[:, None] - POINTS).sum(axis=2)
+    run = applications.kmeans(C, 3).run(gap=1e-2)
+    labels = run.rounded.answer.labels
+    inertia = sum(
+        np.square(POINTS[labels == j] - POINTS[labels == j].mean(axis=0)).sum() for j in range(3)
+    )
+    assert run.value == pytest.approx(inertia)
+    assert run.result.lower_bound == 2 * run.bound
+    assert run.to_json()["rounded"]["bound"] <= inertia
+
+
+def test_the_labels_are_to_blame():
+    certify = pytest.importorskip("condgrad.sklearn").certify
+    proof = certify(POINTS, np.arange(12) % 3, max_iter=300)
+    assert proof.better_inertia < proof.inertia
+    again = certify(POINTS, proof.better, max_iter=300)
+    assert again.inertia == pytest.approx(proof.better_inertia)
+    assert "the labels are not the best" in str(proof)
+    assert f"{proof.better_inertia:.6g}" in str(proof)
+    assert again.better is None
+    assert "labels" not in str(again)
+
+
+def test_the_relaxation_is_to_blame():
+    """A hexagon into two clusters: the best are halves, and the relaxation is below them."""
+    certify = pytest.importorskip("condgrad.sklearn").certify
+    angles = np.arange(6) * np.pi / 3
+    hexagon = np.column_stack([np.cos(angles), np.sin(angles)])
+    proof = certify(hexagon, np.arange(6) // 3, max_iter=500)
+    assert proof.gap > 0.01
+    assert proof.better is None
+    assert "no better clustering was found" in str(proof)
+
+
+def test_a_resumed_run_says_so(tmp_path):
+    price = cg.Term(cg.maps.Inner(np.array([3.0, 1.0, 2.0])), cg.functions.Linear(), name="price")
+    most = cg.Term(cg.maps.AllEntries((3,)), cg.functions.AtMost(0.5), name="most")
+    problem, path = cg.Problem(cg.domains.Simplex(3), [price, most]), tmp_path / "kept"
+    first = cg.solve(problem, max_iter=10, checkpoint=path)
+    assert first.resumed is None
+    assert "checkpoint" not in str(first)
+    again = cg.solve(problem, max_iter=15, resume=path)
+    assert again.resumed == 10
+    assert "after 15 iterations" in str(again)
+    assert "10 of them from the checkpoint" in str(again)
+
+
+def test_a_refusal_names_the_gap_that_was_given(tmp_path):
+    path = tmp_path / "kept"
+    cut = cg.sparsest_cut(RING, gap=1e-2, presolve=False, checkpoint=path)
+    with pytest.raises(InputError, match=re.escape("gap is 0.05 here and was 0.01")):
+        cg.sparsest_cut(RING, gap=5e-2, presolve=False, resume=path)
+    again = cg.sparsest_cut(RING, gap=1e-2, presolve=False, resume=path)
+    assert again.value == cut.value
+    assert "of the iterations from the checkpoint" in str(again)
+
+
+def test_one_infeasibility_is_said():
+    """That of the family or, where it is what decides, of the worst row."""
+    run = applications.sparsest_cut(RING).run(max_iter=3)
+    assert str(run.result).count("infeasibility") == 1
+    assert f"relative infeasibility {run.result._missed()} after" in str(run.result)
