@@ -279,13 +279,39 @@ def eye(n=2):
     return SDP(np.eye(n))
 
 
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array, lambda A: A.tolist()])
+def test_rows_and_costs_that_are_not_symmetric(kind):
+    """⟨A, W⟩ is taken as it stands: A counts by its symmetric part."""
+    rng = np.random.default_rng(0)
+    C, A = rng.standard_normal((2, 3, 3))
+    even, flat = [(X + X.T) / 2 for X in (C, A)], np.array([A.reshape(-1), np.eye(3).reshape(-1)])
+    odd = SDP(kind(C)).subject_to(kind(A), "<=", 1.0).subject_to_rows(kind(flat), "==", 1.0)
+    odd.loss(kind(flat[:1]), functions.Squared())
+    assert odd.cost == pytest.approx(even[0].reshape(-1), rel=1e-15)
+    for row in (odd.A.toarray()[0], odd.A.toarray()[1], odd.losses[0].A.toarray()[0]):
+        assert row == pytest.approx(even[1].reshape(-1), rel=1e-15)
+    assert np.array_equal(odd.A.toarray()[2], flat[1])
+
+
+def test_a_row_of_one_entry_is_that_entry():
+    one = np.zeros((2, 2))
+    one[0, 1] = 2.0
+    for row in (one, one.T, sp.coo_array(one)):
+        assert SDP(np.eye(2)).subject_to(row, "==", 1.0).A.toarray().tolist() == [[0, 1, 1, 0]]
+    rows = SDP([np.eye(2), np.ones(1)]).subject_to_rows([[0, 2.0, 0, 0, 5.0]], "==", 1.0)
+    assert rows.A.toarray().tolist() == [[0, 1, 1, 0, 5]]
+    s = SDP(np.eye(2)).subject_to(one, "==", 1.0).solve()  # 2 W₀₁ = 1
+    assert s.value == pytest.approx(1.0, rel=2e-3)
+    assert s.W[0, 1] == pytest.approx(0.5, rel=2e-3)
+
+
 BAD = {
     "sense of C": (lambda: SDP(np.eye(2), "minimum"), "sense is 'minimum'"),
     "empty": (lambda: SDP([]), "C is empty"),
     "not square": (lambda: SDP(np.ones((2, 3))), "square"),
     "three axes": (lambda: SDP(np.ones((2, 2, 2))), "square"),
-    "asymmetric C": (lambda: SDP(np.triu(np.ones((2, 2)))), "C is not symmetric"),
-    "asymmetric block": (lambda: SDP([np.eye(2), np.triu(np.ones((2, 2)))]), r"C\[1\]"),
+    "triangular C": (lambda: SDP(np.triu(np.ones((2, 2)))), "C is triangular"),
+    "triangular block": (lambda: SDP([np.eye(2), np.triu(np.ones((2, 2)))]), r"C\[1\]"),
     "NaN in C": (lambda: SDP(np.full((2, 2), np.nan)), "C contains NaN"),
     "words in C": (lambda: SDP(np.array([["a", "b"], ["c", "d"]])), "C has dtype"),
     "a number as factors": (lambda: SDP(LowRank(3.0)), r"C\.U"),
@@ -293,10 +319,10 @@ BAD = {
     "shape of a row": (lambda: eye().subject_to(np.eye(3), "==", 1.0), r"row 0 has shape \(3, 3\)"),
     "vector for a matrix": (lambda: eye().subject_to(np.ones(2), "==", 1.0), "row 0"),
     "matrix for a vector": (lambda: SDP(np.ones(2)).subject_to(np.eye(2), "==", 1.0), "row 0"),
-    "asymmetric row": (lambda: eye().subject_to(np.triu(np.ones((2, 2))), "==", 1), "not symm"),
-    "asymmetric sparse row": (
-        lambda: eye().subject_to(sp.csr_array([[0.0, 1.0], [0.0, 0.0]]), "==", 1.0),
-        "not symmetric",
+    "triangular row": (lambda: eye().subject_to(np.triu(np.ones((2, 2))), "==", 1), "one half of"),
+    "triangular sparse row": (
+        lambda: eye().subject_to(sp.csr_array([[0.0, 0.0], [1.0, 2.0]]), "==", 1.0),
+        "row 0 is triangular",
     ),
     "NaN in a row": (lambda: eye().subject_to(np.diag([1.0, np.nan]), "==", 1.0), "row 0 contains"),
     "NaN in b": (lambda: eye().subject_to(np.eye(2), "==", np.nan), "b of row 0 contains"),
@@ -316,9 +342,9 @@ BAD = {
     ),
     "columns": (lambda: eye().subject_to_rows(np.ones((1, 3)), "==", 1.0), "3 columns"),
     "right-hand sides": (lambda: eye().subject_to_rows(np.ones((2, 4)), "==", [1, 2, 3]), "2 rows"),
-    "asymmetric rows": (
-        lambda: eye().subject_to_rows([[9e9, 0, 0, 9e9], [0, 1e-3, 0, 0]], "==", 1.0),
-        "row 1 of A is not symmetric",
+    "triangular rows": (
+        lambda: eye().subject_to_rows([[9e9, 0, 0, 9e9], [0, 1e-3, 0, 1]], "==", 1.0),
+        "row 1 of A is triangular",
     ),
     "maximised loss": (
         lambda: SDP(np.eye(2), "max").loss(np.eye(4), functions.Squared()),

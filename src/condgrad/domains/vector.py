@@ -206,13 +206,20 @@ class Oracle(Domain):
     Parameters
     ----------
     lmo : callable
-        Takes a direction v and returns the minimiser of ⟨v, s⟩ as an array shaped as v.
+        Takes a direction v and returns a point s of the set with ⟨v, s⟩ smallest: a new array
+        shaped as v, or an atom of `condgrad.points` such as ``RankOne(scale, u, w)``. It must not
+        change v. It is called once here, to see what it returns.
     shape : int or tuple of int
         Shape of the points.
     diameter : float
         max ‖u − v‖ over the set, or an upper bound.
     contains : callable, optional
         Membership test ``contains(W, tol) -> bool``; without it every point counts as inside.
+
+    Notes
+    -----
+    Bounds believe the function and are of the kind ``oracle``; a subclass of `Domain` with
+    ``proof = "exact"`` says that it is a formula. Runs begin in the middle of two opposite answers.
 
     Examples
     --------

@@ -46,10 +46,18 @@ class SDP:
     Parameters
     ----------
     C : array, SciPy sparse matrix or LowRank, or a list of them
-        Cost, symmetric. In a list every square matrix is a semidefinite block and every vector a
-        non-negative one.
+        Cost. In a list every square matrix is a semidefinite block and every vector a non-negative
+        one.
     sense : {"min", "max"}
         What to do with ⟨C, W⟩.
+
+    Notes
+    -----
+    C and the A_l need not be symmetric: ⟨A, W⟩ = Σ A_ij W_ij is taken as it stands, and A is
+    replaced by (A + Aᵀ)/2, which changes nothing as W is symmetric. A triangular matrix is refused:
+    it may be meant as it stands, or as one half of a symmetric matrix of which the other was left
+    out, and then ⟨A, W⟩ would be something else. Only a matrix of one entry is taken for what it
+    is, so that a row with A_ij = 1 alone says W_ij.
 
     Examples
     --------
@@ -146,8 +154,8 @@ class SDP:
         Parameters
         ----------
         A : SciPy sparse matrix, shape (m, size)
-            The A_l in flat form: the numbers of every block, a symmetric matrix row by row, one
-            block behind the other.
+            The A_l in flat form: the numbers of every block, a matrix row by row, one block behind
+            the other.
         sense : {"==", "<=", ">="}
             The relation, for all of them.
         b : array, shape (m,), or float
@@ -204,11 +212,7 @@ class SDP:
             raise ProblemError(
                 f"{name} has {rows.shape[1]} columns: the variable has {self.layout.size} numbers"
             )
-        gap, size = abs(rows - rows[:, self.layout.mirror()]), abs(rows)
-        bad = np.flatnonzero(gap.max(axis=1).toarray() > 1e-10 * size.max(axis=1).toarray())
-        if bad.size:
-            raise ProblemError(f"row {bad[0]} of {name} is not symmetric: pass its symmetric part")
-        return rows
+        return self.layout.symmetric_parts(name, rows)
 
     def _append(self, rows: Any, kind: int, b: Array) -> None:
         self._rows.append(rows)

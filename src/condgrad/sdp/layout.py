@@ -13,13 +13,17 @@ from condgrad._check import numbers, real_matrix, real_numbers
 from condgrad._types import Array
 from condgrad.backends import memory
 from condgrad.errors import ProblemError
-from condgrad.maps.inner import asymmetry
 
 BUILT = 3
 """Matrices in memory while a program is built."""
 REMEDY = (
     "solve a smaller program, or one of smaller blocks; for a maximum cut use condgrad.max_cut, "
     "which keeps W as factors"
+)
+
+HALF = (
+    "is triangular, which people mean in two ways: pass (T + T.T)/2 where ⟨T, W⟩ is meant as it "
+    "stands, or T + T.T - np.diag(np.diag(T)) where T is one half of a symmetric matrix"
 )
 
 
@@ -87,6 +91,21 @@ class Layout:
         """Where the mirrored number of every number of the flat form is."""
         own = self.split(np.arange(self.size))
         return np.concatenate([np.zeros(0, np.int64), *(part.T.reshape(-1) for part in own)])
+
+    def symmetric_parts(self, name: str, rows: Any) -> Any:
+        """The rows of a CSR array in flat form, each with the symmetric parts of its blocks."""
+        mirrored = rows[:, self.mirror()]
+        if not (rows != mirrored).nnz:
+            return rows
+        i, j = self.positions()
+        for l in np.unique((rows != mirrored).nonzero()[0]):
+            at = rows.indices[rows.indptr[l] : rows.indptr[l + 1]]
+            at = at[rows.data[rows.indptr[l] : rows.indptr[l + 1]] != 0]
+            block = np.searchsorted(self.starts, at, side="right")
+            parts = (at[block == b] for b in np.unique(block))
+            if any(is_half(i[part], j[part]) for part in parts):
+                raise ProblemError(f"row {l} of {name} {HALF}")
+        return sp.csr_array(0.5 * rows + 0.5 * mirrored)
 
     def split(self, flat: Array) -> list[Array]:
         """The blocks of a flat vector, matrices and vectors; of several in columns, all at once."""
@@ -157,13 +176,33 @@ def _entries(name: str, value: Any, b: int) -> tuple[Array, Array]:
         value = real_matrix(name, value) if b > 0 else numbers(name, value)
     if value.shape != shape:
         raise ProblemError(f"{name} has shape {value.shape}: its block of the variable has {shape}")
-    objection = asymmetry(name, value) if b > 0 else None
-    if objection:
-        raise ProblemError(objection)
+    if b > 0:
+        value = symmetric_part(name, value)
     where = value.coords if sp.issparse(value) else np.nonzero(value)
     x = value.data if sp.issparse(value) else value[where]
     at = where[0].astype(np.int64) * b + where[1] if b > 0 else where[0].astype(np.int64)
     return at, x
+
+
+def symmetric_part(name: str, A: Any) -> Any:
+    """(A + Aᵀ)/2 of a square matrix, dense or in COO form; A itself where it is symmetric."""
+    if not (A != A.T).nnz if sp.issparse(A) else np.array_equal(A, A.T):
+        return A
+    i, j = A.coords if sp.issparse(A) else np.nonzero(A)
+    if sp.issparse(A):
+        i, j = i[A.data != 0], j[A.data != 0]
+    if is_half(i, j):
+        raise ProblemError(f"{name} {HALF}")
+    whole = 0.5 * A + 0.5 * A.T
+    return sp.coo_array(whole) if sp.issparse(A) else whole
+
+
+def is_half(i: Array, j: Array) -> bool:
+    """Whether entries at (i, j) may be one triangle that stands for a symmetric matrix.
+
+    One entry alone is taken for what it is: ⟨A, W⟩ is then a multiple of an entry of W.
+    """
+    return bool(i.size > 1 and (i != j).any() and ((i <= j).all() or (i >= j).all()))
 
 
 def require_room(layout: Layout, matrices: int) -> None:
