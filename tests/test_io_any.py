@@ -132,8 +132,18 @@ SEEDS = [
     npz(C=SQUARED),
     npy(POINTS),
     gzip.compress(b"3 2\n1 2 2\n2 3 1\n"),
+    b"a b {'weight': 2}\nb c {'weight': 1}\n",
+    b"source,target,weight\na,b,2\nb,c,1\n",
+    b'graph [\nnode [ id 1 label "a" ] node [ id 2 ] node [ id 3 ]\nedge [ source 1 target 2 ] ]',
+    b'*Vertices 3\n1 "a"\n*Edges\n1 2 2\n2 3 1\n',
+    b"p edge 3 2\ne 1 2\ne 2 3\n",
+    b"3 2 1\n2 2\n1 2 3 1\n2 1\n",
+    b'{"nodes": [{"id": 1}, {"id": 2}, {"id": 3}], "links": [{"source": 1, "target": 2}]}',
 ]
-SUFFIXES = ["", ".txt", ".edges", ".mtx", ".graphml", ".csv", ".npz", ".npy", ".mtx.gz"]
+SUFFIXES = [
+    *("", ".txt", ".edges", ".mtx", ".graphml", ".csv", ".npz", ".npy", ".mtx.gz", ".gml"),
+    *(".graph", ".net", ".col", ".json", ".parquet", ".mc", ".csv.xz", ".csv.bz2"),
+]
 PIECES = [b"", b"\n", b"\0", b"\xff", b"nan", b"-1", b"9" * 30, b",", b"\t", b"::", b"<", b"0"]
 
 

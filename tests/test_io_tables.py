@@ -29,6 +29,9 @@ from files import (
         "\ufeffuser,item,rating\r\n1, 10 ,3.0\r\n2,10,4.5\r\n",
         "1,10,3.0\n2,10,4.5\n",
         "1::10::3::88\n2::10::4.5::89\n",
+        "1 10 3 88\n2 10 4.5 89\n",
+        "score,uid,sku\n3,1,10\n4.5,2,10\n",
+        ",rating,user_id,item_id,when\n0,3,1,10,x\n1,4.5,2,10,y\n",
     ],
 )
 @pytest.mark.parametrize("name", ["r.data", "r.csv.gz"])
@@ -44,7 +47,10 @@ def test_good_ratings(name, content, tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "word"),
     [
-        ("1 2 3\n", 1, "separated by"),
+        ("1-2-3\n", 1, "separated by tabs, commas, semicolons, blanks or '::', found '1-2-3'"),
+        ("1 2\n", 1, "expected 3 fields or more separated by blank, found 2"),
+        ("user,a,b,c\n1,2,3,4\n", 1, "expected columns user, item and rating, found 'user', 'a'"),
+        ("item,rating,timestamp\n1,2,3\n", 1, "expected columns user, item and rating, found"),
         ("user,item,rating\n", 1, "no ratings"),
         ("1\t2\n", 1, "found 2"),
         ("1\t2\t3\n\n1\t3\n", 3, "found 2"),
@@ -65,6 +71,24 @@ def test_good_ratings(name, content, tmp_path):
 )
 def test_bad_ratings(content, line, word, tmp_path):
     check_refused(read_ratings, put(tmp_path, "r.csv", content), line, word)
+
+
+def test_ratings_in_parquet(tmp_path):
+    columns = {"when": [1, 2], "rating": [3, 4.5], "user": [1.0, 2.0], "item": ["10", "10"]}
+    for name in ("r.parquet", "r.gz"):
+        ratings = read_ratings(put(tmp_path, name, parquet(**columns)))
+        assert ratings.users.tolist() == ["1", "2"]
+        assert ratings.items.tolist() == ["10", "10"]
+        assert ratings.values.tolist() == [3.0, 4.5]
+    for changed, word in (
+        ({"rating": [3, None]}, "the rating is missing in row 2"),
+        ({"rating": ["3", "good"]}, "the rating is 'good', not a number in row 2"),
+        ({"user": [1, None]}, "the user is empty in row 2"),
+        ({"user": [1, 1]}, "user '1' rated item '10' before, on row 1, and in row 2"),
+        ({"user": [1, 1], "rater": [1, 1]}, "expected columns user, item and rating, found 'when'"),
+    ):
+        path = put(tmp_path, "bad.parquet", parquet(**(columns | changed)))
+        check_refused(read_ratings, path, None, word)
 
 
 def make(*rows: tuple[str, str, float]) -> Ratings:

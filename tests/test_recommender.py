@@ -8,6 +8,7 @@ from condgrad.applications.ratings import Observed, held_out, merged, rmse
 from condgrad.applications.recommender import Settings, choose, fit_recommender
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
+from condgrad.cli.ratings import facts_of
 from condgrad.run.result import Status
 
 
@@ -235,3 +236,40 @@ def test_vanished_directions_are_left_out():
         fit.sweep()
     assert fit.rank < 8
     assert fit.noise == pytest.approx(0.09, rel=0.4)
+
+
+def test_command_and_estimator_fit_the_same_model(run, tmp_path):
+    """The same ratings are held out, whether ids are numbers or text."""
+    pd = pytest.importorskip("pandas")
+    sklearn = pytest.importorskip("condgrad.sklearn")
+    observed, _ = planted(users=30, items=25)
+    frame = pd.DataFrame(
+        {"user": observed.rows + 2, "item": observed.cols + 90, "rating": observed.values}
+    ).sample(frac=1, random_state=0)
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    out = tmp_path / "run.npz"
+    args = ("solve", "matrix-completion", tmp_path / "r.csv", "--save", out, "--seed", 3)
+    assert run(*args, "--quiet")[0] == 0
+    for ids in (int, str):
+        given = frame.astype({"user": ids, "item": ids})
+        model = sklearn.MatrixCompletion(random_state=3).fit(given)
+        with np.load(out) as saved:
+            assert saved["model.users"].tolist() == model.user_ids_.astype(str).tolist()
+            np.testing.assert_array_equal(saved["model.user_factors"], model.user_factors_)
+            np.testing.assert_array_equal(saved["model.item_biases"], model.item_biases_)
+
+
+def test_what_was_held_out_says_nothing_of_a_model_that_was_interrupted(monkeypatch):
+    train, _ = planted()
+    model = fit_recommender(train, Settings())
+    assert facts_of(model)["validation_rmse"] == model.choice.chosen.errors[model.sweeps]
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    whole = choose(train, Settings(), 0)
+    monkeypatch.setattr("condgrad.applications.recommender.choose", lambda *_: whole)
+    monkeypatch.setattr(FactorFit, "sweep", interrupted)
+    broken = fit_recommender(train, Settings())
+    assert broken.result.status is Status.INTERRUPTED
+    assert facts_of(broken)["validation_rmse"] is None

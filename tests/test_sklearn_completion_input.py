@@ -53,6 +53,18 @@ def test_names_that_tell(names):
     assert same_as_pairs(clone(QUICK).fit(frame.set_axis(names, axis=1)), frame)
 
 
+@pytest.mark.parametrize("kind", ["category", "Int64", "int8", "float32", "object", "uint64"])
+def test_columns_of_any_type_beside_a_date(kind):
+    frame = triples()
+    dated = frame.astype({"rating": kind, "item": kind}).assign(when=pd.Timestamp("2024-02-29"))
+    assert same_as_pairs(clone(QUICK).fit(dated), frame)
+    text = frame.astype(str).assign(timestamp=pd.Timestamp("2024-02-29"))
+    found = clone(QUICK).fit(text)
+    assert found.user_ids_.tolist() == [str(x) for x in clone(QUICK).fit(frame).user_ids_]
+    with pytest.raises(ProblemError, match="name the columns user, item and rating"):
+        clone(QUICK).fit(text.set_index("user"))
+
+
 def test_more_columns_where_the_names_tell():
     frame = triples()
     frame.insert(0, "timestamp", 881250949 + np.arange(len(frame)))
@@ -113,7 +125,12 @@ def test_arrays_of_triples_when_said():
         (triples().assign(movie=1), None, "auto", "do not tell user, item and rating apart"),
         (triples(kind=str).set_axis(list("abc"), axis=1).assign(d=1), None, "auto", "text in it"),
         (triples().assign(rating="x"), None, "auto", "not all numbers"),
-        (triples().assign(rating=np.nan), None, "auto", r"NaN or infinity, \d+ times: drop"),
+        (
+            triples().assign(rating=np.nan),
+            None,
+            "auto",
+            r"NaN .* \d+ times, first in row 1: drop",
+        ),
         (triples().assign(rating=pd.NA), None, "auto", "missing values: drop those rows"),
         (triples().assign(user=np.nan), None, "auto", "NaN for a user"),
         (triples(), np.ones(len(triples())), "triples", "leave y out"),

@@ -6,9 +6,11 @@ that never ends is seen for what it is.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import re
 import signal
 import sys
@@ -19,9 +21,12 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
 
 from condgrad import applications
-from condgrad.errors import InputError, ProblemError
+from condgrad.errors import InputError, InputWarning, ProblemError
 from condgrad.io import (
     index_ratings,
     read_features,
@@ -39,6 +44,7 @@ TOKENS = (
     *(b"-0.0", b"0x10", b"1_0", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"", b" ", b"\n", b"\r"),
     *(b'"', b"'", b",", b"::", b"\t", b"%", b"#", b"<", b">", b"&lt;", b"{", b"}", b"()", b"\\"),
     *("\u2028".encode(), "\u0661".encode(), b"1.5D+300", b"1e", b"+", b"%%MatrixMarket"),
+    *(b"[", b"]", b"*Vertices", b"*Arcs", b"*Matrix", b"p edge", b"graph [", b"PAR1", b"BZh9"),
     *(b"<!ENTITY a 'b'>", b"PK\x03\x04", b"\x93NUMPY", b"\x1f\x8b", b"null", b"[[[[", b"true"),
 )
 
@@ -51,6 +57,30 @@ def saved(**arrays):
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)
     return data.getvalue()
+
+
+def saved_alone(array):
+    data = io.BytesIO()
+    np.save(data, array)
+    return data.getvalue()
+
+
+def scipy_matrix(A):
+    data = io.BytesIO()
+    sp.save_npz(data, sp.csr_array(A))
+    return data.getvalue()
+
+
+def parquet(columns):
+    data = io.BytesIO()
+    pq.write_table(pa.table(columns), data)
+    return data.getvalue()
+
+
+def loose(path):
+    """A graph with whatever can be asked of a reader."""
+    how = {"undirected": True, "repeats": "sum", "loops": "drop", "signed": True}
+    return read_named_graph(path, **how)
 
 
 def seeds(folder):
@@ -73,6 +103,16 @@ def seeds(folder):
     record = Record.of(run, adjacency=ring + ring.T)
     clusters = applications.kmeans(np.square(X[:, :1] - X[:, 0]), 2).run(max_iter=5)
     array, files = io.BytesIO(), {}
+    near = [[str(b if a == i else a) for a, b in edges if i in (a, b)] for i in range(1, 10)]
+    named = [(f"v{i}", f"v{j}", f"{i / j:.3g}") for i, j in edges]
+    gml = "".join(f'node [ id {i} label "v{i}" ]\n' for i in range(1, 10))
+    gml += "".join(f"edge [ source {i} target {j} weight 1.5 ]\n" for i, j in edges)
+    links = [{"source": i, "target": j, "weight": 1.5} for i, j in edges]
+    linked = json.dumps(
+        {"directed": False, "nodes": [{"id": i} for i in range(1, 10)], "links": links}
+    )
+    listing = "\n".join(f"{i} {j}" for i, j in edges)
+    table = "\n".join(" ".join(f"{x:g}" for x in row) for row in ring + ring.T)
     np.save(array, X)
     for name, made in (("cut", record), ("clusters", Record.of(clusters, points=X))):
         made.save(folder / f"{name}.npz")
@@ -86,6 +126,17 @@ def seeds(folder):
         "g.mtx": (f"{head}9 9 {len(edges)}\n{mirrored}\n", read_named_graph),
         "d.mtx": (f"%%MatrixMarket matrix array real general\n9 9\n{dense}\n", read_named_graph),
         "g.graphml": (f"{graphml}</graph></graphml>\n", read_named_graph),
+        "n.edges": ("\n".join(" ".join(e) for e in named), read_named_graph),
+        "n.csv": ("from,to,weight\n" + "\n".join(",".join(e) for e in named), read_named_graph),
+        "n.edgelist": ("\n".join(f"{u} {v} {{'weight': {w}}}" for u, v, w in named), loose),
+        "m.csv": (table.replace(" ", ","), read_named_graph),
+        "g.gml": (f"graph [\ndirected 0\n{gml}]\n", read_named_graph),
+        "g.json": (linked, read_named_graph),
+        "g.graph": (f"9 {len(edges)}\n" + "\n".join(map(" ".join, near)), read_named_graph),
+        "g.col": (f"p edge 9 {len(edges)}\n" + "e " + listing.replace("\n", "\ne "), loose),
+        "g.net": (f'*Vertices 9\n1 "v1"\n*Edges\n{listed}\n*Arcs\n1 5 2\n', loose),
+        "m.net": (f"*Vertices 9\n*Matrix\n{table}\n", read_named_graph),
+        "i.csv": ("id,x\n" + "\n".join(f"p{k},{x[0]}" for k, x in enumerate(X)), read_features),
         "r.tsv": ("\n".join("\t".join(r) for r in dict.fromkeys(rated)), ratings),
         "r.csv": ("user,item,rating\n" + "\n".join(",".join(r) for r in rated[:20]), ratings),
         "r.dat": ("\n".join("::".join((*r, "97")) for r in rated[:20]), ratings),
@@ -98,9 +149,25 @@ def seeds(folder):
     files["f.npy"] = array.getvalue(), read_features
     files["f.npz"] = saved(X=X, other=np.arange(3)), read_features
     files["c.npz"] = saved(C=np.square(X[:, :1] - X[:, 0])), read_features
+    files["g.npz"] = scipy_matrix(ring + ring.T), read_named_graph
+    files["e.npy"] = saved_alone(np.array([(i, j, 1.5) for i, j in edges])), read_named_graph
+    users, items, values = zip(*rated[:20], strict=True)
+    tables = {
+        "g.parquet": ({"u": [e[0] for e in edges], "v": [e[1] for e in edges]}, loose),
+        "f.parquet": ({"x": X[:, 0], "y": X[:, 1]}, read_features),
+        "r.parquet": ({"user": users, "item": items, "rating": list(map(int, values))}, ratings),
+    }
+    for name, (columns, read) in tables.items():
+        files[name] = parquet(columns), read
     for name in ("g.edges", "r.tsv", "f.csv", "s.dat-s"):
         data, read = files[name]
         files[f"{name}.gz"] = gzip.compress(data, mtime=0), read
+    for name in ("n.csv", "f.csv"):
+        data, read = files[name]
+        files[f"{name}.bz2"], files[f"{name}.xz"] = (
+            (bz2.compress(data), read),
+            (lzma.compress(data), read),
+        )
     return files
 
 
@@ -201,6 +268,7 @@ def main():
     signal.signal(signal.SIGALRM, ring_alarm)
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", ResourceWarning)  # NumPy does not close a damaged archive
+    warnings.simplefilter("ignore", InputWarning)  # some edges without a weight
     for k in range(first, last):
         name, data, read = case(files, seed, k)
         path = folder / name

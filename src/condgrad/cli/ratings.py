@@ -108,7 +108,7 @@ def split(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, Ratings]:
 
     if not 0 < share < 1:
         raise ProblemError(f"--holdout is {share:g}: it must be between 0 and 1")
-    sides = [np.unique(ids, return_inverse=True) for ids in (ratings.users, ratings.items)]
+    sides = [numbered(ids) for ids in (ratings.users, ratings.items)]
     shape = sides[0][0].size, sides[1][0].size
     observed = Observed(sides[0][1], sides[1][1], ratings.values, shape)
     chosen, size = held_out(observed, share, np.random.default_rng(seed))
@@ -188,8 +188,8 @@ def recommend(
     from condgrad.points.factored import shown
 
     began = time.perf_counter()
-    users, i = np.unique(train.users, return_inverse=True)
-    items, j = np.unique(train.items, return_inverse=True)
+    users, i = numbered(train.users)
+    items, j = numbered(train.items)
     observed = merged(i, j, train.values, (users.size, items.size))
     settings = Settings(
         radius="auto" if radius is None else radius,
@@ -234,7 +234,7 @@ def recommend(
 
     def solve() -> Recommender:
         with progress.shown(not outputs.quiet, max_seconds=options.seconds):
-            return fit_recommender(observed, settings, options.seed)
+            return fit_recommender(observed, settings, drawn_seed(options.seed))
 
     outputs.deliver(solve, finish)
 
@@ -250,20 +250,39 @@ def write_predictions(path: Path, held: Ratings, predicted: Any) -> None:
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
+def numbered(ids: Any) -> tuple[Any, Any]:
+    """Ids in their order, each once, and the place of each that was given."""
+    from condgrad.io.roles import in_order
+
+    names, at = np.unique(ids, return_inverse=True)
+    order = np.array(in_order(names.tolist()), dtype=np.intp)
+    return names[order], np.argsort(order)[at]
+
+
 def positions(names: Any, wanted: Any) -> Any:
-    """Places of the wanted names among sorted ones, −1 where there is none."""
-    at = np.minimum(np.searchsorted(names, wanted), names.size - 1)
+    """Places of the wanted names, −1 where there is none."""
+    order = np.argsort(names)
+    at = order[np.minimum(np.searchsorted(names, wanted, sorter=order), names.size - 1)]
     return np.where(names[at] == wanted, at, -1)
+
+
+def drawn_seed(seed: int) -> int:
+    """The seed that `MatrixCompletion(random_state=seed)` draws: the same ratings are held out."""
+    return int(np.random.RandomState(seed % 2**32).randint(2**31 - 1))
 
 
 def facts_of(model: Recommender) -> dict[str, Any]:
     """What was chosen, and what it came to."""
+    from condgrad.run.result import Status
+
     choice, tried = model.choice, model.choice.chosen
+    if model.result.status is Status.INTERRUPTED:
+        tried = None  # no fit was tried that is this model
     return {
         "rank": model.user_factors.shape[1],
         "sweeps": model.sweeps,
         "held_out": choice.held_out,
-        "validation_rmse": None if tried is None else tried.rmse,
+        "validation_rmse": None if tried is None else tried.errors[model.sweeps],
         "validation_rmse_biases": None if tried is None else choice.biases,
         "path": choice.table().tolist(),
     }

@@ -16,6 +16,7 @@ from condgrad.errors import InputError
 from condgrad.io._text import data_lines, integer, number, show, split
 from condgrad.io.edges import USUAL, Asked, Edges, NamedGraph, Names, check_order
 from condgrad.io.matrices import from_array
+from condgrad.io.roles import WHOLE, in_order
 
 ENDS = (
     (
@@ -30,7 +31,6 @@ ENDS = (
 """What the columns of the two ends are called, without ``id``, ``_`` and the like."""
 WEIGHTS = (USUAL, "weights", "w")
 """What the column of weights is called."""
-WHOLE = re.compile("[+-]?[0-9]{1,4000}")
 MARKS = (",", "\t", ";")
 LONGEST = 10_000
 """Letters of a dictionary at the end of a line."""
@@ -251,7 +251,7 @@ def numbered(edges: Edges, names: Names, plain: bool = True) -> NamedGraph:
     graph = edges.graph(len(known), known)
     if not all(map(WHOLE.fullmatch, known)):
         return graph
-    order = sorted(range(len(known)), key=lambda k: (int(known[k]), known[k]))
+    order = in_order(known)
     plain = plain and all(known[k] == str(i) for i, k in enumerate(order, start=1))
     sorted_names = None if plain else tuple(known[k] for k in order)
     return NamedGraph(graph.adjacency[order][:, order], sorted_names)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, number, read_bytes, show
-from condgrad.io.roles import roles_of
+from condgrad.io._text import data_lines, decode, ending, number, read_bytes, show, split
+from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
+from condgrad.io.roles import in_order, places_of
 
-_SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma"}
+_SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma", " ": "blank"}
+Row = tuple[int, str, str, float]
+"""Line or row, user, item and rating."""
 _LONGEST_ID = 256
 
 
@@ -44,12 +47,12 @@ class IndexedRatings:
 
 
 def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
-    """Read `user item rating [timestamp]` lines separated by tabs, commas, semicolons or `::`.
+    """Read `user item rating [timestamp]` from a table as text or Parquet.
 
-    The first line says which separator it is and may be a header: its rating is a word, and so
-    are its other fields. Where a header names user, item and rating (userId, movie_id, score, …)
-    the columns may have any order. Fields may be quoted, blank lines are skipped and gzip is
-    transparent.
+    Fields are separated by tabs, `::`, semicolons, commas or blanks, as the first line says, which
+    may be a header: all its fields are words. Where a header names user, item and rating (userId,
+    movie_id, score, …) the columns may have any order, and others are left out. Fields may be
+    quoted, blank lines are skipped, and the file may be packed by gzip, bzip2 or xz.
 
     Parameters
     ----------
@@ -63,71 +66,93 @@ def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
     Ratings
         In the order of the file.
     """
-    lines = list(data_lines(decode(path, read_bytes(path), line=520)))
-    if not lines:
-        raise InputError(path, "no ratings in the file")
-    first, head = lines[0]
+    data = read_bytes(path)
+    if ending(path) in (".parquet", ".pq") or is_parquet(data):
+        return _gathered(path, _of_frame(path, read_parquet(path, data)), repeats, "row")
+    return _gathered(path, _of_text(path, decode(path, data, line=520)), repeats, "line")
+
+
+def _of_text(path: str | Path, text: str) -> Iterator[Row]:
+    lines = data_lines(text)
+    first, head = next(lines, (None, ""))
     separator = next((mark for mark in _SEPARATORS if mark in head), None)
-    if separator is None:
-        reason = "expected 'user item rating' separated by tabs, commas, semicolons or '::'"
-        raise InputError(path, reason, first)
-    names = [field.strip() for field in _fields(head, separator)]
-    told = {role: at[0] for role, at in roles_of(names).items() if len(at) == 1}
-    order = tuple(told[r] for r in ("user", "item", "rating")) if len(told) == 3 else (0, 1, 2)
-    fields = [names[k] for k in order if k < len(names)]
-    if len(fields) == 3 and all(fields) and all(number(field) is None for field in fields):
-        del lines[0]
-    else:
-        order = (0, 1, 2)
-    if not lines:
-        raise InputError(path, "no ratings after the header", first)
+    if first is None or separator is None:
+        reason = "expected 'user item rating' separated by tabs, commas, semicolons, blanks or '::'"
+        raise InputError(path, f"{reason}, found {show(head)}", first)
+    mark = None if separator == " " else separator
+    names = split(path, first, head, mark)
+    order, top = (0, 1, 2), first
+    header = sum(map(bool, names)) >= 3 and all(number(name) is None for name in names)
+    if header:
+        order = _places(path, names, first)
+        first, head = next(lines, (None, ""))
+        if first is None:
+            raise InputError(path, "no ratings after the header", top)
+    for line, content in chain([(first, head)], lines):
+        fields = split(path, line, content, mark)
+        if len(fields) <= max(order):
+            reason = f"expected {max(order) + 1} fields or more separated by "
+            raise InputError(path, f"{reason}{_SEPARATORS[separator]}, found {len(fields)}", line)
+        user, item, rating = (fields[k] for k in order)
+        value = number(rating)
+        if value is None or not math.isfinite(value):
+            what = "not a number" if value is None else "not finite"
+            raise InputError(path, f"the rating {show(rating)} is {what}", line)
+        yield line, user, item, value
+
+
+def _places(path: str | Path, names: list[Any], line: int | None) -> tuple[int, int, int]:
+    """Where the columns of a table are that has names."""
+    places = places_of(names) if len(names) >= 3 else None
+    if places is None:
+        shown = ", ".join(show(str(name)) for name in names)
+        reason = f"expected columns user, item and rating, found {shown}: call three of them so"
+        raise InputError(path, reason, line)
+    return places
+
+
+def _of_frame(path: str | Path, frame: Frame) -> Iterator[Row]:
+    user, item, rating = _places(path, frame.names, None)
+    values = numbers(path, frame.values(rating), "the rating")
+    sides = [frame.values(k) for k in (user, item)]
+    for row, (*ids, value) in enumerate(zip(*sides, values.tolist(), strict=True), 1):
+        names = ["" if name is None else name_of(name) for name in ids]
+        yield row, names[0], names[1], value
+
+
+def _gathered(path: str | Path, rows: Iterator[Row], repeats: str, unit: str) -> Ratings:
+    """Ratings checked one by one, each user's of an item once."""
     values: list[float] = []
+    places: list[int] = []
     stood: dict[tuple[str, str], int] = {}
     count: dict[tuple[str, str], int] = {}
-    for line, content in lines:
-        row = _fields(content, separator)
-        if order != (0, 1, 2) and len(row) > max(order):
-            row = [row[k] for k in order]
-        user, item, value = _rating(path, line, row, _SEPARATORS[separator])
+    for at, user, item, value in rows:
+        line = at if unit == "line" else None
+        where = "" if unit == "line" else f" in row {at}"
+        for name, field in (("user", user), ("item", item)):
+            if not 0 < len(field) <= _LONGEST_ID:
+                fault = f"longer than {_LONGEST_ID} characters" if field else "empty"
+                raise InputError(path, f"the {name} is {fault}{where}", line)
         place = stood.setdefault((user, item), len(values))
         if place == len(values):
             values.append(value)
+            places.append(at)
         elif repeats == "refuse":
-            before = f"before, on line {lines[place][0]}"
-            raise InputError(path, f"user {show(user)} rated item {show(item)} {before}", line)
+            before = f"before, on {unit} {places[place]}"
+            reason = f"user {show(user)} rated item {show(item)} {before}{where and ', and'}{where}"
+            raise InputError(path, reason, line)
         else:
             count[user, item] = many = count.get((user, item), 1) + 1
             values[place] += (value - values[place]) / many
+    if not values:
+        raise InputError(path, "no ratings in the file")
     users, items = (np.array(names, dtype=np.str_) for names in zip(*stood, strict=True))
     return Ratings(users, items, np.array(values))
 
 
-def _fields(content: str, separator: str) -> list[str]:
-    if '"' in content and len(separator) == 1:
-        return next(csv.reader([content], delimiter=separator))
-    return content.split(separator)
-
-
-def _rating(path: str | Path, line: int, row: list[str], separator: str) -> tuple[str, str, float]:
-    if len(row) < 3:
-        reason = f"expected 3 fields or more separated by {separator}, found {len(row)}"
-        raise InputError(path, reason, line)
-    user, item, value = row[0].strip(), row[1].strip(), number(row[2])
-    for name, field in (("user", user), ("item", item)):
-        if not 0 < len(field) <= _LONGEST_ID:
-            fault = f"longer than {_LONGEST_ID} characters" if field else "empty"
-            raise InputError(path, f"the {name} is {fault}", line)
-    if value is None or not math.isfinite(value):
-        what = "not a number" if value is None else "not finite"
-        raise InputError(path, f"the rating {show(row[2])} is {what}", line)
-    return user, item, value
-
-
 def _positions(names: Iterable[str]) -> dict[str, int]:
-    unique = set(names)
-    if all(re.fullmatch("[+-]?[0-9]+", name) for name in unique):
-        return {name: k for k, name in enumerate(sorted(unique, key=lambda s: (int(s), s)))}
-    return {name: k for k, name in enumerate(sorted(unique))}
+    unique = sorted(set(names))
+    return {unique[k]: at for at, k in enumerate(in_order(unique))}
 
 
 def index_ratings(train: Ratings, test: Ratings | None = None) -> IndexedRatings:

@@ -20,6 +20,7 @@ ROLES = {
     ),
 }
 """What columns are called, without the ends s and id."""
+WHOLE = re.compile("[+-]?[0-9]{1,4000}")
 
 
 def role_of(name: Any) -> str | None:
@@ -54,3 +55,40 @@ def roles_of(names: Sequence[Any]) -> dict[str, list[int]]:
         if role is not None:
             found.setdefault(role, []).append(place)
     return found
+
+
+def places_of(names: Sequence[Any]) -> tuple[int, int, int] | None:
+    """Where user, item and rating are: by name, what no name tells in the order of the rest.
+
+    None where that is not clear: in a table of more than three columns with names for some of them
+    only, and where the column that is left has times.
+
+    Examples
+    --------
+    >>> places_of(["score", "uid", "sku"]), places_of(["a", "b", "c", "d"])
+    ((1, 2, 0), (0, 1, 2))
+    >>> places_of(["user", "a", "b", "c"]), places_of(["item", "rating", "timestamp"])
+    (None, None)
+    """
+    told = {role: at[0] for role, at in roles_of(names).items() if len(at) == 1}
+    if len(names) > 3 and 0 < len(told) < 3:
+        return None
+    rest = [k for k, name in enumerate(names) if k not in told.values()]
+    rest = [k for k in rest if not re.search("time|date", str(names[k]).lower())]
+    if len(rest) < 3 - len(told):
+        return None
+    found = [told[role] if role in told else rest.pop(0) for role in ROLES]
+    return found[0], found[1], found[2]
+
+
+def in_order(names: Sequence[str]) -> list[int]:
+    """Places of ids in their order: that of numbers where all are whole ones, else of letters.
+
+    Examples
+    --------
+    >>> in_order(["10", "9"]), in_order(["10", "9", "x"])
+    ([1, 0], [0, 1, 2])
+    """
+    if all(WHOLE.fullmatch(name) for name in names):
+        return sorted(range(len(names)), key=lambda k: (int(names[k]), names[k]))
+    return sorted(range(len(names)), key=names.__getitem__)

@@ -19,9 +19,10 @@ class KindError(ProblemError, TypeError):
 def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: Any) -> Any:
     """X as a check of scikit-learn returns it; what it refuses is a `ProblemError`.
 
-    Masked entries, which it would read as numbers, and dates, which it would count, are refused.
+    Masked entries, which it would read as numbers, and dates, which it would count, are refused;
+    dates not where it only looks at the names of columns, one of which may say when.
     """
-    refuse_guesses(name, X)
+    refuse_guesses(name, X, dates=not options.get("skip_check_array"))
     try:
         with np.errstate(over="ignore"):  # it refuses what does not fit into float64
             return check(X, **options)
@@ -33,10 +34,12 @@ def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: An
         raise ProblemError(f"{name}: {error}") from error
 
 
-def refuse_guesses(name: str, X: Any) -> None:
-    """Refuse arrays and frames with masked entries or with dates."""
+def refuse_guesses(name: str, X: Any, dates: bool = True) -> None:
+    """Refuse arrays and frames with masked entries, or with `dates`."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
         raise ProblemError(f"{name} has masked entries: give them values with .filled(...)")
+    if not dates:
+        return
     dtypes: Any = getattr(X, "dtypes", None) if hasattr(X, "iloc") else getattr(X, "dtype", None)
     several = dtypes if hasattr(dtypes, "__iter__") else [dtypes]
     if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in several):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import ProblemError
+from condgrad.io.roles import in_order
 
 WIDE = 1 << 20
 """Whole numbers as ids are looked up in an array where they span at most eight times as many as
@@ -39,8 +40,9 @@ def _fits(array: NDArray[Any]) -> bool:
 class Ids:
     """Names of users or items and their positions.
 
-    Repeated names are one, and all are sorted where they can be, unless they come `ordered`, as
-    those of the rows of a matrix. There a repeated name means its first row.
+    Repeated names are one, and all are sorted where they can be, whole numbers as text like
+    numbers, unless they come `ordered`, as those of the rows of a matrix. There a repeated name
+    means its first row.
     """
 
     def __init__(self, kind: str, names: Any, ordered: bool = False) -> None:
@@ -61,7 +63,9 @@ class Ids:
             raise _unhashable(kind) from None
         if any(map(_missing, unique)):
             raise _no_id(kind)
-        if not ordered:
+        if not ordered and all(type(name) is str for name in unique):
+            unique = [unique[k] for k in in_order(unique)]
+        elif not ordered:
             with contextlib.suppress(TypeError):  # ids of several types stay as they came
                 unique.sort()
         self.names = listed if ordered else unique

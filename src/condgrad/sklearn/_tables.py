@@ -15,7 +15,8 @@ from condgrad._check import array_of, as_float64, floats
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed
 from condgrad.errors import ProblemError
-from condgrad.io.roles import roles_of
+from condgrad.io.frames import Frame
+from condgrad.io.roles import places_of, roles_of
 from condgrad.sklearn._checks import checked, unmasked
 from condgrad.sklearn._ids import as_ids
 
@@ -39,15 +40,13 @@ class Table:
     """A frame (of pandas, Polars, Arrow) or an array as columns."""
 
     def __init__(self, X: Any) -> None:
-        self._X, self.names = unmasked(X), None
+        self._X: Any = unmasked(X)
+        self.names: list[Any] | None = None
         if isinstance(X, type):
             raise ProblemError(f"X is the class {X.__name__}: pass an array or a frame")
-        if hasattr(X, "iloc"):
-            self.names = list(X.columns)
-        elif hasattr(X, "column_names"):  # Arrow
-            self.names = list(X.column_names)
-        elif hasattr(X, "get_columns"):  # Polars
-            self.names = list(X.columns)
+        self._frame = Frame(X) if Frame.fits(X) else None
+        if self._frame is not None:
+            self.names = self._frame.names
         else:
             self._X = array_of("X", self._X) if hasattr(X, "dtype") else _listed(self._X)
         self.shape: tuple[int, ...] = tuple(self._X.shape)
@@ -59,13 +58,8 @@ class Table:
 
     def column(self, k: int) -> Any:
         """A column, as an array where it can be one."""
-        if hasattr(self._X, "iloc"):
-            column = self._X.iloc[:, k]
-            return column.to_numpy()
-        if hasattr(self._X, "column_names"):
-            return self._X.column(k).to_numpy()
-        if hasattr(self._X, "get_columns"):
-            return self._X.get_columns()[k].to_numpy()
+        if self._frame is not None:
+            return self._frame.column(k)
         return self._X[:, k]
 
     def told(self) -> dict[str, int]:
@@ -184,15 +178,13 @@ def triple_places(table: Table) -> Places:
         raise ProblemError(
             f"X has shape {table.shape}: triples need three columns, user, item and rating"
         )
-    told = table.told()
-    if table.width > 3 and table.names is not None and 0 < len(told) < 3:
+    places = (0, 1, 2) if table.names is None else places_of(table.names)
+    if places is None:
         raise ProblemError(
             f"X has columns {table.names}: name the columns user, item and rating, or give these "
             "three in that order"
         )
-    rest = [k for k in range(table.width) if k not in told.values()]
-    found = {r: told[r] if r in told else rest.pop(0) for r in ("user", "item", "rating")}
-    return Places(**found)
+    return Places(*places)
 
 
 def ids_of(X: Any, places: Places) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -231,9 +223,12 @@ def _numbers(column: Any, name: str) -> Array:
         raise ProblemError(f"{name} have missing values: drop those rows")
     if values is None:
         raise ProblemError(f"{name} are not all numbers: give numbers, or name the columns")
-    bad = np.count_nonzero(~np.isfinite(values))
-    if bad:
-        raise ProblemError(f"{name} contain NaN or infinity, {bad} times: drop those rows")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise ProblemError(
+            f"{name} contain NaN or infinity, {bad.size} times, first in row {bad[0] + 1}: drop "
+            "those rows"
+        )
     if not values.size:
         raise ProblemError("X has no ratings")
     return values
