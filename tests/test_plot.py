@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import json
 import sys
 
@@ -10,10 +11,10 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import cli, plot
-from condgrad.applications import kmeans, sparsest_cut
+from condgrad.applications import kmeans, max_cut, sparsest_cut
 from condgrad.errors import InputError, ProblemError
 from condgrad.io import read_graph
-from condgrad.plot.partitions import layout
+from condgrad.plot.partitions import fitting, layout
 from condgrad.record import Record
 from files import put
 
@@ -85,8 +86,9 @@ AWKWARD = {
 @pytest.mark.parametrize("sense", ["min", "max"])
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_traces_are_drawn(name, sense):
-    constrained = bool(np.any(AWKWARD[name]["infeasibility"] > 0))
-    figure = drawn(plot.convergence(AWKWARD[name], sense=sense))
+    missed = AWKWARD[name]["infeasibility"]
+    constrained = bool(np.any(missed[np.isfinite(missed)] > 0))  # else there is nothing to draw
+    figure = drawn(plot.convergence(AWKWARD[name], x=("epochs", "seconds"), sense=sense))
     assert len(figure.axes) == (4 if constrained else 2)
 
 
@@ -120,6 +122,50 @@ def test_an_early_bound_does_not_hide_the_objective():
     (ax,) = drawn(plot.convergence(trace, x="k")).axes
     assert ax.get_ylim() == pytest.approx((40, 42), abs=0.2)
     assert len({text.get_text() for text in ax.get_yticklabels()}) == len(ax.get_yticklabels())
+
+
+def test_early_values_are_cut_off():
+    for first in (1e6, -1e6):
+        trace = trace_of(np.where(K < 9, first, 42 + 1 / (K + 1)), None, 41 + 0 * K)
+        low, high = drawn(plot.convergence(trace, x="k")).axes[0].get_ylim()
+        assert 38 < low < 41 < 42.1 < high < 45
+    smooth = drawn(plot.convergence(trace_of(1e3 * 0.7**K), x="k")).axes[0]
+    assert smooth.get_yscale() == "log"
+    assert smooth.get_ylim()[1] > 700
+
+
+@pytest.mark.parametrize(
+    ("sense", "bounds", "gaps"),
+    [
+        ("min", [5.0, 8.0, 9.5], [5 / 10, 2 / 10, 0]),
+        ("max", [-15.0, -12.0, -10.5], [1 / 3, 1 / 6, 0]),
+    ],
+)
+def test_the_gap_of_what_was_found_stands_beside_that_of_the_relaxation(sense, bounds, gaps):
+    sign, trace = -1 if sense == "max" else 1, cg.Trace()
+    for k, bound in enumerate([-np.inf, *bounds]):
+        row = {"k": k, "epochs": k, "seconds": 0.1 * k, "infeasibility": 0.0, "gap": 0.5**k}
+        trace.append({**row, "objective": 9.8 * sign, "lower_bound": bound})
+    found = plot.Found("cut", 10.0, whole=True)
+    objective, gap = drawn(plot.convergence(trace, sense=sense, found=found)).axes
+    assert objective.get_legend().get_texts()[-1].get_text() == "cut found"
+    assert [text.get_text() for text in gap.get_legend().get_texts()] == ["relaxation", "cut"]
+    np.testing.assert_allclose(found.gaps(sign * trace["lower_bound"], sense), [np.inf, *gaps])
+    assert all(text.get_text().endswith(" %") for text in gap.get_yticklabels())
+
+
+def test_answer_on_a_line():
+    (ax,) = drawn(plot.answer({"cut": 179.0, "relaxation": 183.6}, {"upper bound": 183.0})).axes
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert labels == ["cut", "relaxation", "upper bound"]
+    assert [text.get_text() for text in ax.texts] == ["179", "183.6", "183"]
+    same = drawn(plot.answer({"cut": 2.0}, {"lower bound": np.nextafter(2.0, 0)})).axes[0]
+    assert len({text.get_text() for text in same.get_xticklabels()}) > 2  # digits to be read
+    (alone,) = drawn(plot.answer({"objective": 0.0}, {"lower bound": -np.inf})).axes
+    assert len(alone.texts) == 1
+    assert (
+        drawn(plot.answer({"objective": np.nan}, {})).axes[0].texts[0].get_text().startswith("no")
+    )
 
 
 def test_several_runs_and_dollars_in_labels():
@@ -208,14 +254,28 @@ def test_cut_on_the_graph(karate):
     (ax,) = drawn(plot.cut(adjacency, side)).axes
     A = sp.csr_array(adjacency).toarray()
     assert edges_across(ax) == np.count_nonzero(A[side][:, ~side])
-    assert [text.get_text() for text in ax.texts] == [str(i) for i in range(1, 35)]
-    names = ["a $ sign", "<b>", "\\frac", *(f"a long name, number {i}" for i in range(31))]
+    assert {text.get_text() for text in ax.texts} == {str(i) for i in range(1, 35)}
+    names = ["a $ sign", "<b>", "\\frac", *(f"{i} is a name of many letters" for i in range(31))]
     (ax,) = drawn(plot.cut(adjacency, side, names=names)).axes
-    assert [text.get_text() for text in ax.texts][:4] == [*names[:3], "a long name, numb…"]
+    shown = {text.get_text() for text in ax.texts}
+    assert {"a $ sign", "2 is a name of ma…"} <= shown  # 5, on the smaller side, comes first
+    assert 5 < len(shown) < 34  # those that fit
     path = np.diag(np.ones(69), 1)
     for less, shown in ((30, 30), (31, 0)):  # of a larger graph the smaller side is named
         (ax,) = drawn(plot.cut(path + path.T, np.arange(70) < less)).axes
         assert len(ax.texts) == shown
+
+
+def test_names_that_lie_on_each_other_are_left_out():
+    at = np.array([[0.0, 0.0], [0.001, 0.0], [1.0, 0.0], [0.5, 1.0]])
+    assert fitting(["ab", "cd", "ef", ""], at, np.array([1, 0, 3, 2])) == [1, 2]
+    assert fitting(["ab"], np.zeros((1, 2)), np.array([0])) == [0]
+
+
+def test_one_vertex_is_one_vertex():
+    ax = drawn(plot.cut(1 - np.eye(4), [True, False, False, False])).axes[0]
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["edges across (3)", "3 vertices", "1 vertex"]
 
 
 def test_cut_of_an_edgeless_or_tiny_graph():
@@ -340,11 +400,35 @@ def test_pictures_of_clusters(clustered):
     points, run = clustered
     record = Record.of(run, points=points)
     names = [picture.name for picture in plot.pictures(record)]
-    assert names == ["convergence", "profile", "clusters", "heat-map"]
+    assert names == ["clusters", "convergence", "heat-map", "profile"]
     assert len(drawn(plot.sheet(record)).subfigs) == 4
+    assert len(drawn(plot.sheet(record, only=("clusters", "cut", "convergence"))).subfigs) == 2
     assert record.facts["answer"][0].startswith("Clusters found: sizes")
-    with pytest.raises(ProblemError, match="picture is 'cut': this run has convergence, profile"):
+    with pytest.raises(
+        ProblemError, match="picture is 'cut': this run has clusters, convergence, "
+    ):
         plot.sheet(record, only="cut")
+
+
+def test_a_run_without_a_history_shows_its_answer():
+    """No picture of the way from a warm start and back."""
+    ring = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
+    run = max_cut(ring, warm=1e-3).run(gap=1e-3, max_iter=5)
+    record = Record.of(run, adjacency=ring)
+    cut, answer, *_ = plot.pictures(record)
+    assert (cut.name, answer.name) == ("cut", "answer")
+    assert "cut 6, relaxation 6.6" in answer.words
+    assert "upper bound 6 (rounded to a whole number)" in answer.words
+    assert len(drawn(plot.sheet(record, only="answer")).axes) == 1
+    assert len(drawn(plot.sheet(record, only="convergence")).axes) > 1  # who asks gets it
+
+
+def test_a_bound_that_is_only_a_guess_is_not_drawn(karate):
+    record = Record.of(karate[1])
+    assert len(drawn(plot.sheet(record, only="convergence")).axes) == 3
+    guess = dataclasses.replace(record, facts={**record.facts, "lower_bound": -np.inf})
+    objective, _ = drawn(plot.sheet(guess, only="convergence")).axes
+    assert "lower bound" not in [text.get_text() for text in objective.get_legend().get_texts()]
 
 
 def test_plot_command(program, tmp_path, monkeypatch):

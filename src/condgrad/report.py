@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +57,9 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
         text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
+        if run.rounded is not None:
+            what = "clustering" if hasattr(run.rounded.answer, "labels") else "cut"
+            rows.append((f"gap of the {what}", up(run.rounded_gap, 3)))
     rows.append(("infeasibility", f"{run.infeasibility:.4g}{meaning}"))
     for name, violation in found.families.items():
         text = f"l2 {violation.l2:.4g}, max {violation.max:.4g}, relative {violation.relative:.2g}"
@@ -190,11 +192,3 @@ def print_methods(console: Console) -> None:
     for needs in dict.fromkeys(e.needs for e in METHODS.values()):
         slugs = ", ".join(e.slug for e in METHODS.values() if e.needs == needs)
         console.print(f"  {slugs}: {needs}", soft_wrap=True, highlight=False)
-
-
-def draw(run: Outcome, path: Path) -> None:
-    """The convergence plot of a run."""
-    from condgrad.plot import convergence
-
-    title = f"{run.application}, {run.result.method}"
-    convergence(run.result.trace, path, title=title, sense=run.sense)

@@ -89,12 +89,14 @@ def demo(
 
     outputs = Outputs(plot=plot, quiet=quiet)
     outputs.check()
-    application = sparsest_cut(read_graph("karate_club"))
+    adjacency = read_graph("karate_club")
+    application = sparsest_cut(adjacency)
     how: dict[str, Any] = {"max_epochs": epochs, "gap": 1e-3, "seed": seed}
     solve = partial(report.run_live, application, quiet=quiet, **how)
-    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run)))
+    known = {"adjacency": adjacency}
+    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run), **known))
     if not quiet:
-        Console().print(f"Convergence plot: {plot}")
+        Console().print(f"Picture: {plot}")
 
 
 @app.command("methods")
