@@ -7,7 +7,7 @@ from condgrad.applications._base import (
     closeness,
     require_room,
 )
-from condgrad.applications._outcome import Outcome, Rounded, Sense
+from condgrad.applications._outcome import Outcome, Rounded, Sense, gap_of
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,
@@ -42,6 +42,7 @@ __all__ = [
     "clustering_value",
     "cut_matrix",
     "cut_value",
+    "gap_of",
     "kmeans",
     "matrix_completion",
     "max_cut",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.applications._outcome import gap_of
+from condgrad.applications import gap_of
 from condgrad.errors import ProblemError
 from condgrad.plot._base import COLOURS, new_figure, plain, save
 from condgrad.plot._scales import scale_across, scale_positive, scale_values
