@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import json
 import sys
 
@@ -8,27 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import condgrad as cg
 from condgrad import cli, plot
-from condgrad.applications import kmeans, sparsest_cut
+from condgrad.applications import kmeans, max_cut, sparsest_cut
 from condgrad.errors import InputError, ProblemError
 from condgrad.io import read_graph
-from condgrad.plot.partitions import layout
+from condgrad.plot.partitions import fitting, layout
 from condgrad.record import Record
 from files import put
-
-
-def trace_of(objective, infeasibility=None, bound=None):
-    trace = cg.Trace()
-    for k, value in enumerate(objective):
-        trace.append(
-            {
-                **{"k": k, "epochs": 0.5 * k, "seconds": 0.01 + 0.1 * k, "objective": value},
-                "infeasibility": 0.0 if infeasibility is None else infeasibility[k],
-                "lower_bound": -np.inf if bound is None else bound[k],
-            }
-        )
-    return trace
 
 
 @pytest.fixture(scope="module")
@@ -64,79 +51,11 @@ def program(monkeypatch, capsys):
     return call
 
 
-K = np.arange(50.0)
-AWKWARD = {
-    "nothing happened": trace_of([3.0], [0.0]),
-    "one iteration": trace_of([3.0, 2.0], [1.0, 0.0], [-np.inf, 1.0]),
-    "never feasible": trace_of([3.0, 2.0], [np.nan, np.inf]),
-    "all NaN": trace_of([np.nan] * 4, [np.nan] * 4),
-    "no bound": trace_of(1 / (K + 1), 1 / (K + 1)),
-    "zero infeasibility at times": trace_of(1 / (K + 1), np.where(K % 3, 1 / (K + 1), 0)),
-    "both signs": trace_of(np.cos(K), 1 / (K + 1), -1 - 0 * K),
-    "negative": trace_of(-5 + 1 / (K + 1), 0 * K, -5 - 1 / (K + 1)),
-    "zero": trace_of(0 * K, 0 * K, 0 * K),
-    "infinite": trace_of([np.inf, 1.0, 2.0], [np.inf, 1.0, 0.0]),
-    "huge and tiny": trace_of([1e300, 1e-300, 1.0], [1e300, 1e-300, 1.0]),
-    "huge, both signs": trace_of([1e308, -1e308, 1.0]),
-    "bound far off": trace_of(40 + 1e-6 * K, None, 40 - 1e9 / (K + 1)),
-}
-
-
-@pytest.mark.parametrize("sense", ["min", "max"])
-@pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_traces_are_drawn(name, sense):
-    constrained = bool(np.any(AWKWARD[name]["infeasibility"] > 0))
-    figure = drawn(plot.convergence(AWKWARD[name], sense=sense))
-    assert len(figure.axes) == (4 if constrained else 2)
-
-
-def test_convergence_shows_what_the_trace_has():
-    trace = trace_of(2 + 1 / (K + 1), np.where(K % 2, 1 / (K + 1), 0), 2 - 1 / (K + 1))
-    objective, infeasibility = drawn(plot.convergence(trace, x="iterations")).axes
-    curve, bound = objective.lines
-    np.testing.assert_allclose(curve.get_xydata(), np.c_[K, trace["objective"]][1:])
-    np.testing.assert_allclose(bound.get_ydata(), trace["lower_bound"][1:])
-    assert [text.get_text() for text in objective.get_legend().get_texts()] == [
-        "objective",
-        "lower bound",
-    ]
-    positive, zero = infeasibility.lines
-    assert infeasibility.get_yscale() == objective.get_xscale() == "log"
-    assert len(positive.get_xdata()) == 25
-    np.testing.assert_allclose(zero.get_xdata(), K[2::2])
-    assert infeasibility.get_xlabel() == "iterations"
-
-
-def test_a_maximum_is_turned_round():
-    trace = trace_of(-3 + 1 / (K + 1), None, -3 - 1 / (K + 1))
-    curve, bound = drawn(plot.convergence(trace, x="k", sense="max")).axes[0].lines
-    np.testing.assert_allclose(curve.get_ydata(), 3 - 1 / (K[1:] + 1))
-    assert (bound.get_ydata() >= curve.get_ydata()).all()
-    assert bound.get_label() == "upper bound"
-
-
-def test_an_early_bound_does_not_hide_the_objective():
-    trace = trace_of(42 - 1 / (K + 1), None, 40 - 1e9 * (K < 9))
-    (ax,) = drawn(plot.convergence(trace, x="k")).axes
-    assert ax.get_ylim() == pytest.approx((40, 42), abs=0.2)
-    assert len({text.get_text() for text in ax.get_yticklabels()}) == len(ax.get_yticklabels())
-
-
-def test_several_runs_and_dollars_in_labels():
-    runs = {"a $x": trace_of(1 + 1 / (K + 1)), "$\\frac$": trace_of(-K)}
-    figure = drawn(plot.convergence(runs, title="$ $", optimum=None))
-    texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert texts == ["a \\$x", "\\$\\frac\\$"]
-    assert figure.axes[0].get_yscale() == "linear"  # one run has no logarithm
-    relative = drawn(plot.convergence(runs, optimum=1.0)).axes[0]
-    assert relative.get_ylabel() == "relative suboptimality"
-
-
-def test_pictures_leave_no_global_state(tmp_path):
+def test_pictures_leave_no_global_state(karate, tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot")
     before = plt.get_fignums()
     for kind in ("png", "svg", "pdf"):
-        plot.convergence(AWKWARD["no bound"], tmp_path / f"c.{kind}")
+        plot.convergence(karate[1].result, tmp_path / f"c.{kind}")
     assert plt.get_fignums() == before
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     assert "<text" in (tmp_path / "c.svg").read_text()
@@ -208,14 +127,28 @@ def test_cut_on_the_graph(karate):
     (ax,) = drawn(plot.cut(adjacency, side)).axes
     A = sp.csr_array(adjacency).toarray()
     assert edges_across(ax) == np.count_nonzero(A[side][:, ~side])
-    assert [text.get_text() for text in ax.texts] == [str(i) for i in range(1, 35)]
-    names = ["a $ sign", "<b>", "\\frac", *(f"a long name, number {i}" for i in range(31))]
+    assert {text.get_text() for text in ax.texts} == {str(i) for i in range(1, 35)}
+    names = ["a $ sign", "<b>", "\\frac", *(f"{i} is a name of many letters" for i in range(31))]
     (ax,) = drawn(plot.cut(adjacency, side, names=names)).axes
-    assert [text.get_text() for text in ax.texts][:4] == [*names[:3], "a long name, numb…"]
+    shown = {text.get_text() for text in ax.texts}
+    assert {"a $ sign", "2 is a name of ma…"} <= shown  # 5, on the smaller side, comes first
+    assert 5 < len(shown) < 34  # those that fit
     path = np.diag(np.ones(69), 1)
     for less, shown in ((30, 30), (31, 0)):  # of a larger graph the smaller side is named
         (ax,) = drawn(plot.cut(path + path.T, np.arange(70) < less)).axes
         assert len(ax.texts) == shown
+
+
+def test_names_that_lie_on_each_other_are_left_out():
+    at = np.array([[0.0, 0.0], [0.001, 0.0], [1.0, 0.0], [0.5, 1.0]])
+    assert fitting(["ab", "cd", "ef", ""], at, np.array([1, 0, 3, 2])) == [1, 2]
+    assert fitting(["ab"], np.zeros((1, 2)), np.array([0])) == [0]
+
+
+def test_one_vertex_is_one_vertex():
+    ax = drawn(plot.cut(1 - np.eye(4), [True, False, False, False])).axes[0]
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["edges across (3)", "3 vertices", "1 vertex"]
 
 
 def test_cut_of_an_edgeless_or_tiny_graph():
@@ -263,10 +196,6 @@ def test_matplotlib_is_asked_for(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: plot.convergence({}), "traces is empty"),
-        (lambda: plot.convergence(trace_of([1.0]), x="hours"), "'hours'"),
-        (lambda: plot.convergence(trace_of([1.0]), x=()), "x is empty"),
-        (lambda: plot.convergence(trace_of([1.0]), sense="up"), "sense is 'up'"),
         (lambda: plot.profile({"a": 1.0}, "no/such/folder/a.png"), "path is"),
         (lambda: plot.profile({"a": 1.0}, "a.doc"), "path is 'a.doc'"),
         (lambda: plot.heat_map(np.ones(3)), "W has shape"),
@@ -340,11 +269,35 @@ def test_pictures_of_clusters(clustered):
     points, run = clustered
     record = Record.of(run, points=points)
     names = [picture.name for picture in plot.pictures(record)]
-    assert names == ["convergence", "profile", "clusters", "heat-map"]
+    assert names == ["clusters", "convergence", "heat-map", "profile"]
     assert len(drawn(plot.sheet(record)).subfigs) == 4
+    assert len(drawn(plot.sheet(record, only=("clusters", "cut", "convergence"))).subfigs) == 2
     assert record.facts["answer"][0].startswith("Clusters found: sizes")
-    with pytest.raises(ProblemError, match="picture is 'cut': this run has convergence, profile"):
+    with pytest.raises(
+        ProblemError, match="picture is 'cut': this run has clusters, convergence, "
+    ):
         plot.sheet(record, only="cut")
+
+
+def test_a_run_without_a_history_shows_its_answer():
+    """No picture of the way from a warm start and back."""
+    ring = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
+    run = max_cut(ring, warm=1e-3).run(gap=1e-3, max_iter=5)
+    record = Record.of(run, adjacency=ring)
+    cut, answer, *_ = plot.pictures(record)
+    assert (cut.name, answer.name) == ("cut", "answer")
+    assert "cut 6, relaxation 6.6" in answer.words
+    assert "upper bound 6 (rounded to a whole number)" in answer.words
+    assert len(drawn(plot.sheet(record, only="answer")).axes) == 1
+    assert len(drawn(plot.sheet(record, only="convergence")).axes) > 1  # who asks gets it
+
+
+def test_a_bound_that_is_only_a_guess_is_not_drawn(karate):
+    record = Record.of(karate[1])
+    assert len(drawn(plot.sheet(record, only="convergence")).axes) == 3
+    guess = dataclasses.replace(record, facts={**record.facts, "lower_bound": -np.inf})
+    objective, _ = drawn(plot.sheet(guess, only="convergence")).axes
+    assert "lower bound" not in [text.get_text() for text in objective.get_legend().get_texts()]
 
 
 def test_plot_command(program, tmp_path, monkeypatch):

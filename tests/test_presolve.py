@@ -311,6 +311,32 @@ def test_a_refused_block_and_the_limits_of_a_run(monkeypatch):
     assert by_blocks(A).run(gap=1e-3, max_iter=0).result.iterations == 0
 
 
+def test_the_run_is_that_of_the_whole_graph():
+    """Its value and its bound are those of the cut; what the blocks cost is added up."""
+    A = np.zeros((13, 13))
+    for part in (np.r_[:7], np.r_[6:13]):  # two blocks that share a vertex
+        own = nx.to_numpy_array(nx.circulant_graph(7, [1, 2]))
+        A[np.ix_(part, part)] += own
+    application = by_blocks(A)
+    ends = [application._own(block).run(gap=1e-3) for block in application.blocks]
+    out = application.run(gap=1e-3)
+    r, trace = out.result, out.result.trace
+    assert out.settings == {"vertices": 13, "largest block": 7, "blocks": 2, "runs": 2}
+    assert r.objective == out.rounded.value == cut_value(A, out.rounded.answer.side)
+    assert r.lower_bound <= r.objective * (1 + 1e-12)
+    assert r.gap == out.gap == pytest.approx(out.rounded_gap)
+    assert r.iterations == trace.last["k"] <= sum(end.result.iterations for end in ends)
+    for name in ("k", "epochs", "seconds", "rows", "lmo_calls"):
+        assert (np.diff(trace[name]) >= 0).all(), name
+    proved = trace["lower_bound"]
+    assert proved[0] == 0  # of the other block nothing is known yet
+    assert (proved <= r.lower_bound).all()
+    assert proved[-1] == r.lower_bound
+    assert (r.families["triangles"].l2, trace.last["infeasibility"]) == (0, 0)
+    alone = by_blocks(nx.to_numpy_array(nx.circulant_graph(7, [1, 2]))).run(gap=1e-3)
+    assert alone.result.W.shape == (7, 7)  # one block is the graph
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_blocks_are_those_of_a_sparser_graph(seed, monkeypatch):
     rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ from condgrad._types import Array
 from condgrad.applications import Outcome, Sense, closeness
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.max_cut import check_room
-from condgrad.applications.presolve import by_blocks_of, exact, uneven
+from condgrad.applications.presolve import by_blocks_of, of_all, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
@@ -372,7 +372,8 @@ def _known(
     names: tuple[Any, ...], side: Array, value: float, sense: Sense, scale: float, seed: Any
 ) -> GraphCut:
     """A cut that is the best for a simple reason; a run would have `scale` times its value."""
-    side, result = smaller_side(side), exact(scale * value, scale * value, [], seed)
+    own = scale * value
+    side, result = smaller_side(side), of_all(own, own, [], seed, own)
     known = (value, value, 0.0, Status.CONVERGED, sense)
     return GraphCut(_partition(side, names), side, *known, result)
 

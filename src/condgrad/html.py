@@ -114,6 +114,15 @@ def page(record: Record, title: str = "") -> str:
 
 def _answer(facts: Any) -> str:
     """The answer in words: what was found, what is proved, why the run ended."""
+    lines = [*facts["answer"]] or [_objective(facts)]
+    if facts["message"] not in " ".join(lines):
+        lines.append(f"The run ended because {facts['message']}.")
+    kind = "answer converged" if facts["status"] == "converged" else "answer"
+    return f'<div class="{kind}">' + "".join(f"<p>{escape(line)}</p>" for line in lines) + "</div>"
+
+
+def _objective(facts: Any) -> str:
+    """The numbers of a run that has no other answer."""
     value, bound = facts["objective"], facts[facts["bound_name"]]
     words = f"Objective {value:.6g}"
     if math.isfinite(bound):
@@ -121,9 +130,7 @@ def _answer(facts: Any) -> str:
     families = facts["infeasibility"]["families"].values()
     if missed := max((family["relative"] for family in families), default=0.0):
         words += f", relative infeasibility {missed:.2g}"
-    lines = [*facts["answer"], f"{words}.", f"The run ended because {facts['message']}."]
-    kind = "answer converged" if facts["status"] == "converged" else "answer"
-    return f'<div class="{kind}">' + "".join(f"<p>{escape(line)}</p>" for line in lines) + "</div>"
+    return f"{words}."
 
 
 def _known(facts: Any, bound: float) -> str:
@@ -139,8 +146,8 @@ def _known(facts: Any, bound: float) -> str:
 
 
 def _numbers(facts: Any) -> list[Sequence[str]]:
-    """The summary without the families, which have a table of their own."""
-    return [row for row in facts["summary"] if row[0].strip() == row[0]]
+    """The summary without what is said above it, and without the families of the table below."""
+    return [row for row in facts["summary"] if row[0].strip() == row[0] != "status"]
 
 
 def _settings(facts: Any) -> list[tuple[str, str]]:

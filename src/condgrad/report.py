@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,9 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
         text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
+        if run.rounded is not None:
+            what = "clustering" if hasattr(run.rounded.answer, "labels") else "cut"
+            rows.append((f"gap of the {what}", up(run.rounded_gap, 3)))
     if found.families:
         rows.append(("infeasibility", f"{missed(found.families)}, relative"))
     for name, violation in found.families.items() if len(found.families) > 1 else ():
@@ -185,11 +187,3 @@ def print_methods(console: Console) -> None:
     for needs in dict.fromkeys(e.needs for e in METHODS.values()):
         slugs = ", ".join(e.slug for e in METHODS.values() if e.needs == needs)
         console.print(f"  {slugs}: {needs}", soft_wrap=True, highlight=False)
-
-
-def draw(run: Outcome, path: Path) -> None:
-    """The convergence plot of a run."""
-    from condgrad.plot import convergence
-
-    title = f"{run.application}, {run.result.method}"
-    convergence(run.trace, path, title=title, sense=run.sense)

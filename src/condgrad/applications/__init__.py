@@ -6,7 +6,7 @@ from condgrad.applications._base import (
     Rounder,
     require_room,
 )
-from condgrad.applications._outcome import Outcome, Rounded, Sense, closeness
+from condgrad.applications._outcome import Outcome, Rounded, Sense, closeness, gap_of
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,
@@ -41,6 +41,7 @@ __all__ = [
     "clustering_value",
     "cut_matrix",
     "cut_value",
+    "gap_of",
     "kmeans",
     "matrix_completion",
     "max_cut",

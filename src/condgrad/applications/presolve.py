@@ -68,8 +68,9 @@ class ByBlocks(Application):
         """Solve block by block, those first whose cuts look best.
 
         A run ends once its bound shows that the block has no cut better than the best one at hand
-        by more than the gap. The outcome is that of the block with the lowest bound. A block that
-        is too large for the memory has the bound of its spectral relaxation, an eigenvalue.
+        by more than the gap. The outcome is that of the whole graph: the best cut, the lowest bound
+        and what all runs cost together (`of_all`). A block that is too large for the memory has the
+        bound of its spectral relaxation, an eigenvalue.
         """
         verbose = limits.pop("verbose", False)
         with progress.shown(verbose, max_seconds=limits.get("max_seconds")):
@@ -204,21 +205,30 @@ class ByBlocks(Application):
         if last is not None and "left out" in last.settings:
             settings["left out"] = last.settings["left out"]
         if last is None or (known <= last.result.lower_bound and not broken):
-            result = exact(best.value, known, [end.result for end in ends], seed)
+            result = of_all(best.value, known, ends, seed, known)
             facts = (result, self.formula, settings, rounded)
             how = {"asked": gap, "floor_kind": "exact", "unit": self.unit}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
+        bound = last.result.lower_bound
         if broken:
-            low, last = min(known, last.result.lower_bound), ends[-1]
-            if low < last.result.lower_bound:
-                off = relative_gap(last.result.objective, low)
-                last = replace(last, result=replace(last.result, lower_bound=low, gap=off))
-        near = gap is not None and gap_of(best.value, last.result.lower_bound, False) <= gap
-        if near and not broken and last.result.status is not Status.CONVERGED:
-            last = replace(last, result=replace(last.result, status=Status.CONVERGED))
-        others = sum(end.bound_failure for end in ends if end is not last)
-        how = {"rounded": rounded, "settings": settings, "asked": gap}
-        return replace(last, floor_failure=last.floor_failure + others, **how)
+            bound, last = min(known, bound), ends[-1]
+        kept: dict[str, Any] = {}
+        if self.adjacency.shape[0] > last.settings["vertices"]:
+            result = of_all(best.value, bound, ends, seed, known)
+            names = "status", "method", "bound_kind", "bound_source", "device", "note"
+            own = {name: getattr(last.result, name) for name in names}
+            result = replace(result, **own, best_iteration=result.iterations, proposed=True)
+            kept["floor_failure"] = sum(end.floor_failure for end in ends)
+        else:
+            off = relative_gap(last.result.objective, bound)
+            result = last.result
+            if bound < result.lower_bound:
+                result = replace(result, lower_bound=bound, gap=off)
+        near = gap is not None and gap_of(best.value, bound, False) <= gap
+        if near and not broken and result.status is not Status.CONVERGED:
+            result = replace(result, status=Status.CONVERGED)
+        how = {"rounded": rounded, "settings": settings, "asked": gap, "result": result}
+        return replace(last, **how, **kept)
 
 
 def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
@@ -259,27 +269,65 @@ def inner(A: Any, block: Block) -> Any:
     return A if at.size == A.shape[0] else sp.csr_array(A)[at][:, at]
 
 
-def exact(value: float, bound: float, runs: Sequence[Result], seed: Any) -> Result:
-    """The result where the best cut is one that no run looked for.
+SUMS = "k", "epochs", "seconds", "rows", "lmo_calls", "matvecs"
+"""Columns of a trace that go on where the next run begins."""
 
-    What all runs cost together; epochs are those of the longest.
+
+def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, known: float) -> Result:
+    """The runs on all blocks as one on the graph that found its best cut.
+
+    Its trace has their points, one run after the other, all in the same unit, or the best cut of
+    the blocks before where that is better, and the cut as the last one. Nothing is proved of the
+    graph before the last block has a bound.
+
+    Parameters
+    ----------
+    value : float
+        Of the best cut.
+    bound : float
+        No cut of the graph has a lower value.
+    ends : sequence of Outcome
+        The runs in their order.
+    seed : object
+        That of the runs.
+    known : float
+        A bound for the blocks without a run.
     """
-    names = "iterations", "seconds", "lmo_calls", "matvecs"
+    runs = [end.result for end in ends]
+    names = "iterations", "epochs", "seconds", "lmo_calls", "matvecs"
     spent: dict[str, Any] = {name: sum(getattr(run, name) for run in runs) for name in names}
-    spent["epochs"] = max((run.epochs for run in runs), default=0.0)
     rows, profile = sum((Counter(r.rows) for r in runs), Counter()), Counter[str]()
     for run in runs:
         profile.update(run.profile)
+    trace, before, lowest = Trace(), dict.fromkeys(SUMS, 0.0), np.inf
+    for i, run in enumerate(runs):
+        low = min([bound, known, *(other.lower_bound for other in runs[:i])])
+        columns = {name: run.trace[name].tolist() for name in (*SUMS, "objective", "infeasibility")}
+        proved = (
+            np.minimum(low, run.trace["lower_bound"]) if run is runs[-1] else [0.0] * len(run.trace)
+        )
+        for *point, least in zip(*columns.values(), proved, strict=True):
+            row = {n: x + before.get(n, 0.0) for n, x in zip(columns, point, strict=True)}
+            if row["objective"] > lowest:  # the cut of an earlier block is better
+                row |= {"objective": lowest, "infeasibility": 0.0}
+            row["gap"] = relative_gap(row["objective"], least)
+            trace.append({**row, "lower_bound": float(least)})
+        before = {name: trace.last[name] for name in SUMS} if len(trace) else before
+        if (cut := ends[i].rounded) is not None:
+            lowest = min(lowest, cut.value)
     gap = relative_gap(value, bound)
-    row = {"k": spent["iterations"], "rows": rows.total(), **spent, "objective": value}
-    row.pop("iterations")
-    trace = Trace()
-    trace.append({**row, "infeasibility": 0, "lower_bound": bound, "gap": gap})
+    last = {**before, "objective": value, "infeasibility": 0.0, "lower_bound": bound, "gap": gap}
+    trace.append(last)
     failure = sum(run.bound_failure for run in runs)
     how: dict[str, Any] = {"lower_bound": bound, "gap": gap, "bound_failure": failure, "seed": seed}
     how |= {"bound_kind": "probabilistic" if failure else "exact", "method": "presolve"}
     how |= {"best_iteration": 0, "rows": dict(rows), "profile": dict(profile), "trace": trace}
-    return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, {}, **spent, **how)
+    none = {
+        name: v._replace(**dict.fromkeys(v._fields, 0.0))
+        for r in runs
+        for name, v in r.families.items()
+    }
+    return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, none, **spent, **how)
 
 
 def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome:

@@ -35,7 +35,10 @@ class Outputs:
         str | None,
         typer.Option("--json", help="Write the run to this file; - is standard output."),
     ] = None
-    plot: Annotated[Path | None, typer.Option(help="Draw the convergence to a file.")] = None
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the answer and how the run converged (.png, .svg or .pdf)."),
+    ] = None
     save: Annotated[
         Path | None, typer.Option(help="Write the run, its W and its trace to this .npz file.")
     ] = None
@@ -129,7 +132,7 @@ class Outputs:
             (self.save, lambda path: record().save(path), False),
             *own,
             (self.report_file, lambda path: write_page(path, record()), True),
-            (self.plot, lambda path: report.draw(run, path), True),
+            (self.plot, lambda path: draw(path, record()), True),
         ]
         lost = self.give(show, outputs)
         codes = {Status.INTERRUPTED: _keyboard.code(), Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
@@ -244,6 +247,14 @@ def write_page(path: Path, record: Record) -> None:
     from condgrad.html import write_report
 
     write_report(path, record)
+
+
+def draw(path: Path, record: Record) -> None:
+    """Draw what was found, and how."""
+    from condgrad.plot import sheet
+
+    only = ("cut", "clusters", "answer", "convergence")
+    sheet(record, path, only=only, title=str(record.facts["title"]))
 
 
 def finite(value: Any) -> Any:

@@ -18,9 +18,9 @@ from condgrad.errors import InputError, ProblemError, cause
 class Axis(StrEnum):
     """What convergence is drawn against."""
 
-    epochs = "epochs"
     seconds = "seconds"
     iterations = "iterations"
+    epochs = "epochs"
 
 
 def plot_run(
@@ -30,15 +30,19 @@ def plot_run(
     out: Annotated[
         Path | None, typer.Option(help="Picture, .png, .svg or .pdf; default: RUN-pictures.png.")
     ] = None,
-    x: Annotated[Axis | None, typer.Option(help="Default: epochs and seconds.")] = None,
+    x: Annotated[Axis, typer.Option(help="What the convergence is drawn against.")] = Axis.seconds,
     picture: Annotated[
         str | None,
-        typer.Option(help="Only convergence, profile, cut, clusters or heat-map; default: all."),
+        typer.Option(
+            help="Only answer, convergence, cut, clusters, heat-map or profile; default: all that "
+            "the run has."
+        ),
     ] = None,
     report_file: ReportFile = None,
 ) -> None:
-    """Pictures of a saved run: convergence, profile, and its cut or clusters."""
-    from condgrad.plot import pictures, sheet
+    """Pictures of a saved run: its cut or clusters, how it converged, where the time went."""
+    from condgrad.plot import sheet
+    from condgrad.plot.pictures import named
     from condgrad.record import Record
 
     if out is None and report_file is None:
@@ -51,7 +55,7 @@ def plot_run(
 
     def draw(path: Path) -> None:
         with drawable(file):
-            sheet(record, path, only=picture, x=("epochs", "seconds") if x is None else x.value)
+            sheet(record, path, only=picture, x=x.value)
         typer.echo(f"Picture: {path}")
 
     def write(path: Path) -> None:
@@ -59,10 +63,9 @@ def plot_run(
             write_page(path, record)
         typer.echo(f"Report: {path}")
 
-    with drawable(file):
-        names = [p.name for p in pictures(record)]
-    if picture is not None and picture not in names:
-        raise ProblemError(f"picture is {picture!r}: this run has {', '.join(names)}")
+    if picture is not None:
+        with drawable(file):
+            named(record, picture)
     if lost := outputs.give(lambda console: None, [(out, draw, True), (report_file, write, True)]):
         raise typer.Exit(lost)
 

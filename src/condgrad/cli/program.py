@@ -98,13 +98,15 @@ def demo(
         plot = Path("condgrad-demo.png")
     outputs = Outputs(plot=plot, quiet=quiet)
     outputs.check()
-    application = sparsest_cut(load("embedded/karate"))
+    adjacency = load("embedded/karate")
+    application = sparsest_cut(adjacency)
     how: dict[str, Any] = {"max_epochs": epochs, "gap": 1e-3, "seed": seed}
     solve = partial(report.run_live, application, quiet=quiet, **how)
-    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run)))
+    known = {"adjacency": adjacency}
+    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run), **known))
     if not quiet:
         missing = "none, it needs matplotlib: install condgrad[plot]"
-        Console().print(f"Convergence plot: {plot or missing}", markup=False)
+        Console().print(f"Picture: {plot or missing}", markup=False)
 
 
 @app.command("methods")

@@ -97,7 +97,7 @@ def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, A
         def show(console: Console) -> None:
             answer(console)
             if outputs.save or outputs.plot or outputs.report_file:
-                console.print("No run was needed: there is nothing to save or draw.")
+                console.print("There was no run: nothing to save or draw.")
 
         table = [(outputs.json_file, lambda path: write_json(path, fields), False)]
         lost = outputs.give(show, table)

@@ -1,17 +1,20 @@
-"""Pictures of runs: convergence, profile, clusters, heat maps and cuts.
+"""Pictures of runs: answers, convergence, profile, clusters, heat maps and cuts.
 
 Every function returns a matplotlib ``Figure`` that belongs to no window and no global list. It is
 written to a file where `path` is given, and drawn on the `figure` (or subfigure) given, if any.
 """
 
 from condgrad.plot._base import check_path, new_figure, save, write
-from condgrad.plot.curves import LABELS, convergence, profile
+from condgrad.plot.answers import answer
+from condgrad.plot.curves import LABELS, Found, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map, principal_plane
 from condgrad.plot.pictures import Picture, pictures, sheet
 
 __all__ = [
     "LABELS",
+    "Found",
     "Picture",
+    "answer",
     "check_path",
     "clusters",
     "convergence",

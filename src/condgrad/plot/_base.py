@@ -14,6 +14,8 @@ from condgrad.errors import ProblemError
 
 TEXT = {"svg.fonttype": "none"}
 """In SVG files text stays text: they are small."""
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
+"""Colours that everybody can tell apart: M. Okabe and K. Ito, Color Universal Design, 2008."""
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad._types import Array
+from condgrad.applications import gap_of
 from condgrad.errors import ProblemError
-from condgrad.plot._base import new_figure, plain, save
+from condgrad.plot._base import COLOURS, new_figure, plain, save
+from condgrad.plot._scales import scale_across, scale_positive, scale_values
 from condgrad.run.result import Result, Trace
 
 LABELS = {"epochs": "epochs", "seconds": "seconds", "k": "iterations"}
-
+ANSWER = COLOURS[3]
+"""Colour of what was found."""
+CLOSED = 1e-6
+"""Gaps below this are as good as closed: the axis ends there."""
 TINY = 1e-100
 """Numbers below this, and above its inverse, are not drawn."""
 
-Curve = tuple[Array, Array]
+
+class Line(NamedTuple):
+    """A curve of a panel."""
+
+    trace: Trace
+    y: Array
+    colour: str
+    label: str | None = None
+    style: str = "-"
+    scales: bool = True
+    """Whether all of it is to be in sight."""
+
+
+class Found(NamedTuple):
+    """A solution that was rounded from a relaxation."""
+
+    name: str
+    """What it is: a cut, a clustering."""
+    value: float
+    """In the sense in which the run is drawn."""
+    whole: bool = False
+    """Whether such solutions have integer values, so that bounds are rounded to integers."""
+
+    def gaps(self, bounds: Array, sense: str) -> Array:
+        """The gap to each of the bounds, relative to the larger of value and bound."""
+        sign = -1 if sense == "max" else 1
+        return np.array([gap_of(sign * self.value, sign * b, self.whole) for b in bounds])
 
 
 def convergence(
@@ -27,11 +58,12 @@ def convergence(
     *,
     title: str = "",
     optimum: float | None = None,
-    x: str | tuple[str, ...] = ("epochs", "seconds"),
+    x: str | tuple[str, ...] = "seconds",
     sense: str = "min",
+    found: Found | None = None,
     figure: Any = None,
 ) -> Any:
-    """Draw objective, lower bound (dashed) and infeasibility of one or several runs.
+    """Draw objective, lower bound (dashed), gap and infeasibility of one or several runs.
 
     Parameters
     ----------
@@ -42,12 +74,15 @@ def convergence(
     title : str, optional
         Title of the figure.
     optimum : float, optional
-        Known optimal value; then relative suboptimality is drawn instead of the objective.
+        Known optimal value; then relative suboptimality is drawn instead of objective and gap.
     x : str or tuple of str
-        One column of panels for each of ``"epochs"``, ``"seconds"``, ``"iterations"`` (or
-        ``"k"``).
+        One column of panels for each of ``"seconds"``, ``"iterations"`` (or ``"k"``) and
+        ``"epochs"``.
     sense : {"min", "max"}
         ``"max"`` where the negative of what is wanted was minimised: both are turned round.
+    found : Found, optional
+        What was rounded from the relaxation that the run solved: its value is a line, and its gap
+        to the bound of each moment stands beside that of the relaxation.
     figure : Figure or SubFigure, optional
         Where to draw; default: a new figure.
 
@@ -57,8 +92,9 @@ def convergence(
 
     Notes
     -----
-    Axes are logarithmic where their values allow it. The start, at 0, is left out then, and an
-    infeasibility of exactly 0 is a triangle at the lower edge.
+    Axes are logarithmic where their values allow it. The start, at 0, is left out then, and a gap
+    or an infeasibility of exactly 0 is a triangle at the lower edge. Early values that would
+    squeeze the second half of a run into a strip are cut off.
     """
     if sense not in ("min", "max"):
         raise ProblemError(f"sense is {sense!r}: use 'min' or 'max'")
@@ -67,24 +103,22 @@ def convergence(
     if not runs:
         raise ProblemError("traces is empty: pass at least one Trace or Result")
     columns = _columns(x, runs)
-    constrained = any(np.any(t["infeasibility"] > 0) for t in runs.values())
-    names = ["objective", "infeasibility"] if constrained else ["objective"]
-    fig = figure or new_figure(4.4 * len(columns), 2.8 * len(names))
-    axes = fig.subplots(len(names), len(columns), squeeze=False, sharey="row")
-    for name, row in zip(names, axes, strict=True):
-        for column, ax in zip(columns, row, strict=True):
-            if name == "infeasibility":
-                _infeasibility(ax, runs, column)
-            else:
-                _objective(ax, runs, column, optimum, sense)
-            ax.set_xlabel(LABELS.get(column, column))
+    panels = _panels(runs, optimum, sense, found)
+    width = 6.4 if len(columns) == 1 else 4.4 * len(columns)
+    fig = figure or new_figure(width, 0.5 + 2.1 * len(panels))
+    axes = fig.subplots(len(panels), len(columns), squeeze=False, sharex="col", sharey="row")
+    for column, own in zip(columns, axes.T, strict=True):
+        scale_across(own[-1], np.concatenate([_across(t, column) for t in runs.values()]))
+        own[-1].set_xlabel(LABELS.get(column, column))
+        for ax, (name, lines) in zip(own, panels.items(), strict=True):
+            level = found if name == "objective" else None
+            _draw(ax, lines, column, level, positive=name in ("gap", "infeasibility"))
             ax.grid(True, which="major", alpha=0.25)
-    relative = optimum is not None
-    axes[0, 0].set_ylabel("relative suboptimality" if relative else "objective")
-    if constrained:
-        axes[1, 0].set_ylabel("infeasibility")
-    if axes[0, 0].get_legend_handles_labels()[1]:
-        axes[0, 0].legend()
+    for ax, (name, lines) in zip(axes[:, 0], panels.items(), strict=True):
+        ax.set_ylabel(name)
+        _scale(ax, name, lines, found)
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend(fontsize="small")
     return save(fig, path, title)
 
 
@@ -93,92 +127,99 @@ def _columns(x: str | tuple[str, ...], runs: Mapping[str, Trace]) -> list[str]:
     chosen = ["k" if c == "iterations" else c for c in ((x,) if isinstance(x, str) else x)]
     for column in chosen:
         if not all(column in t.columns for t in runs.values()):
-            raise ProblemError(f"x names {column!r}: use columns of the trace, such as 'epochs'")
+            raise ProblemError(f"x names {column!r}: use columns of the trace, such as 'seconds'")
     if not chosen:
-        raise ProblemError("x is empty: name at least one column of the trace, such as 'epochs'")
+        raise ProblemError("x is empty: name at least one column of the trace, such as 'seconds'")
     return chosen
 
 
-def _objective(
-    ax: Any, runs: Mapping[str, Trace], column: str, optimum: float | None, sense: str
-) -> None:
-    """Objectives with their bounds, or the distances to the optimum."""
-    curves, bounds = {}, {}
+def _panels(
+    runs: Mapping[str, Trace], optimum: float | None, sense: str, found: Found | None
+) -> dict[str, list[Line]]:
+    """The lines of each panel by what it shows; a panel without anything positive is left out."""
     sign, bound_name = (-1, "upper bound") if sense == "max" else (1, "lower bound")
-    for label, trace in runs.items():
+    alone = list(runs) == [""]
+    values: list[Line] = []
+    gaps: list[Line] = []
+    missed: list[Line] = []
+    for i, (label, trace) in enumerate(runs.items()):
+        colour, style = COLOURS[i % len(COLOURS)], "-" if i < len(COLOURS) else "-."
         y = sign * trace["objective"]
+        missed.append(Line(trace, trace["infeasibility"], colour, None, style))
         if optimum is not None:
             y = np.abs(y - optimum) / max(abs(optimum), 1e-300)
-        elif "lower_bound" in trace.columns:
-            bounds[label] = _points(trace, column, sign * trace["lower_bound"])
-        curves[label] = _points(trace, column, y)
-    curves = _scale_x(ax, curves)
-    ends = [y[-1:] for _, y in bounds.values()]  # early bounds may be far off: they do not scale
-    _scale_y(ax, np.concatenate([y for _, y in curves.values()]), np.concatenate([[], *ends]))
-    alone = list(runs) == [""]
-    for label, (x, y) in curves.items():
-        (line,) = ax.plot(x, y, _style(x), label="objective" if alone else plain(label), zorder=3)
-        bound_x, bound = bounds.get(label, (x[:0], y[:0]))
-        shown = np.isin(bound_x, x) & ((bound > 0) | (ax.get_yscale() != "log"))
-        if shown.any():
-            name = bound_name if alone else None
-            style = _style(bound_x[shown], "--")
-            ax.plot(bound_x[shown], bound[shown], style, color=line.get_color(), lw=1, label=name)
+        values.append(Line(trace, y, colour, "objective" if alone else plain(label), style))
+        if optimum is not None or "lower_bound" not in trace.columns:
+            continue
+        bound = sign * trace["lower_bound"]
+        values.append(Line(trace, bound, colour, bound_name if alone else None, "--", False))
+        if "gap" in trace.columns:
+            gaps.append(Line(trace, trace["gap"], colour, "relaxation" if found else None, style))
+        if found is not None and alone:
+            gaps.append(Line(trace, found.gaps(bound, sense), ANSWER, plain(found.name), "-."))
+    panels = {"gap": gaps, "infeasibility": missed}
+    shown = {name: lines for name, lines in panels.items() if any(_any(line.y) for line in lines)}
+    return {"objective" if optimum is None else "relative suboptimality": values, **shown}
 
 
-def _infeasibility(ax: Any, runs: Mapping[str, Trace], column: str) -> None:
-    """Infeasibilities on a logarithmic axis; zeros as triangles at its lower edge."""
-    curves = {n: _points(t, column, t["infeasibility"]) for n, t in runs.items()}
-    curves = _scale_x(ax, curves)
-    if any((y > 0).any() for _, y in curves.values()):
-        ax.set_yscale("log")
-    for i, (x, y) in enumerate(curves.values()):
-        ax.plot(x[y > 0], y[y > 0], _style(x[y > 0]), color=f"C{i % 10}")
-        at_edge = {"transform": ax.get_xaxis_transform(), "clip_on": False, "in_layout": False}
-        ax.plot(x[y == 0], 0 * x[y == 0], "v", color=f"C{i % 10}", ms=5, **at_edge)
+def _any(y: Array) -> bool:
+    """Whether something can be drawn on a logarithmic axis."""
+    return bool(np.any((y > 0) & np.isfinite(y)))
 
 
-def _points(trace: Trace, column: str, y: Array) -> Curve:
-    """The points that can be drawn, the start at 0."""
+def _across(trace: Trace, column: str) -> Array:
+    """Where the points of a trace lie, the start at 0."""
     x = np.where(trace["k"] > 0, trace[column], 0.0)
-    size = np.abs(y)
-    seen = np.isfinite(x) & (size < 1 / TINY) & ((size > TINY) | (size == 0))
-    return x[seen], y[seen]
+    return x[np.isfinite(x)]
 
 
-def _scale_x(ax: Any, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """A logarithmic axis without the start, where what comes after it spans a factor of ten."""
-    later = np.concatenate([x[x > 0] for x, _ in curves.values()])
-    if not later.size or later.max() < 10 * later.min():
-        return dict(curves)
-    ax.set_xscale("log")
-    ax.xaxis.set_minor_formatter("")
-    return {label: (x[x > 0], y[x > 0]) for label, (x, y) in curves.items()}
+def _points(line: Line) -> Array:
+    """Which points can be drawn."""
+    size = np.abs(line.y)
+    return (size < 1 / TINY) & ((size > TINY) | (size == 0))
 
 
-def _scale_y(ax: Any, values: Array, ends: Array) -> None:
-    """Limits around the values and the last bounds; logarithmic where they span a factor of ten."""
-    if not values.size:
+def _draw(
+    ax: Any, lines: Sequence[Line], column: str, found: Found | None, *, positive: bool
+) -> None:
+    """The lines of a panel; where it is for positive numbers, zeros are triangles at its edge."""
+    at_edge = {"transform": ax.get_xaxis_transform(), "clip_on": False, "in_layout": False}
+    for line in lines:
+        x = np.where(line.trace["k"] > 0, line.trace[column], 0.0)
+        seen = _points(line) & np.isfinite(x)
+        if ax.get_xscale() == "log":
+            seen &= x > 0
+        zero = seen & (line.y == 0) & positive
+        seen &= ~zero
+        if seen.any():
+            style = line.style if seen.sum() > 1 else "o"
+            width = 1.5 if line.scales else 1.0
+            ax.plot(x[seen], line.y[seen], style, color=line.colour, lw=width, label=line.label)
+        if zero.any():
+            ax.plot(x[zero], 0 * x[zero], "v", color=line.colour, ms=5, **at_edge)
+    if found is not None and np.isfinite(found.value):
+        ax.axhline(found.value, color=ANSWER, ls="-.", lw=1, label=plain(f"{found.name} found"))
+
+
+def _scale(ax: Any, name: str, lines: Sequence[Line], found: Found | None) -> None:
+    """The vertical axis of a panel, from what is drawn on it."""
+    logged = ax.get_xscale() == "log"
+    drawn = [
+        (line, line.y[_points(line) & ((line.trace["k"] > 0) | (not logged))]) for line in lines
+    ]
+    if name in ("gap", "infeasibility"):
+        text = _percent if name == "gap" else "{:g}".format
+        scale_positive(ax, [y for _, y in drawn], text, CLOSED if name == "gap" else 0.0)
         return
-    if values.min() > 0 and values.max() / 10 >= values.min():
-        logs = np.log10(np.concatenate([values, ends[ends > 0]]))
-        low, high = logs.min(), logs.max()
-        pad, few = 0.05 * (high - low), high - low < 2.5
-        ax.set_yscale("log")
-        ax.set_ylim(*10.0 ** np.clip([low - pad, high + pad], -307, 307))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter(lambda v, _: f"{v:g}" if few and f"{v:e}"[0] in "25" else "")
-    elif ax.get_yscale() != "log":  # which the panel beside it, of the same axis, may have chosen
-        seen = np.concatenate([values, ends])
-        low, high = seen.min(), seen.max()
-        pad = 0.1 * (high / 2 - low / 2) or 0.05 * abs(high) or 1.0
-        ax.set_ylim(low - pad, high + pad)
-        ax.ticklabel_format(axis="y", useOffset=False)
+    curves = [y for line, y in drawn if line.scales]
+    ends = [y[-1:] for line, y in drawn if not line.scales]  # early bounds may be far off
+    if found is not None and np.isfinite(found.value) and name == "objective":
+        ends.append(np.array([found.value]))
+    scale_values(ax, curves, np.concatenate([[], *ends]))
 
 
-def _style(x: Array, line: str = "-") -> str:
-    """A single point needs a marker to be seen."""
-    return line if x.size > 1 else "o"
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
 
 
 def profile(
@@ -211,7 +252,7 @@ def profile(
         ax.set_yticks([])
         ax.text(0.5, 0.5, "no time was recorded", ha="center", transform=ax.transAxes)
     else:
-        bars = ax.barh([plain(name) for name in parts], list(parts.values()), color="C0")
+        bars = ax.barh([plain(name) for name in parts], list(parts.values()), color=COLOURS[0])
         shares = [f"{100 * s / total:.1f} %" for s in parts.values()]
         ax.bar_label(bars, labels=shares, padding=3, fontsize="small")
         ax.margins(x=0.15)

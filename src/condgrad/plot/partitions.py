@@ -13,16 +13,19 @@ import scipy.sparse as sp
 from condgrad._check import numbers
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.plot._base import new_figure, save
+from condgrad.plot._base import COLOURS, new_figure, save
 
-SIDES, CUT_EDGE = ("#56B4E9", "#E69F00"), "#D55E00"
-"""Colours that everybody can tell apart."""
+SIDES, CUT_EDGE = (COLOURS[4], COLOURS[1]), COLOURS[3]
 DRAWN = 500
 """Largest graph drawn with vertices and edges."""
 NAMED, SOME = 60, 30
 """Largest graph whose vertices are all named, and largest side that is named in others."""
+FONT, INCHES = 7.5, 5.0
+"""Size of names in points, and of what is drawn of a graph in inches."""
 PIXELS = 1000
 """Rows of a heat map; of a larger matrix evenly spaced rows are shown."""
+NEGATIVE = 1e-2
+"""Entries of a matrix below this share of the largest are no negative ones, but hardly missed."""
 BINS = 300
 """Rows of the picture of an adjacency matrix; each pixel counts its entries."""
 LISTED = 20
@@ -66,7 +69,7 @@ def heat_map(
     fig = figure or new_figure(5.8, 5.0)
     ax = fig.subplots()
     top = float(np.max(np.abs(shown), initial=0.0, where=np.isfinite(shown))) or 1.0
-    negative = bool((shown < -1e-3 * top).any())
+    negative = bool((shown < -NEGATIVE * top).any())
     colours = {"cmap": "RdBu_r", "vmin": -top} if negative else {"cmap": "viridis", "vmin": 0.0}
     image = ax.imshow(shown, vmax=top, interpolation="nearest", **colours)
     _colour_bar(fig, ax, image)
@@ -165,7 +168,8 @@ def cut(
         True for the vertices of one side.
     names : sequence of str, optional
         Names of the vertices; default: their numbers, counted from 1. Of more than 60 vertices the
-        smaller side is named, if there are at most 30 in it.
+        smaller side is named, if there are at most 30 in it. Names that would lie on others are
+        left out.
     path, title, figure
         As for `convergence`.
 
@@ -188,14 +192,17 @@ def cut(
         chosen = [str(i + 1) for i in range(n)] if names is None else [str(name) for name in names]
         fewer = side if 2 * side.sum() <= n else ~side
         shown = np.full(n, n <= NAMED) | (fewer & (fewer.sum() <= SOME))
-        _graph(
-            ax, A, side, [name if show else "" for name, show in zip(chosen, shown, strict=True)]
-        )
+        named = [name if show else "" for name, show in zip(chosen, shown, strict=True)]
+        _graph(ax, A, side, named, fewer)
     return save(fig, path, title)
 
 
-def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
-    """Vertices and edges, those across on top; short names on the vertices, others above them."""
+def _graph(ax: Any, A: Any, side: Array, names: Sequence[str], first: Array) -> None:
+    """Vertices and edges, those across on top; short names on the vertices, others above them.
+
+    Where names would lie on each other, those of the vertices in `first` stay, then those of the
+    vertices with most edges.
+    """
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import Normal, Stroke
 
@@ -219,13 +226,17 @@ def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
     for value, marker in ((False, "o"), (True, "s")):
         own = at[side == value]
         ax.scatter(*own.T, s=size, color=SIDES[int(value)], marker=marker, edgecolors="0.2",
-                   linewidths=0.5, zorder=3, label=f"{len(own)} vertices")  # fmt: skip
-    how: dict[str, Any] = {"ha": "center", "fontsize": 7, "zorder": 4, "parse_math": False}
-    for name, place in zip(names, at, strict=True):
+                   linewidths=0.5, zorder=3, label=_vertices(len(own)))  # fmt: skip
+    how: dict[str, Any] = {"ha": "center", "fontsize": FONT, "zorder": 4, "parse_math": False}
+    short = [name if inside else _short(name) for name in names]
+    degree = np.bincount(np.concatenate([u, v]), minlength=side.size)
+    order = np.lexsort((-degree, ~first))
+    for i in order if inside else fitting(short, at, order):
         if inside:
-            ax.text(*place, name, va="center", **how)
-        elif name:
-            text = ax.annotate(_short(name), place, (0, 5), textcoords="offset points", **how)
+            ax.text(*at[i], short[i], va="center", **how)
+        else:
+            above = {"xytext": (0, 0.5 * size**0.5 + 1), "textcoords": "offset points"}
+            text = ax.annotate(short[i], at[i], va="bottom", **above, **how)
             text.set_path_effects([Stroke(linewidth=2, foreground="white"), Normal()])
     ax.margins(0.06)
     ax.set_aspect("equal", adjustable="datalim")
@@ -235,6 +246,35 @@ def _graph(ax: Any, A: Any, side: Array, names: Sequence[str]) -> None:
     for handle in legend.legend_handles:
         handle.set_alpha(1)
         handle.set_linewidth(1.2)
+
+
+def fitting(names: Sequence[str], at: Array, order: Array) -> list[int]:
+    """Which names can stand above their places without lying on each other.
+
+    A letter is taken to be 0.6 of its height wide, and the picture `INCHES` on its longer side.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names; those that are empty are left out.
+    at : array
+        Their places, a row each.
+    order : array
+        Who comes first.
+    """
+    points = 72 * INCHES * at / max(float(np.ptp(at, axis=0).max(initial=0.0)), 1e-300)
+    half = np.array([0.3 * FONT * len(name) for name in names])
+    kept: list[int] = []
+    for i in order.tolist():
+        apart = np.abs(points[kept] - points[i])
+        clear = (apart[:, 0] >= half[kept] + half[i]) | (apart[:, 1] >= 1.1 * FONT)
+        if names[i] and clear.all():
+            kept.append(i)
+    return kept
+
+
+def _vertices(count: int) -> str:
+    return "1 vertex" if count == 1 else f"{count} vertices"
 
 
 def _sorted_adjacency(fig: Any, ax: Any, A: Any, side: Array) -> None:
@@ -312,6 +352,6 @@ def _colours(count: int) -> Any:
     """A colour for each cluster."""
     import matplotlib as mpl
 
-    if count <= 10:
-        return mpl.colormaps["tab10"](np.arange(count))
-    return mpl.colormaps["turbo"](np.linspace(0.03, 0.97, count))
+    if count <= len(COLOURS):
+        return COLOURS
+    return mpl.colormaps["viridis"](np.linspace(0.0, 0.95, count))

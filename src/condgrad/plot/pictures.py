@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from condgrad._round import bound_text, percent
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
-from condgrad.plot.curves import convergence, profile
+from condgrad.plot.answers import answer
+from condgrad.plot.curves import Found, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map
+from condgrad.run.result import Trace
 
 if TYPE_CHECKING:
     from condgrad.record import Record
 
 DRAWN = 5000
 """A graph with more vertices is no picture."""
+ANSWERS = {"side": "cut", "labels": "clustering"}
+"""What is rounded, by the array that holds it."""
+SOON, RETURNED = 4, 10
+"""Fewer recorded iterations than this are no history, and of a run that returned its start."""
 
 
 class Picture(NamedTuple):
@@ -33,23 +40,10 @@ class Picture(NamedTuple):
     """Takes `path` and `figure`."""
 
 
-def pictures(record: Record, x: str | tuple[str, ...] = ("epochs", "seconds")) -> list[Picture]:
-    """The pictures of a run: convergence and profile, the partition and W where it has them."""
-    facts, arrays, last = record.facts, record.arrays, record.trace.last
-    sign = -1 if record.sense == "max" else 1
-    words = (
-        "Objective, bound and infeasibility; at the last of the recorded iterations "
-        f"({len(record.trace)}) the objective is {sign * last['objective']:.6g} and the "
-        f"infeasibility {last['infeasibility']:.3g}."
-    )
-    draw = partial(convergence, record.trace, x=x, sense=record.sense)
-    found = [Picture("convergence", words, 5.4, draw)]
-    if seconds := {part: s for part, s in facts.get("profile", {}).items() if s and s > 0}:
-        longest = max(seconds, key=lambda part: seconds[part])
-        words = f"Seconds by part of the run; most went to {longest}, {seconds[longest]:.3g} s."
-        found.append(
-            Picture("profile", words, 1.2 + 0.32 * len(seconds), partial(profile, seconds))
-        )
+def pictures(record: Record, x: str | tuple[str, ...] = "seconds") -> list[Picture]:
+    """The pictures of a run: its partition, convergence (or answer), W and profile."""
+    facts, arrays = record.facts, record.arrays
+    found: list[Picture] = []
     side, labels = arrays.get("side"), arrays.get("labels")
     if side is not None and side.size <= DRAWN and record.adjacency is not None:
         draw = partial(cut, record.adjacency, side, names=arrays.get("names"))
@@ -58,6 +52,7 @@ def pictures(record: Record, x: str | tuple[str, ...] = ("epochs", "seconds")) -
     if labels is not None and "points" in arrays:
         words = f"The {labels.size} points in their principal plane, coloured by cluster."
         found.append(Picture("clusters", words, 5.2, partial(clusters, arrays["points"], labels)))
+    found.append(_short(record) if is_short(record) else _long(record, x))
     groups = side if labels is None else labels
     if (
         groups is not None
@@ -67,17 +62,86 @@ def pictures(record: Record, x: str | tuple[str, ...] = ("epochs", "seconds")) -
         by = "side" if labels is None else "cluster"
         words = f"The matrix W, rows and columns sorted by {by}, with lines between the blocks."
         found.append(Picture("heat-map", words, 5.4, partial(heat_map, record.W, groups)))
+    if seconds := {part: s for part, s in facts.get("profile", {}).items() if s and s > 0}:
+        longest = max(seconds, key=lambda part: seconds[part])
+        words = f"Seconds by part of the run; most went to {longest}, {seconds[longest]:.3g} s."
+        draw = partial(profile, seconds)
+        found.append(Picture("profile", words, 1.2 + 0.32 * len(seconds), draw))
     return found
+
+
+def is_short(record: Record) -> bool:
+    """Whether a run has no history: it ended soon, or came back to its start."""
+    later = np.unique(record.trace["k"][record.trace["k"] > 0]).size
+    returned = record.facts.get("best_iteration") == 0
+    return bool(record.facts) and later < (RETURNED if returned else SOON)
+
+
+def rounded(record: Record) -> Found | None:
+    """What was rounded from the relaxation that a run solved."""
+    known, bound = record.facts.get("rounded"), record.facts.get(_bound_name(record))
+    if not isinstance(known, dict) or not isinstance(known.get("value"), (int, float)):
+        return None
+    name = next((what for a, what in ANSWERS.items() if a in record.arrays), "answer")
+    return Found(name, float(known["value"]), known.get("bound") != bound)
+
+
+def _bound_name(record: Record) -> str:
+    return str(record.facts.get("bound_name", "lower_bound"))
+
+
+def _short(record: Record) -> Picture:
+    """What was found, and the bound."""
+    facts, name, found = record.facts, _bound_name(record).replace("_", " "), rounded(record)
+    values = {} if found is None else {found.name: found.value}
+    values["objective" if found is None else "relaxation"] = float(facts["objective"])
+    limit = float(facts[_bound_name(record)] if found is None else facts["rounded"]["bound"])
+    gap = percent(facts["gap"] if found is None else facts["rounded"]["gap"], 2)
+    listed = ", ".join(f"{what} {value:.6g}" for what, value in values.items())
+    words = f"What was found, {listed}"
+    if np.isfinite(limit):
+        whole = " (rounded to a whole number)" if found is not None and found.whole else ""
+        words += f", and its {name} {bound_text(limit, 6, record.sense)}{whole}: the gap is {gap} %"
+    draw = partial(answer, values, {name: limit})
+    return Picture("answer", f"{words}.", 2.4, draw)
+
+
+def _proven(record: Record) -> Trace:
+    """The trace, without its bounds where the run proved none, such as one under a guess."""
+    sign = -1 if record.sense == "max" else 1
+    if sign * float(record.facts.get(_bound_name(record), 0.0)) > -np.inf:
+        return record.trace
+    kept = [name for name in record.trace if name not in ("lower_bound", "gap")]
+    return Trace.of({name: record.trace[name] for name in kept})
+
+
+def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
+    """Objective, gap and infeasibility in their course."""
+    last, found = record.trace.last, rounded(record)
+    sign = -1 if record.sense == "max" else 1
+    words = (
+        "Objective, bound, gap and infeasibility; at the last of the recorded iterations "
+        f"({len(record.trace)}) the objective is {sign * last['objective']:.6g} and the "
+        f"infeasibility {last['infeasibility']:.3g}."
+    )
+    if found is not None:
+        words += (
+            f" The gap of the {found.name} is that of the one found in the end to the bound of "
+            "each moment."
+        )
+    draw = partial(convergence, _proven(record), x=x, sense=record.sense, found=found)
+    return Picture("convergence", words, 6.6, draw)
 
 
 def sheet(
     record: Record,
     path: str | Path | None = None,
     *,
-    only: str | None = None,
-    x: str | tuple[str, ...] = ("epochs", "seconds"),
+    only: str | Sequence[str] | None = None,
+    x: str | tuple[str, ...] = "seconds",
+    title: str = "",
 ) -> Any:
-    """All pictures of a run, one below the other, or only that of a name.
+    """All pictures of a run, one below the other, or only those of some names.
 
     Parameters
     ----------
@@ -85,24 +149,39 @@ def sheet(
         The run.
     path : str or Path, optional
         Image file.
-    only : str, optional
-        ``convergence``, ``profile``, ``cut``, ``clusters`` or ``heat-map``.
+    only : str or sequence of str, optional
+        Of ``answer``, ``convergence``, ``cut``, ``clusters``, ``heat-map`` and ``profile``. A name
+        alone must be a picture that the run has, or ``convergence``; of several those are drawn
+        that it has.
     x : str or tuple of str
         As for `convergence`.
+    title : str, optional
+        Title of the figure.
 
     Returns
     -------
     Figure
     """
     chosen = pictures(record, x)
+    if isinstance(only, str):
+        return named(record, only, x).draw(path=path, title=title)
     if only is not None:
-        names = ", ".join(picture.name for picture in chosen)
-        chosen = [picture for picture in chosen if picture.name == only]
-        if not chosen:
-            raise ProblemError(f"picture is {only!r}: this run has {names}")
-        return chosen[0].draw(path=path)
+        chosen = [picture for picture in chosen if picture.name in only]
     fig = new_figure(8.8, sum(picture.height for picture in chosen))
     parts = fig.subfigures(len(chosen), 1, height_ratios=[p.height for p in chosen], squeeze=False)
     for picture, part in zip(chosen, parts[:, 0], strict=True):
-        picture.draw(figure=part, title=picture.name.replace("-", " "))
-    return save(fig, path)
+        own = picture.name.replace("-", " ")
+        picture.draw(figure=part, title="" if title and len(chosen) == 1 else own)
+    return save(fig, path, title)
+
+
+def named(record: Record, name: str, x: str | tuple[str, ...] = "seconds") -> Picture:
+    """The picture of that name; a convergence has every run, if it is asked for."""
+    there = pictures(record, x)
+    if name == "convergence":
+        return _long(record, x)
+    for picture in there:
+        if picture.name == name:
+            return picture
+    names = ", ".join(dict.fromkeys([*(p.name for p in there), "convergence"]))
+    raise ProblemError(f"picture is {name!r}: this run has {names}")
