@@ -152,12 +152,17 @@ def unwrapped(function):
 class Passes:
     """The passes of the reference on tables in tiles."""
 
-    def __init__(self):
-        self.family = _reference_fused.fused("triangle_sweep", "triangle_add")
+    def __init__(self, kind="triangle"):
+        self.others = kind == "perimeter"
+        self.family = _reference_fused.fused(f"{kind}_sweep", f"{kind}_add")
+        self._add = getattr(_reference, f"{kind}_add")
+
+    def _size(self, n):
+        return n * (n - 1) * (n - 2) // (6 if self.others else 2)
 
     def _open(self, W, *tables):
         n = W.shape[0]
-        at = tiles.places(n, np.arange(n * (n - 1) * (n - 2) // 2))
+        at = tiles.places(n, np.arange(self._size(n)), self.others)
         outside = np.ones(tables[0].size, bool) if tables else np.zeros(0, bool)
         outside[at] = False
         for table in tables:
@@ -170,12 +175,11 @@ class Passes:
     def _kept(self, G, y, own):
         """A*(what rounding to a table does to y)."""
         if y.dtype == tiles.HALF:
-            n = G.shape[0]
             lost = tiles.widened(tiles.narrowed(own)).astype(float) - own
-            _reference.triangle_add(G._a, 0, n * (n - 1) * (n - 2) // 2, lost)
+            self._add(G._a, 0, self._size(G.shape[0]), lost)
 
     def _check(self, n, ends):
-        assert not (np.asarray(ends) % ((n - 1) * (n - 2) // 2)).any()
+        assert self.others or not (np.asarray(ends) % ((n - 1) * (n - 2) // 2)).any()
 
     def ascend(self, W, G, y, ends, *bounds):
         self._check(W.shape[0], ends)
@@ -208,11 +212,25 @@ class Passes:
 
     def price(self, point, y, start, stop, lower, upper):
         z = np.empty(stop - start)
-        _reference.triangle_sweep(point._a, start, stop, z)
+        sweep = _reference.perimeter_sweep if self.others else _reference.triangle_sweep
+        sweep(point._a, start, stop, z)
         return float(np.abs(self._open(point, y)[1][0] * (z - np.clip(z, lower, upper))).sum())
 
-    def square(self, y):
-        return float(np.square(tiles.widened(y._a), dtype=np.float64).sum())
+    @property
+    def drivers(self):
+        """All but the last two."""
+        return Drivers(self.ascend, self.dual, self.miss, self.merit, self.squares, self.pair)
+
+
+def price(*arguments):
+    """`Passes.price` of a family."""
+    *rest, others = arguments
+    return Passes("perimeter" if others else "triangle").price(*rest)
+
+
+def table_square(y):
+    """Σ y² of a table."""
+    return float(np.square(tiles.widened(y._a), dtype=np.float64).sum())
 
 
 @contextmanager
@@ -236,10 +254,9 @@ def installed(memory=float(1 << 33), gpus=1):
     sys.modules["cupy"] = cupy
     try:
         kernels, triangles = (importlib.import_module(name) for name in names[1:3])
-        own = Passes()
-        drivers = (own.ascend, own.dual, own.miss, own.merit, own.squares, own.pair)
-        triangles.DRIVERS, triangles.pair = Drivers(*drivers), own.pair
-        kernels.triangle_price, kernels.triangle_square = own.price, own.square
+        kinds = ("triangle", "perimeter")
+        triangles.DRIVERS = {f"{kind}_sweep": Passes(kind).drivers for kind in kinds}
+        kernels.triangle_price, kernels.triangle_square = price, table_square
         kernels.own = triangles
         for name in ("earlier", "places", "prefixes"):
             setattr(kernels, name, unwrapped(getattr(_reference_graphs, name)))

@@ -34,13 +34,16 @@ def fits(parameter, argument, real):
     return type(argument) is {**TYPES, "REAL": real}[parameter.rpartition(" ")[0]]
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["triangles", "perimeters"])
 @pytest.mark.parametrize("table", [np.float32, np.float64, np.uint16])
-def test_arguments_are_those_of_the_kernels(table, monkeypatch):
+def test_arguments_are_those_of_the_kernels(table, others, monkeypatch):
     known, seen = signatures(), set()
+    whole = WHOLE // 3 if others else WHOLE
     real = np.float32 if table == np.uint16 else table
 
-    def launch(dtype, name, grid, *arguments):
+    def launch(dtype, name, grid, *arguments, perimeters=False):
         assert dtype == table or name == "sums0"
+        assert perimeters == others or name == "square"
         assert all(side > 0 for side in grid)
         assert len(arguments) == len(known[name]), name
         own = np.float32 if name == "sums0" else real
@@ -50,7 +53,8 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
     with installed():
         from condgrad.backends import _cupy
 
-        assert _cupy.fused("triangle_sweep", "triangle_add")
+        kind = "perimeter" if others else "triangle"
+        assert _cupy.fused(f"{kind}_sweep", f"{kind}_add")
         module = sys.modules["condgrad.backends._cupy_triangles"]
         nothing = dict.fromkeys(("padded", "axpy"), lambda *_: lambda *_: None)
         patches = {**nothing, "launch": launch, "processors": lambda: 132}
@@ -59,13 +63,15 @@ def test_arguments_are_those_of_the_kernels(table, monkeypatch):
         y, slopes = (ndarray(np.zeros(tiles.entries(N), table)) for _ in range(2))
         W, G = (ndarray(np.zeros((N, N))) for _ in range(2))
         for kind in (np.float64, np.float32):
-            module.ascend(W, ndarray(np.zeros((N, N), kind)), y, WHOLE, -np.inf, 0.0, 0.7)
-        module.dual(W, G, y, slopes, WHOLE, -np.inf, 0.0, 0.7, 0.5)
-        module.Pass(W, WHOLE, y.dtype, module.WIDE).collect(
+            G32 = ndarray(np.zeros((N, N), kind))
+            module.ascend(W, G32, y, whole, -np.inf, 0.0, 0.7, others)
+        module.dual(W, G, y, slopes, whole, -np.inf, 0.0, 0.7, 0.5, others)
+        module.Pass(W, whole, y.dtype, module.WIDE, others).collect(
             "pair_one", G, (np.int32(0),), (y, real(0), real(np.inf)), 3
         )
         for kind in module.Sums:
-            module.summed(kind, W, None if kind == 0 else y, WHOLE, -np.inf, 0.0, 0.7)
+            some = None if kind == 0 else y
+            module.summed(kind, W, some, whole, -np.inf, 0.0, 0.7, perimeters=others)
         module.triangle_square(y)
     both = {"fold_wide", "add_pairs_wide"}
     others = {f"{name}{end}" for name in ("fold", "add_pairs") for end in ("", "_single")}
@@ -96,3 +102,15 @@ def test_a_salt_differs_from_pass_to_pass():
         assert len(found) == 6
         assert salt(0.7, WHOLE, half) == salt(0.7, WHOLE, half)
         assert salt(0.7, WHOLE, np.dtype(np.float32)) == 0
+
+
+def test_every_apex_of_perimeters_is_in_one_range():
+    with installed():
+        from condgrad.backends._cupy_triangles import apexes_of
+
+        for n in (3, 5, 8, 30):
+            size, stretch = n * (n - 1) * (n - 2) // 6, (n - 1) * (n - 2) // 2
+            starts = np.arange(0, size, stretch)
+            ends = np.stack([starts, np.minimum(starts + stretch, size)], axis=1)
+            assert sorted(apexes_of(n, ends, True).tolist()) == list(range(2, n))
+            assert apexes_of(n, np.array([[0, size]]), True).tolist() == list(range(2, n))

@@ -49,6 +49,7 @@ APPLICATIONS = {
     "kmeans": lambda: applications.kmeans(clusters(70), 3),
     "kmeans by rows": lambda: applications.kmeans(clusters(50), 3, preset="paper"),
     "max-cut": lambda: applications.max_cut(graph(45)),
+    "max-cut with triangles": lambda: applications.max_cut(graph(12), triangles=True),
 }
 
 
@@ -374,13 +375,15 @@ def test_cuts_are_improved_by_the_same_steps(cupy, seed, weights):
         assert cut_value(A, rounder._improve(side), weights) == pytest.approx(wanted)
 
 
-def test_the_price_and_the_square_of_a_table(cupy):
+@pytest.mark.parametrize("map", [maps.Triangles(7), maps.Perimeters(7)])
+def test_the_price_and_the_square_of_a_table(cupy, map):
     rng, n = np.random.default_rng(0), 7
-    map = maps.Triangles(n)
     there = Term(map.on(cupy.empty(0)), functions.AtMost(0.0)).passes
     here, y = Term(map, functions.AtMost(0.0)).passes, np.abs(rng.standard_normal(map.size))
     W = rng.standard_normal((n, n))
-    table, rows = ndarray(tiles.filled(n, 0, y)), slice(0, map.size)
+    others = isinstance(map, maps.Perimeters)
+    table = ndarray(tiles.filled(n, 0, y, perimeters=others))
+    rows = slice(0, map.size)
     price = here.price(W, rows, y, 1.0, W)
     assert there.price(ndarray(W), rows, table, 1.0, ndarray(W)) == pytest.approx(price)
     assert there.square(table) == pytest.approx(here.square(y))

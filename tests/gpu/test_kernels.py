@@ -7,29 +7,37 @@ from condgrad.backends import _reference_fused, _reference_graphs, _reference_se
 from on_gpu import gpu
 
 cupy = gpu()
-TWIN = _reference_fused.fused("triangle_sweep", "triangle_add")
+TWINS = {
+    kind: _reference_fused.fused(f"{kind}_sweep", f"{kind}_add")
+    for kind in ("triangle", "perimeter")
+}
+KINDS = pytest.mark.parametrize("kind", TWINS)
 SIDES = pytest.mark.parametrize("n", [3, 5, 34, 64, 65, 129, 200])
 REAL = pytest.mark.parametrize("real", [np.float64, np.float32])
 BOUNDS = pytest.mark.parametrize("bounds", [(-np.inf, 0.0), (-0.3, 0.4), (0.0, 0.0)])
 
 
-def drivers():
+def drivers(kind="triangle"):
     from condgrad.backends import _cupy
 
-    return _cupy.fused("triangle_sweep", "triangle_add")
+    return _cupy.fused(f"{kind}_sweep", f"{kind}_add")
 
 
 class Case:
     """A symmetric W and tables with zeros in them, in the order of rows and on the GPU."""
 
-    def __init__(self, n, real, seed=0):
-        rng = np.random.default_rng(seed)
-        self.n, self.size, self.pairs = n, n * (n - 1) * (n - 2) // 2, (n - 1) * (n - 2) // 2
+    def __init__(self, n, real, seed=0, kind="triangle"):
+        rng, self.others = np.random.default_rng(seed), kind == "perimeter"
+        self.n, self.pairs = n, (n - 1) * (n - 2) // 2
+        self.size = n * self.pairs // (3 if self.others else 1)
         W = rng.standard_normal((n, n))
         self.W = W + W.T
         self.y, self.slopes = (self._table(rng, real) for _ in range(2))
         apexes = np.sort(rng.permutation(n)[: max(1, n // 3)])
         self.ends = np.stack([apexes, apexes + 1], axis=1) * self.pairs
+        if self.others:
+            ends = np.stack([apexes, apexes + 1], axis=1)
+            self.ends = ends * (ends - 1) * (ends - 2) // 6
         self.tolerance = 1e-11 if real == np.float64 else 3e-5
 
     def _table(self, rng, real):
@@ -38,7 +46,7 @@ class Case:
 
     def there(self):
         """W, G, y and slopes on the GPU."""
-        tables = (tiles.filled(self.n, 0, y) for y in (self.y, self.slopes))
+        tables = (tiles.filled(self.n, 0, y, perimeters=self.others) for y in (self.y, self.slopes))
         return [cupy.asarray(x) for x in (self.W, np.zeros((self.n, self.n)), *tables)]
 
     def here(self):
@@ -50,19 +58,20 @@ class Case:
 
     def same_table(self, table, wanted):
         values = table.get()
-        self.same(tiles.listed(self.n, table, self.size), wanted)
-        values[tiles.places(self.n, np.arange(self.size))] = 0
+        self.same(tiles.listed(self.n, table, self.size, self.others), wanted)
+        values[tiles.places(self.n, np.arange(self.size), self.others)] = 0
         assert not values.any()  # nothing was written where there is no row
 
 
+@KINDS
 @SIDES
 @REAL
 @BOUNDS
-def test_ascend(n, real, bounds):
-    case = Case(n, real)
+def test_ascend(n, real, bounds, kind):
+    case = Case(n, real, kind=kind)
     (W, G, y, _), (V, H, x, _) = case.there(), case.here()
-    total = drivers().ascend(W, G, y, case.ends, *bounds, 0.7)
-    case.same(total, TWIN.ascend(V, H, x, case.ends, *bounds, 0.7))
+    total = drivers(kind).ascend(W, G, y, case.ends, *bounds, 0.7)
+    case.same(total, TWINS[kind].ascend(V, H, x, case.ends, *bounds, 0.7))
     case.same(G.get(), H, n)
     case.same_table(y, x)
 
@@ -73,48 +82,53 @@ def test_ascend_with_sums_in_single_precision(n):
     (W, G, y, _), (V, H, x, _) = case.there(), case.here()
     G = G.astype(np.float32)
     drivers().ascend(W, G, y, case.ends, *bounds, 0.7)
-    TWIN.ascend(V, H, x, case.ends, *bounds, 0.7)
+    TWINS["triangle"].ascend(V, H, x, case.ends, *bounds, 0.7)
     assert G.dtype == np.float32
     case.same(G.get(), H, n)
 
 
+@KINDS
 @SIDES
 @REAL
 @BOUNDS
-def test_dual(n, real, bounds):
-    case = Case(n, real)
+def test_dual(n, real, bounds, kind):
+    case = Case(n, real, kind=kind)
     (W, G, y, s), (V, H, x, t) = case.there(), case.here()
-    drivers().dual(W, G, y, s, case.ends, *bounds, 0.7, 0.3)
-    TWIN.dual(V, H, x, t, case.ends, *bounds, 0.7, 0.3)
+    drivers(kind).dual(W, G, y, s, case.ends, *bounds, 0.7, 0.3)
+    TWINS[kind].dual(V, H, x, t, case.ends, *bounds, 0.7, 0.3)
     case.same(G.get(), H, n)
     case.same_table(y, x)
     case.same_table(s, t)
 
 
+@KINDS
 @SIDES
 @REAL
 @BOUNDS
-def test_sums(n, real, bounds):
-    case = Case(n, real)
+def test_sums(n, real, bounds, kind):
+    case = Case(n, real, kind=kind)
     (W, _, y, s), (V, _, x, t) = case.there(), case.here()
-    own, whole = drivers(), (0, case.size)
+    own, whole = drivers(kind), (0, case.size)
     close = {"rtol": 1e-11}
-    np.testing.assert_allclose(own.miss(W, *whole, *bounds), TWIN.miss(V, *whole, *bounds), **close)
+    np.testing.assert_allclose(
+        own.miss(W, *whole, *bounds), TWINS[kind].miss(V, *whole, *bounds), **close
+    )
     found = own.merit(W, y, *whole, *bounds, 0.7)
-    np.testing.assert_allclose(found, TWIN.merit(V, x, *whole, *bounds, 0.7), **close)
+    np.testing.assert_allclose(found, TWINS[kind].merit(V, x, *whole, *bounds, 0.7), **close)
     found = own.squares(W, s, case.ends)
-    np.testing.assert_allclose(found, TWIN.squares(V, t, case.ends), **close)
+    np.testing.assert_allclose(found, TWINS[kind].squares(V, t, case.ends), **close)
 
 
+@KINDS
 @SIDES
 @REAL
 @pytest.mark.parametrize("images", [True, False])
-def test_pair(n, real, images):
+def test_pair(n, real, images, kind):
     """In float64 whatever the table is."""
-    case = Case(n, real)
+    case = Case(n, real, kind=kind)
     (W, G, y, _), (V, H, x, _) = case.there(), case.here()
-    found = drivers().pair(W, images, G, y, 0, case.size, 0.0, np.inf)
-    wanted = TWIN.pair(V, images, H, x, 0, case.size, 0.0, np.inf)
+    found = drivers(kind).pair(W, images, G, y, 0, case.size, 0.0, np.inf)
+    wanted = TWINS[kind].pair(V, images, H, x, 0, case.size, 0.0, np.inf)
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-9)
     np.testing.assert_allclose(G.get(), H, rtol=1e-11, atol=1e-11 * n)
 

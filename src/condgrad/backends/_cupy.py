@@ -40,6 +40,10 @@ from condgrad.backends._reference import (  # noqa: F401
     triangle_sweep,
     tridiagonal_lowest,
 )
+from condgrad.backends._reference_perimeters import (  # noqa: F401
+    perimeter_gather,
+    perimeter_sweep,
+)
 from condgrad.backends.arrays import host, namespace
 from condgrad.backends.contract import Drivers
 
@@ -120,11 +124,22 @@ def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
     n = G.shape[0]
     size = n * (n - 1) * (n - 2) // 2
     table = tiles.filled(n, start, y[: stop - start], np.float64)
-    own.pair(G, False, G, table, 0, size, -np.inf, np.inf)
+    own.DRIVERS["triangle_sweep"].pair(G, False, G, table, 0, size, -np.inf, np.inf)
+
+
+def perimeter_add(G: Array, start: int, stop: int, y: Array) -> None:
+    """The same for perimeter rows."""
+    n = G.shape[0]
+    size = n * (n - 1) * (n - 2) // 6
+    table = tiles.filled(n, start, y[: stop - start], np.float64, perimeters=True)
+    own.DRIVERS["perimeter_sweep"].pair(G, False, G, table, 0, size, -np.inf, np.inf)
 
 
 def fused(sweep: Any, add: Any) -> Drivers:
-    """The passes over the rows of a family, which are triangles."""
-    if (sweep, add) != ("triangle_sweep", "triangle_add"):
+    """The passes over the rows of a family, which are triangles or perimeters."""
+    if (sweep, add) not in (
+        ("triangle_sweep", "triangle_add"),
+        ("perimeter_sweep", "perimeter_add"),
+    ):
         raise TypeError(f"there are no passes on a GPU over the rows of {sweep} and {add}")
-    return own.DRIVERS
+    return own.DRIVERS[sweep]

@@ -4,10 +4,21 @@ A block of 256 threads owns a tile of 64 × 64 pairs (`condgrad.backends.tiles`)
 apexes. Each thread keeps 4 × 4 entries of W and of the sums over apexes in registers; sums over the
 rows and columns of the tile, which belong to an apex, are written to a buffer that `fold` adds up.
 Nothing is added atomically: the same numbers give the same bits. REAL is the type of the work on
-tables, which are of that type or, where HALF is set, in bfloat16. `_cupy_sums` has the other half.
+tables, which are of that type or, where HALF is set, in bfloat16. Where PERIMETER is set the rows
+are W_pq + W_qr + W_pr with p < r < q, the apex being the largest: signs differ, and the places of
+other apexes have no row. `_cupy_sums` has the other half.
 """
 
 SOURCE = r"""
+// The image of a row from what is near its apex and what is far, and what W_qq adds to it.
+#if PERIMETER
+#define IMAGE(near, far) ((near) + (far))
+#define OWN(x) 0
+#else
+#define IMAGE(near, far) ((near) - (far))
+#define OWN(x) (x)
+#endif
+
 struct alignas(16) Four { REAL v[4]; };
 struct alignas(16) Wide { double v[4]; };
 
@@ -93,6 +104,10 @@ struct Place {
   }
   __device__ __forceinline__ int without(int j) const {
     int m = pairs;
+#if PERIMETER
+    if (j <= k0) return 0;
+    return j < k0 + 4 ? m & 0x1111 * ((1 << (j - k0)) - 1) : m;
+#endif
     if ((unsigned)(j - i0) < 4u) m &= ~(0xF << (4 * (j - i0)));
     if ((unsigned)(j - k0) < 4u) m &= ~(0x1111 << (j - k0));
     return m;
@@ -183,7 +198,7 @@ template <bool TWO> __device__ __forceinline__ void moved(
       for (int q = 0; q < 4; q++) ys[q] = streamed(y + next + 256 * q);
     }
     const REAL* Wj = W + (size_t)j * ld;
-    REAL own = Wj[j];
+    REAL own = OWN(Wj[j]);
     Four wi = *reinterpret_cast<const Four*>(Wj + at.i0);
     Four wk = *reinterpret_cast<const Four*>(Wj + at.k0);
     int m = at.without(j);
@@ -194,7 +209,7 @@ template <bool TWO> __device__ __forceinline__ void moved(
       Four to, gamma;
       #pragma unroll
       for (int e = 0; e < 4; e++) {
-        REAL x = old[q].v[e] + inverse * (lead + wk.v[e] - w[q].v[e]);
+        REAL x = old[q].v[e] + inverse * IMAGE(lead + wk.v[e], w[q].v[e]);
         REAL g = x - min(max(x, low), high);
         g = (m >> (4 * q + e)) & 1 ? g : (REAL)0;
         gamma.v[e] = g;

@@ -43,7 +43,8 @@ template <bool ONE> __device__ __forceinline__ void collected(
           above += fmax(v[e], 0.0); below += fmax(-v[e], 0.0);
           if (images && v[e] != 0) {
             const double *Wj = W + (size_t)j * ld, *Wi = W + (size_t)(at.i0 + q) * ld;
-            product += v[e] * (Wj[at.i0 + q] + Wj[at.k0 + e] - Wi[at.k0 + e] - Wj[j]);
+            double near = Wj[at.i0 + q] + Wj[at.k0 + e];
+            product += v[e] * (IMAGE(near, Wi[at.k0 + e]) - OWN(Wj[j]));
           }
         }
       }
@@ -104,7 +105,7 @@ template <class A, class B> __device__ __forceinline__ void folded(
     }
   }
   all = total(all, room);
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0 && !PERIMETER) {
     size_t at = (size_t)j * n + j;
     D[at] = (B)(D[at] - all);
   }
@@ -121,8 +122,13 @@ template <class A, class B> __device__ __forceinline__ void paired(
   double s = 0;
   #pragma unroll 4
   for (int b = 0; b < parts; b++) s += pairs[((size_t)b * gridDim.x + blockIdx.x) * 4096 + place];
+#if PERIMETER
+  size_t at = (size_t)k * n + i;  // below the diagonal, as the other two
+  D[at] = (B)(D[at] + s);
+#else
   size_t at = (size_t)i * n + k;
   D[at] = (B)(D[at] - s);
+#endif
 }
 
 extern "C" __global__ void fold(
@@ -160,7 +166,7 @@ template <int KIND, bool ALL> __device__ __forceinline__ void added(
     #pragma unroll
     for (int e = 0; e < 4; e++) {
       bool row = ALL || ((m >> (4 * q + e)) & 1);
-      double z = row ? lead + wk.v[e] - w[q].v[e] : 0.0;
+      double z = row ? IMAGE(lead + wk.v[e], w[q].v[e]) : 0.0;
       double v = KIND > 0 ? (double)some[q].v[e] : 0.0;
       if (KIND == 2) {
         one += v != 0 ? z * z : 0.0;
@@ -194,7 +200,7 @@ template <int KIND> __device__ __forceinline__ void summed(
   for (int b = first; b < last; b++) {
     int j = apexes[b], m = at.without(j);
     const double* Wj = W + (size_t)j * ld;
-    double own = Wj[j];
+    double own = OWN(Wj[j]);
     Wide wi = *reinterpret_cast<const Wide*>(Wj + at.i0);
     Wide wk = *reinterpret_cast<const Wide*>(Wj + at.k0);
     Four some[4];

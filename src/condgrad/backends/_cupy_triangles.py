@@ -1,7 +1,9 @@
 """The passes over triangle rows on a GPU; `_cupy` hands them out.
 
-Their tables lie in tiles (`condgrad.backends.tiles`). Ranges of rows must be whole apexes, which is
-what `Triangles.stretch` draws.
+Their tables lie in tiles (`condgrad.backends.tiles`). Ranges of triangle rows must be whole apexes,
+which is what `Triangles.stretch` draws. The same kernels, compiled with other signs, serve
+perimeter rows, of which an apex has as many as there are pairs below it: a range stands for the
+apexes whose first row is in it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import time
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple, cast
 
 import cupy as cp
 import numpy as np
@@ -50,12 +52,13 @@ class Sums(IntEnum):
 
 
 @cache
-def module(table: str) -> Any:
-    """The kernels for tables of a type."""
+def module(table: str, perimeters: bool) -> Any:
+    """The kernels for tables of a type, of triangle or of perimeter rows."""
     global spent
     began = time.perf_counter()
     name, half = TYPES[table]
-    options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}")
+    rows = f"-DPERIMETER={int(perimeters)}"
+    options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}", rows)
     found = cp.RawModule(code=_cupy_source.SOURCE + _cupy_sums.SOURCE, options=options)
     found.get_function("ascend")
     spent += time.perf_counter() - began
@@ -69,14 +72,16 @@ def processors() -> int:
 
 
 @cache
-def kernel(table: np.dtype, name: str) -> Any:
+def kernel(table: np.dtype, name: str, perimeters: bool = False) -> Any:
     """One of them."""
-    return module(table.name).get_function(name)
+    return module(table.name, perimeters).get_function(name)
 
 
-def launch(table: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any) -> None:
+def launch(
+    table: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any, perimeters: bool = False
+) -> None:
     """Run a kernel; integers and floats among the arguments have the types of the kernel."""
-    kernel(table, name)(grid, (THREADS,), arguments)
+    kernel(table, name, perimeters)(grid, (THREADS,), arguments)
 
 
 def work(table: np.dtype) -> np.dtype:
@@ -133,9 +138,13 @@ class Pass:
         Type of the tables.
     real : dtype
         Type of W and of all sums.
+    perimeters : bool
+        Whose rows they are.
     """
 
-    def __init__(self, W: Array, ends: Array, table: np.dtype, real: np.dtype) -> None:
+    def __init__(
+        self, W: Array, ends: Array, table: np.dtype, real: np.dtype, perimeters: bool = False
+    ) -> None:
         n = W.shape[0]
         side = tiles.across(n) * tiles.SIDE
         self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
@@ -143,14 +152,16 @@ class Pass:
             padded()(W, n, side, self.W)  # the rest is done while it runs
         self.n, self.across, self.tiles = np.int32(n), np.int32(side // tiles.SIDE), tiles.count(n)
         self.table, self.real, self.shape = table, real, W.shape
-        self._batches = batches(n, np.asarray(ends, np.int64).tobytes(), real.itemsize)
+        ranges = np.asarray(ends, np.int64).tobytes()
+        self._batches = batches(n, ranges, real.itemsize, perimeters)
+        self._launch = partial(launch, table, perimeters=perimeters)
 
     def __iter__(self) -> Iterator[Some]:
         return iter(self._batches)
 
     def run(self, name: str, some: Some, *arguments: Any) -> None:
         """Run a kernel over the tiles."""
-        launch(self.table, name, (self.tiles, some.parts), *arguments)
+        self._launch(name, (self.tiles, some.parts), *arguments)
 
     def collect(
         self, name: str, G: Array, before: tuple[Any, ...], after: tuple[Any, ...], rows: int = 0
@@ -172,9 +183,9 @@ class Pass:
             self.run(name, some, self.W, *before, *place, *after, *out)
             side = self.n, self.across
             rows_of = (D, sums, some.apexes, some.number, *side)
-            launch(self.table, f"fold{kind}", (int(some.number),), *rows_of)
+            self._launch(f"fold{kind}", (int(some.number),), *rows_of)
             pairs_of = (D, pairs, np.int32(some.parts), *side)
-            launch(self.table, f"add_pairs{kind}", (self.tiles, 16), *pairs_of)
+            self._launch(f"add_pairs{kind}", (self.tiles, 16), *pairs_of)
         if not straight:
             axpy(G, 1.0, D)
         for one in found if rows else ():  # all work is on its way
@@ -187,9 +198,9 @@ class Pass:
 
 
 @lru_cache(maxsize=64)
-def batches(n: int, ends: bytes, size: int) -> list[Some]:
+def batches(n: int, ends: bytes, size: int, perimeters: bool) -> list[Some]:
     """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow."""
-    count, apexes = tiles.count(n), sent(n, ends)
+    count, apexes = tiles.count(n), sent(n, ends, perimeters)
     most, found = max(1, tiles.BUFFER // (count * 128 * size)), []
     for i in range(0, apexes.size, most):
         some = apexes[i : i + most]
@@ -199,13 +210,18 @@ def batches(n: int, ends: bytes, size: int) -> list[Some]:
 
 
 @lru_cache(maxsize=64)
-def sent(n: int, ends: bytes) -> Array:
+def sent(n: int, ends: bytes, perimeters: bool) -> Array:
     """The apexes whose rows ranges hold, on the GPU."""
-    return cp.asarray(apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2)))
+    return cp.asarray(apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2), perimeters))
 
 
-def apexes_of(n: int, ends: Array) -> Array:
-    """The apexes whose rows ranges hold."""
+def apexes_of(n: int, ends: Array, perimeters: bool = False) -> Array:
+    """The apexes whose rows ranges hold, of perimeters those whose first row they hold."""
+    if perimeters:
+        apexes = np.arange(2, n, dtype=np.int64)
+        first = apexes * (apexes - 1) * (apexes - 2) // 6
+        begun = [apexes[(start <= first) & (first < stop)] for start, stop in ends]
+        return np.concatenate(begun).astype(np.int32)
     pairs = (n - 1) * (n - 2) // 2
     if (np.asarray(ends) % pairs).any():
         raise ValueError("ranges of triangle rows on a GPU are whole apexes")
@@ -224,13 +240,20 @@ def salt(beta: float, ends: Array, table: np.dtype) -> np.uint32:
 
 
 def ascend(
-    W: Array, G: Array, y: Array, ends: Array, lower: float, upper: float, beta: float
+    W: Array,
+    G: Array,
+    y: Array,
+    ends: Array,
+    lower: float,
+    upper: float,
+    beta: float,
+    perimeters: bool = False,
 ) -> float:
     """`Drivers.ascend`."""
     real = work(y.dtype)
     bounds = [real.type(x) for x in (1 / beta, lower / beta, upper / beta)]
     own = (y, *bounds, salt(beta, ends, y.dtype))
-    totals = Pass(W, ends, y.dtype, real).collect("ascend", G, (), own, 1)
+    totals = Pass(W, ends, y.dtype, real, perimeters).collect("ascend", G, (), own, 1)
     return float(totals[0])
 
 
@@ -244,20 +267,29 @@ def dual(
     upper: float,
     beta: float,
     theta: float,
+    perimeters: bool = False,
 ) -> None:
     """`Drivers.dual`."""
     real = work(y.dtype)
     scalars = [real.type(x) for x in (1 / beta, lower / beta, upper / beta, theta)]
     own = (y, slopes, *scalars, salt(beta, ends, y.dtype))
-    Pass(W, ends, y.dtype, real).collect("dual", G, (), own)
+    Pass(W, ends, y.dtype, real, perimeters).collect("dual", G, (), own)
 
 
 def pair(
-    W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
+    W: Array,
+    images: bool,
+    G: Array,
+    y: Array,
+    start: int,
+    stop: int,
+    low: float,
+    high: float,
+    perimeters: bool = False,
 ) -> tuple[float, float, float]:
     """`Drivers.pair`, summed in float64 whatever the table is; bounds are 0 or infinite."""
     real, one = work(y.dtype), not images and (low >= 0 or high <= 0)
-    own = Pass(W, np.array([[start, stop]]), y.dtype, WIDE)
+    own = Pass(W, np.array([[start, stop]]), y.dtype, WIDE, perimeters)
     ends, name = (real.type(low), real.type(high)), "pair_one" if one else "pair"
     totals = own.collect(name, G, (np.int32(images),), (y, *ends), 3)
     return float(totals[0]), float(totals[1]), float(totals[2])
@@ -271,10 +303,11 @@ def summed(
     lower: float = 0.0,
     upper: float = 0.0,
     beta: float = 0.0,
+    perimeters: bool = False,
 ) -> tuple[float, float, float]:
     """The sums of a kind over ranges of rows."""
     table = cp.empty(0, np.float32) if y is None else y
-    p, (one, two, worst) = Pass(W, ends, table.dtype, WIDE), (0.0, 0.0, 0.0)
+    p, one, two, worst = Pass(W, ends, table.dtype, WIDE, perimeters), 0.0, 0.0, 0.0
     scalars = [np.float64(x) for x in (lower, upper, beta)]
     for some in p:
         found = cp.empty((3, some.parts * p.tiles))
@@ -286,37 +319,59 @@ def summed(
     return one, two, worst
 
 
-def miss(W: Array, start: int, stop: int, lower: float, upper: float) -> tuple[float, float, float]:
+def miss(
+    W: Array, start: int, stop: int, lower: float, upper: float, perimeters: bool = False
+) -> tuple[float, float, float]:
     """`Drivers.miss`."""
-    return summed(Sums.MISS, W, None, np.array([[start, stop]]), lower, upper)
+    ends = np.array([[start, stop]])
+    return summed(Sums.MISS, W, None, ends, lower, upper, perimeters=perimeters)
 
 
 def merit(
-    W: Array, y: Array, start: int, stop: int, lower: float, upper: float, beta: float
+    W: Array,
+    y: Array,
+    start: int,
+    stop: int,
+    lower: float,
+    upper: float,
+    beta: float,
+    perimeters: bool = False,
 ) -> tuple[float, float]:
     """`Drivers.merit`."""
-    return summed(Sums.MERIT, W, y, np.array([[start, stop]]), lower, upper, beta)[:2]
+    ends = np.array([[start, stop]])
+    return summed(Sums.MERIT, W, y, ends, lower, upper, beta, perimeters)[:2]
 
 
-def squares(D: Array, slopes: Array, ends: Array) -> float:
+def squares(D: Array, slopes: Array, ends: Array, perimeters: bool = False) -> float:
     """`Drivers.squares`."""
-    return summed(Sums.SQUARES, D, slopes, ends)[0]
+    return summed(Sums.SQUARES, D, slopes, ends, perimeters=perimeters)[0]
 
 
 def triangle_price(
-    point: Array, y: Array, start: int, stop: int, lower: float, upper: float
+    point: Array,
+    y: Array,
+    start: int,
+    stop: int,
+    lower: float,
+    upper: float,
+    perimeters: bool = False,
 ) -> float:
     """Σ |y_l r_l|, r the residuals at a point."""
-    return summed(Sums.PRICE, point, y, np.array([[start, stop]]), lower, upper)[0]
+    ends = np.array([[start, stop]])
+    return summed(Sums.PRICE, point, y, ends, lower, upper, perimeters=perimeters)[0]
 
 
 def triangle_square(y: Array) -> float:
-    """Σ y² of a table."""
+    """Σ y² of a table, whose rows it is does not matter."""
     blocks = 8 * processors()
     found = cp.empty(blocks)
     launch(y.dtype, "square", (blocks,), y, np.int64(y.size // 4), found)
     return float(found.get().sum())
 
 
-DRIVERS = Drivers(ascend, dual, miss, merit, squares, pair)
-"""All of them."""
+PASSES: tuple[Any, ...] = (ascend, dual, miss, merit, squares, pair)
+DRIVERS = {
+    "triangle_sweep": Drivers(*PASSES),
+    "perimeter_sweep": Drivers(*[cast("Any", partial(f, perimeters=True)) for f in PASSES]),
+}
+"""All of them, by the kernel that is swept with on the CPU."""

@@ -5,6 +5,7 @@ table is [tile][apex q][4096]: what one block of threads reads of a tile and an 
 Within it thread t of 256 has rows 4(t // 16) … + 3 and columns 4(t % 16) … + 3 of the tile, and
 its numbers are in four groups of four, one for each row: entry (i, k) of a tile is at
 1024 (i mod 4) + 64 (i // 4) + k. Places without a row, p ≥ r, beyond n, or q one of the two, are 0.
+Tables of perimeter rows lie in the same way, q being the largest: two thirds of them are 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.addresses import triangle_address
+from condgrad.backends.addresses import perimeter_address, triangle_address
 from condgrad.backends.arrays import host
 
 SIDE = 64
@@ -48,9 +49,9 @@ def buffers(n: int) -> int:
     return min(BUFFER, 8 * 128 * n * count(n)) + pairs + 4 * 8 * n * n
 
 
-def places(n: int, ids: Array) -> Array:
+def places(n: int, ids: Array, perimeters: bool = False) -> Array:
     """Where in a table the rows `ids` lie."""
-    p, q, r = triangle_address(n, ids)
+    p, q, r = perimeter_address(ids) if perimeters else triangle_address(n, ids)
     a, b = p // SIDE, r // SIDE
     tile = a * across(n) - a * (a - 1) // 2 + b - a
     i, k = p % SIDE, r % SIDE
@@ -58,13 +59,13 @@ def places(n: int, ids: Array) -> Array:
     return found
 
 
-def listed(n: int, table: Array, size: int) -> Array:
+def listed(n: int, table: Array, size: int, perimeters: bool = False) -> Array:
     """The numbers of a table in the order of the rows, in an array of NumPy."""
     values = host(table)
     out = np.empty(size, np.float32 if table.dtype == HALF else table.dtype)
     for start in range(0, size, CHUNK):
         stop = min(start + CHUNK, size)
-        out[start:stop] = widened(values[places(n, np.arange(start, stop))])
+        out[start:stop] = widened(values[places(n, np.arange(start, stop), perimeters)])
     return out
 
 
@@ -90,8 +91,8 @@ def scale(table: Array, factor: float) -> None:
         table[at] = narrowed(widened(table[at]) * np.float32(factor))
 
 
-def filled(n: int, start: int, y: Array, dtype: Any = None) -> Array:
+def filled(n: int, start: int, y: Array, dtype: Any = None, perimeters: bool = False) -> Array:
     """A table with given numbers in the rows from `start` on, where these lie."""
     table = np.zeros(entries(n), dtype or y.dtype, like=y)
-    table[places(n, np.arange(start, start + y.size, like=y))] = y
+    table[places(n, np.arange(start, start + y.size, like=y), perimeters)] = y
     return table

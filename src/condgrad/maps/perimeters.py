@@ -6,9 +6,9 @@ import numpy as np
 
 from condgrad._check import dimension
 from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import backend, kernels
+from condgrad.backends import backend, kernels, tiles
 from condgrad.backends.addresses import perimeter_address
-from condgrad.backends.arrays import contiguous, diagonal
+from condgrad.backends.arrays import contiguous, diagonal, foreign
 from condgrad.maps._base import Covering
 
 
@@ -39,6 +39,7 @@ class Perimeters(Covering):
     """
 
     row_norm = float(np.sqrt(3))
+    portable = True
     kernels = ("perimeter_sweep", "perimeter_add")
 
     def __init__(self, n: int) -> None:
@@ -77,12 +78,24 @@ class Perimeters(Covering):
         where a piece of rows that is handled at a time ends.
         """
         n = self.shape[0]
+        if foreign(self.like):
+            return 3 * n + 256
         return 3 * n + 8 if backend() == "reference" else 3 * n + n // 2048 + 8
 
     @property
+    def entries(self) -> int:
+        """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
+        return tiles.entries(self.shape[0]) if foreign(self.like) else self.size
+
+    def listed(self, table: Array) -> Array:
+        """The numbers of a table in the order of the rows."""
+        return tiles.listed(self.shape[0], table, self.size, True) if foreign(table) else table
+
+    @property
     def stretch(self) -> int:
-        """An n-th of the rows."""
-        return -(-self.size // self.shape[0])
+        """An n-th of the rows; on a GPU as many as the largest q has, since it draws such."""
+        n = self.shape[0]
+        return (n - 1) * (n - 2) // 2 if foreign(self.like) else -(-self.size // n)
 
     def norm(self, symmetric: bool = False) -> float:
         """√(3(n − 2)/2) over symmetric W, at 11ᵀ: a pair is in n − 2 triples, with two others each.

@@ -141,4 +141,6 @@ class Tiled(Fused):
         if y is None:
             return super().price(W, at, y, beta, point)
         point, rows = self._seen(point), span(at, self.map.size)
-        return float(kernels(point).triangle_price(point, y, *rows, self._lower, self._upper))
+        others = self.map.kernels == ("perimeter_sweep", "perimeter_add")
+        found = kernels(point).triangle_price(point, y, *rows, self._lower, self._upper, others)
+        return float(found)
