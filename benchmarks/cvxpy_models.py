@@ -130,7 +130,7 @@ def robust_pca(n: int, rng: np.random.Generator) -> cp.Problem:
     noise = 3 * (rng.random((n, n)) < 0.1) * rng.normal(size=(n, n))
     L, S = cp.Variable((n, n), name="L"), cp.Variable((n, n), name="S")
     goal = cp.normNuc(L) + cp.norm1(cp.vec(S, order="F")) / np.sqrt(n)
-    return cp.Problem(cp.Minimize(goal), [L + S == np.outer(u, v) + noise])
+    return cp.Problem(cp.Minimize(goal), [np.outer(u, v) + noise == L + S])
 
 
 @model
@@ -198,7 +198,9 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     chosen = {k: v for k, v in solvers(args.seconds).items() if k in args.solvers.split(",")}
-    print("| model | solver | CPU ms | clock ms | off by | status | who, bound |\n|---|---|---:|---:|---:|---|---|")
+    print(
+        "| model | solver | CPU ms | clock ms | off by | status | who, bound |\n|---|---|---:|---:|---:|---|---|"
+    )
     for name in args.models.split(","):
         fresh = lambda: MODELS[name](args.size, np.random.default_rng(args.seed))  # noqa: B023, E731
         truth = fresh().solve(solver=cp.CLARABEL, **TIGHT) if args.size <= 50 else np.nan

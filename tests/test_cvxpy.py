@@ -390,7 +390,7 @@ def test_bad_arguments():
         door.solve(3)
     free = cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0])
     assert abs(door.solve(free, trace_bound=1.0)) < 1e-3
-    with pytest.raises(cg.ProblemError, match='backend is \'scs\': it must be "condgrad" or'):
+    with pytest.raises(cg.ProblemError, match="backend is 'scs': it must be \"condgrad\" or"):
         door.solve(problem, backend="scs")
 
 

@@ -78,7 +78,9 @@ class SecondOrder:
     def root(cls, y: Array, floor: float = 0.0, cut: float = 0.0) -> SecondOrder:
         """The root of y, its two eigenvalues y₀ ± ‖y₁‖ 0 up to `cut`, and `floor` more."""
         length = float(np.linalg.norm(y[1:]))
-        high, low = (np.sqrt(max(v, 0.0) * (v > cut) + floor) for v in (y[0] + length, y[0] - length))
+        high, low = (
+            np.sqrt(max(v, 0.0) * (v > cut) + floor) for v in (y[0] + length, y[0] - length)
+        )
         unit = y[1:] / length if length else np.zeros(y.size - 1)
         return cls(np.append((high + low) / 2, (high - low) / 2 * unit))
 
@@ -169,19 +171,29 @@ def factors(
     to the others.
     """
     largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0) or 1.0
-    cut, floor, found = cut * largest, floor * largest, []
-    for block, kind in zip(blocks, program.kinds, strict=True):
+    cut, floor = cut * largest, floor * largest
+    found: list[Factor] = []
+    parts = zip(program.kinds, blocks, program.space.split(program.void), strict=True)
+    for kind, block, void in parts:
         if kind == "numbers":
             own = np.where(block > cut, block, 0.0)
-            found.append(Numbers(np.maximum(own, 0.0) + floor))
+            found.append(Numbers(np.where(void, 0.0, np.maximum(own, 0.0) + floor)))
         elif kind == "second-order":
-            found.append(SecondOrder.root(block, floor, cut))
+            root = SecondOrder.root(block, floor, cut)
+            found.append(SecondOrder(0.0 * root.w) if void[0] else root)
         else:
-            values, vectors = np.linalg.eigh((block + block.T) / 2)
+            values, vectors = np.linalg.eigh(_kept(block, np.diag(void)))
             kept = (values > cut) | (floor > 0)
             L = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0) + floor)
-            found.append(Matrix(np.where(np.abs(L) > 64 * EPS * np.sqrt(largest), L, 0.0)))
+            L = np.where(np.abs(L) > 64 * EPS * np.sqrt(largest), L, 0.0)
+            L[np.diag(void)] = 0.0
+            found.append(Matrix(L))
     return found
+
+
+def _kept(block: Array, void: Array) -> Array:
+    """The symmetric part of a matrix, without some rows and columns."""
+    return np.where(void[:, None] | void[None, :], 0.0, (block + block.T) / 2)
 
 
 def images(program: ConeProgram, own: list[Factor]) -> tuple[Array, Array]:

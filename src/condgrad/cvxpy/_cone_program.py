@@ -109,6 +109,31 @@ class ConeProgram:
             seen.add(key)
         return first
 
+    @cached_property
+    def void(self) -> Array:
+        """Which numbers of y, and rows of matrices by their diagonals, have to be 0.
+
+        An entry of x without price and equations that only widens cones leaves them no choice: then
+        no y is inside of its cone, and none near it proves much.
+        """
+        inside = np.zeros(self.b.size, bool)
+        for kind, side, start in zip(
+            self.kinds, self.space.blocks, self.space.starts, strict=False
+        ):
+            if kind == "matrix":
+                inside[start : start + side * side : side + 1] = True
+            else:
+                inside[start : start - side if kind == "numbers" else start + 1] = True
+        A = sparse.csc_array(self.A)
+        free = (self.c == 0) & (np.diff(sparse.csc_array(self.G).indptr) == 0)
+        found = np.zeros(self.b.size, bool)
+        for j in np.flatnonzero(free):
+            own = slice(A.indptr[j], A.indptr[j + 1])
+            rows, numbers = A.indices[own], A.data[own]
+            if rows.size and inside[rows].all() and (np.sign(numbers) == np.sign(numbers[0])).all():
+                found[rows] = True
+        return found
+
     def slack(self, x: Array) -> list[Array]:
         """b − A x, block by block."""
         return self.space.split(self.b - self.A @ x)

@@ -73,7 +73,7 @@ def require_room(program: ConeProgram) -> None:
 
 def asked(program: ConeProgram, cost: Array, tolerance: float, steps: int, limit: float) -> Raw:
     """Clarabel's answer to min cost'x over the program."""
-    import clarabel
+    import clarabel  # type: ignore[import-untyped]
 
     rows, right, cones = _triangles(program)
     options = clarabel.DefaultSettings()
@@ -87,7 +87,9 @@ def asked(program: ConeProgram, cost: Array, tolerance: float, steps: int, limit
     found = solver.solve()
     z, m = np.array(found.z), program.h.size
     word = str(found.status)
-    return Raw(word, np.array(found.x), z[:m], _squares(program, z[m:]), found.iterations, found.solve_time)
+    return Raw(
+        word, np.array(found.x), z[:m], _squares(program, z[m:]), found.iterations, found.solve_time
+    )
 
 
 def _triangles(program: ConeProgram) -> tuple[Any, Array, list[Any]]:

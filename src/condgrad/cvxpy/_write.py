@@ -49,8 +49,10 @@ class Certificate:
     @property
     def proven(self) -> bool:
         """Whether the bound is a number that is proved, or a verdict is, without conditions."""
-        return not self.proviso and not np.isnan(self.value) and (
-            bool(np.isfinite(self.bound)) or self.bound == self.value
+        return (
+            not self.proviso
+            and not np.isnan(self.value)
+            and (bool(np.isfinite(self.bound)) or self.bound == self.value)
         )
 
     def __repr__(self) -> str:
