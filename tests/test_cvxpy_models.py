@@ -14,6 +14,7 @@ door = pytest.importorskip("condgrad.cvxpy")
 
 from condgrad import ProblemError  # noqa: E402
 from condgrad.cvxpy import _interior as interior  # noqa: E402
+from condgrad.cvxpy import _solve as road  # noqa: E402
 from condgrad.cvxpy._cone_factors import Matrix, Numbers, SecondOrder  # noqa: E402
 from condgrad.cvxpy._solve import is_small  # noqa: E402
 
@@ -69,7 +70,13 @@ def test_options_of_our_own_methods_insist_on_them():
         problem = cut()
         door.solve(problem, gap=0.1, max_iter=2000, **options)
         assert problem.solver_stats.extra_stats.solved_by == "condgrad"
-    problem = cut(41)
+
+
+def test_insisting_on_the_other_road(monkeypatch):
+    monkeypatch.setattr(road, "WORK", 0.0)
+    problem = cut()
+    door.solve(problem)
+    assert problem.solver_stats.extra_stats.solved_by == "condgrad"
     assert door.solve(problem, backend="interior-point") == pytest.approx(2, rel=1e-3)
     assert problem.solver_stats.extra_stats.solved_by == "Clarabel"
 

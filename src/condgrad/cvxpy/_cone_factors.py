@@ -145,7 +145,8 @@ class Matrix:
         n, q = self.L.shape
         T = A.toarray().reshape(n, n, A.shape[1])
         own = np.tensordot(np.tensordot(self.L.T, T, 1), self.L, ([1], [0]))
-        size = np.linalg.norm(T.reshape(n * n, -1), axis=0) * float(np.linalg.norm(self.L)) ** 2
+        lengths = np.linalg.norm(self.L, axis=1)
+        size = abs(A).T @ np.multiply.outer(lengths, lengths).ravel()
         return own.transpose(1, 0, 2).reshape(A.shape[1], q * q), size
 
     def moved(self, own: Array) -> Matrix:
@@ -197,7 +198,7 @@ def _kept(block: Array, void: Array) -> Array:
 
 
 def images(program: ConeProgram, own: list[Factor]) -> tuple[Array, Array]:
-    """The matrix of (δ, Δ) ↦ G'δ + A'M(Δ), and for each row the size of the terms of its entries."""
+    """The matrix of (δ, Δ) ↦ G'δ + A'M(Δ), and for each row the size of what it is a sum of."""
     parts, size = [program.G.T.toarray()], np.zeros(program.c.size)
     for F, (first, last) in zip(own, pairwise(program.space.starts), strict=True):
         part, terms = F.image(program.A[first:last])
