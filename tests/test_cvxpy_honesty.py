@@ -15,6 +15,7 @@ from condgrad.sdp import SDP
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 
+from condgrad.cvxpy._recognise import recognise  # noqa: E402
 from condgrad.cvxpy._write import blocks_of  # noqa: E402
 
 
@@ -90,7 +91,7 @@ def test_nothing_is_optimal_without_a_bound(monkeypatch):
     monkeypatch.setattr(SDP, "solve", unproved)
     X = cp.Variable((2, 2), PSD=True)
     problem = cp.Problem(cp.Minimize(X[0, 1]), [cp.diag(X) == 1])
-    door.solve(problem)
+    door.solve(problem, backend="condgrad")
     assert problem.status == "user_limit"
     certificate = problem.solver_stats.extra_stats
     assert certificate.bound == -np.inf
@@ -109,7 +110,7 @@ def test_every_other_status_is_a_limit(monkeypatch, name):
     )
     X = cp.Variable((2, 2), PSD=True)
     problem = cp.Problem(cp.Minimize(X[0, 1]), [cp.diag(X) == 1])
-    door.solve(problem)
+    door.solve(problem, backend="condgrad")
     assert problem.status == "user_limit"
 
 
@@ -156,7 +157,7 @@ def test_what_is_affine_by_chance_is_refused(goal, sentence):
     variables = goal.variables()
     rows = [cp.sum(v) <= 1 for v in variables]
     with pytest.raises(ProblemError, match=sentence):
-        door.solve(cp.Problem(cp.Maximize(goal), rows))
+        recognise(cp.Problem(cp.Maximize(goal), rows))
 
 
 def test_a_jacobian_that_is_wrong_is_not_used(monkeypatch):

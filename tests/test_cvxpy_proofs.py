@@ -11,6 +11,7 @@ from scipy import sparse
 pytest.importorskip("cvxpy")
 
 from condgrad.cvxpy._cone_exact import exact_bound
+from condgrad.cvxpy._cone_factors import Numbers
 from condgrad.cvxpy._cone_point import complementary, contradict, descends, meets, repaired
 from condgrad.cvxpy._cone_program import ConeProgram, cone_blocks, kernel
 from condgrad.cvxpy._cone_proof import Multipliers, dual_of, refuted
@@ -116,7 +117,8 @@ def test_rational_corrections(first):
         c = -np.round(21 * (A.T @ y + G.T @ nu))
         b, h = rng.integers(-3, 4, k).astype(float), rng.integers(-3, 4, m).astype(float)
         p = program(c, A, b, (-k,), G, h)
-        rough = Multipliers([np.where(y > 0, 21 * y + 1e-13 * rng.normal(size=k), 0.0)], 21 * nu)
+        near = np.where(y > 0, 21 * y + 1e-13 * rng.normal(size=k), 0.0)
+        rough = Multipliers([Numbers(near)], 21 * nu)
         exact = -round(21 * float(b @ y)) - round(21 * float(h @ nu))
         assert exact_bound(p, p.c, rough) == pytest.approx(exact, abs=1e-9)
         if n > k + m:  # then hardly any cost is a combination of the rows
@@ -157,7 +159,7 @@ def test_second_order_cones_as_matrices():
     """The matrices are semidefinite where ‖x‖ ≤ t, and as far from it as t is from ‖x‖."""
     rng = np.random.default_rng(0)
     for d in range(1, 6):
-        lift, blocks = cone_blocks(np.zeros(0, bool), [d], [])
+        lift, blocks, _ = cone_blocks(np.zeros(0, bool), [d], [])
         for _ in range(40):
             x = rng.normal(size=d)
             parts = Space(blocks, []).split(lift @ x)

@@ -15,10 +15,13 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Solution may be", r"ignore:\s*The problem is either infeasible"
 )
 NUMBERS = ("value", "bound", "gap")
-ELSEWHERE = r"use problem\.solve\(solver=condgrad\.cvxpy\.CONDGRAD\)"
 
 
 def direct(problem, **options):
+    return door.solve(problem, backend="condgrad", **options)
+
+
+def fast(problem, **options):
     return door.solve(problem, **options)
 
 
@@ -26,7 +29,7 @@ def cone(problem, **options):
     return problem.solve(solver=door.CONDGRAD, max_iter=2000, **options)
 
 
-DOORS = pytest.mark.parametrize("solve", [direct, cone])
+DOORS = pytest.mark.parametrize("solve", [direct, cone, fast])
 GOALS = pytest.mark.parametrize("goal", [cp.Minimize, cp.Maximize])
 
 
@@ -132,7 +135,7 @@ def refused(problem, sentence):
         door.solve(problem)
 
 
-def test_what_the_cone_door_takes_is_sent_there():
+def test_what_is_not_read_takes_the_road_of_cones():
     x, Z = cp.Variable(2, nonneg=True), cp.Variable((2, 2), hermitian=True)
     problems = [
         cp.Problem(cp.Minimize(cp.norm(x)), [cp.sum(x) == 1]),
@@ -142,19 +145,22 @@ def test_what_the_cone_door_takes_is_sent_there():
         cp.Problem(cp.Minimize(cp.real(cp.trace(Z))), [Z >> np.eye(2)]),
     ]
     for problem in problems:
-        refused(problem, ELSEWHERE)
-        cone(problem)
+        value = door.solve(problem)
         assert problem.status == "optimal"
+        assert problem.solver_stats.extra_stats.solved_by == "Clarabel"
+        assert door.solve(problem, backend="condgrad") == pytest.approx(value, abs=1e-2)
+        assert problem.status == "optimal"
+        assert problem.solver_stats.extra_stats.solved_by == "condgrad"
 
 
-def test_what_it_does_not_take_is_sent_elsewhere():
+def test_what_no_road_takes_is_refused():
     x, Z = cp.Variable(2, nonneg=True), cp.Variable((2, 2), hermitian=True)
     for problem in (
         cp.Problem(cp.Minimize(cp.exp(x[0])), [x >= 1]),
         cp.Problem(cp.Minimize(cp.sum(x)), [cp.exp(x) <= 3]),
-        cp.Problem(cp.Minimize(cp.sqrt(x[0])), [Z >> 0]),
     ):
-        refused(problem, "or use another solver")
+        refused(problem, "compiles to ExpCone: use another solver")
+    refused(cp.Problem(cp.Minimize(cp.sqrt(x[0])), [Z >> 0]), r"disciplined convex")
     problem = cp.Problem(cp.Minimize(cp.norm(x) + cp.Variable(boolean=True)))
     refused(problem, "or use a mixed-integer solver")
 

@@ -28,9 +28,7 @@ def exact_bound(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     multipliers that miss it by rounding: for ν and the positive entries of y, matrices as they are.
     Equations that follow from others are no obstacle here.
     """
-    y, start = point.flat(), program.space.starts
-    numbers = start[1] if program.space.blocks and program.space.blocks[0] < 0 else 0
-    at = np.flatnonzero(y[:numbers] > 0)
+    at = np.flatnonzero(point.flat()[: program.numbers] > 0)
     M = sparse.vstack([program.G, program.A[at]]).T.toarray()
     side = max((abs(b) for b in program.space.blocks), default=0)
     if M.size * min(M.shape, default=0) > WORK or program.A.nnz * side > WORK:
@@ -111,15 +109,8 @@ def _dot(numbers: Array, x: list[Fraction]) -> Fraction:
 
 
 def _flat(point: Multipliers) -> list[Fraction]:
-    """y, all blocks, of matrices L Lᵀ."""
-    flat: list[Fraction] = []
-    for F in point.factors:
-        if F.ndim == 1:
-            flat += _fractions(F)
-        else:
-            L = [_fractions(row) for row in F]
-            flat += [sum((a * b for a, b in zip(p, q, strict=True)), ZERO) for p in L for q in L]
-    return flat
+    """y, all blocks."""
+    return [v for F in point.factors for v in F.fractions()]
 
 
 def _solved(M: Array, right: list[Fraction]) -> list[Fraction] | None:

@@ -23,6 +23,7 @@ FAR = 1e5
 no x makes it so: (x 1; 1 0) misses 1/x only."""
 ACTIVE = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
 """Parts of the largest number of a slack up to which others may be meant to be 0."""
+TINY = float(np.finfo(np.float64).tiny)
 TIGHT = 1e-12
 """Part of its terms that a sum which has to be 0 may be."""
 
@@ -36,9 +37,13 @@ def violations(program: ConeProgram, x: Array) -> Array:
 def _outside(program: ConeProgram, slack: Array, terms: Array) -> Array:
     """For each number and each matrix of a slack how far it is outside, and its size."""
     found = [np.zeros((0, 2))]
-    for block, size in zip(*map(program.space.split, (slack, terms)), strict=True):
-        if block.ndim == 1:
+    blocks = map(program.space.split, (slack, terms))
+    for kind, block, size in zip(program.kinds, *blocks, strict=True):
+        if kind == "numbers":
             found.append(np.column_stack([np.maximum(-block, 0.0), size]))
+        elif kind == "second-order":
+            low = float(block[0] - np.linalg.norm(block[1:]))
+            found.append(np.array([[max(-low, 0.0), size.max()]]))
         else:
             low = float(np.linalg.eigvalsh(block)[0])
             found.append(np.array([[max(-low, 0.0), size.max()]]))
@@ -49,7 +54,7 @@ def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
     """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row."""
     miss, size = violations(program, x).T
     largest = float(np.abs(x).max(initial=0.0))
-    if largest > FAR and any(side > 0 for side in program.space.blocks):
+    if largest > FAR and set(program.kinds) - {"numbers"}:
         return False
     least = LEAST * max(program.smallest, largest)
     return bool((miss <= feasibility * np.maximum(size, least)).all())
@@ -86,12 +91,17 @@ def _on_face(
 ) -> tuple[Array, Array]:
     """Slopes and slack where the numbers of blocks, or their eigenvalues, are such as are kept.
 
-    Of matrices from the left, or from `both` sides.
+    Of matrices from the left, or from `both` sides; of second-order cones the lesser eigenvalue.
     """
     rows, numbers = [np.zeros((0, slopes.shape[1]))], [np.zeros(0)]
-    for own, T, S in zip(blocks, program.space.split(slopes), slack, strict=True):
-        if own.ndim == 1:
+    parts = zip(program.kinds, blocks, program.space.split(slopes), slack, strict=True)
+    for kind, own, T, S in parts:
+        if kind == "numbers":
             T, S = T[kept(own)], S[kept(own)]
+        elif kind == "second-order":
+            across = np.append(1.0, -own[1:] / max(float(np.linalg.norm(own[1:])), TINY))
+            low = kept(np.array([across @ own]))
+            T, S = (across @ T)[None, :][low], np.array([across @ S])[low]
         else:
             values, vectors = np.linalg.eigh(own)
             U = vectors[:, kept(values)]

@@ -24,6 +24,10 @@ UNITS = EPS / 64
 """… and what no difference of entries comes down to but 0: such rows have other units."""
 
 
+class OtherCones(cp.error.SolverError):  # type: ignore[misc]
+    """A problem that compiles to cones which are not taken."""
+
+
 class Faint(NamedTuple):
     """Equations G x = h of CVXPY's that may be rounding next to others in their columns."""
 
@@ -66,6 +70,21 @@ class ConeProgram:
     """CVXPY's c is this multiple of ours."""
     faint: Faint | None = None
     """Equations that were left out as rounding."""
+    second_order: int = 0
+    """Blocks after the numbers that are second-order cones, where they are not matrices."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of the blocks: ``numbers``, ``second-order`` or ``matrix``."""
+        vectors = sum(side < 0 for side in self.space.blocks)
+        words = ["numbers"] * (vectors - self.second_order) + ["second-order"] * self.second_order
+        return (*words, *["matrix"] * (len(self.space.blocks) - vectors))
+
+    @property
+    def numbers(self) -> int:
+        """How many non-negative numbers there are, which come first."""
+        first = self.kinds[:1] == ("numbers",)
+        return int(self.space.starts[1]) if first else 0
 
     @property
     def value_unit(self) -> float:
@@ -90,6 +109,31 @@ class ConeProgram:
             seen.add(key)
         return first
 
+    @cached_property
+    def void(self) -> Array:
+        """Which numbers of y, and rows of matrices by their diagonals, have to be 0.
+
+        An entry of x without price and equations that only widens cones leaves them no choice: then
+        no y is inside of its cone, and none near it proves much.
+        """
+        inside = np.zeros(self.b.size, bool)
+        for kind, side, start in zip(
+            self.kinds, self.space.blocks, self.space.starts, strict=False
+        ):
+            if kind == "matrix":
+                inside[start : start + side * side : side + 1] = True
+            else:
+                inside[start : start - side if kind == "numbers" else start + 1] = True
+        A = sparse.csc_array(self.A)
+        free = (self.c == 0) & (np.diff(sparse.csc_array(self.G).indptr) == 0)
+        found = np.zeros(self.b.size, bool)
+        for j in np.flatnonzero(free):
+            own = slice(A.indptr[j], A.indptr[j + 1])
+            rows, numbers = A.indices[own], A.data[own]
+            if rows.size and inside[rows].all() and (np.sign(numbers) == np.sign(numbers[0])).all():
+                found[rows] = True
+        return found
+
     def slack(self, x: Array) -> list[Array]:
         """b − A x, block by block."""
         return self.space.split(self.b - self.A @ x)
@@ -101,8 +145,11 @@ class ConeProgram:
         return self.cost_unit * np.concatenate([whole, rows])
 
 
-def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
-    """The program of CVXPY's data, None where a row without variables cannot hold."""
+def read(data: dict[str, Any], dims: Any, native: bool = False) -> ConeProgram | None:
+    """The program of CVXPY's data, None where a row without variables cannot hold.
+
+    Second-order cones become matrices, or stay what they are if `native`.
+    """
     check_cones(dims)
     stacked, right = sparse.csr_array(data[settings.A]), np.asarray(data[settings.B], float)
     stacked.eliminate_zeros()
@@ -122,11 +169,11 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
     equations, said = np.flatnonzero(said[:first]), said[first:] & np.isfinite(b[: dims.nonneg])
     G, h = G[equations], h[equations]
     shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
-    lift, blocks = cone_blocks(said, dims.soc, shapes)
+    lift, blocks, second = cone_blocks(said, dims.soc, shapes, native)
     space = Space(blocks, [])
     A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
     A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
-    row_unit, own = _row_units(A, space), 1 / powers_of_two(_largest(G))
+    row_unit, own = _row_units(A, space, second), 1 / powers_of_two(_largest(G))
     equation_unit = np.zeros(dims.zero)
     equation_unit[equations] = own
     rights = np.abs(np.concatenate([row_unit * b, own * h]))
@@ -147,6 +194,7 @@ def read(data: dict[str, Any], dims: Any) -> ConeProgram | None:
         x_unit=float(x_unit),
         cost_unit=float(cost_unit),
         faint=Faint(stacked[left_out], right[left_out]) if left_out.size else None,
+        second_order=second,
     )
 
 
@@ -154,16 +202,18 @@ def check_cones(dims: Any) -> None:
     """Refuse cones that CVXPY did not foresee when it asked whether we take the problem."""
     for name, word in {"exp": "exponential", "p3d": "power", "pnd": "power"}.items():
         if getattr(dims, name, None):
-            raise cp.error.SolverError(
+            raise OtherCones(
                 f"the problem compiles to {word} cones, which CONDGRAD cannot take: use another "
                 "solver, or write the problem with linear and matrix inequalities"
             )
 
 
 def cone_blocks(
-    said: Array, soc: Sequence[int], shapes: Sequence[tuple[int, ...]]
-) -> tuple[Any, list[int]]:
+    said: Array, soc: Sequence[int], shapes: Sequence[tuple[int, ...]], native: bool = False
+) -> tuple[Any, list[int], int]:
     r"""From CVXPY's rows to ours: a sparse matrix, and the blocks of what it makes.
+
+    The last number is how many of them are second-order cones, which there are if `native`.
 
     Of the non-negative rows those with `said` stay. A second-order cone ‖x‖ ≤ t is two numbers, a
     matrix of side 2 or an arrow,
@@ -174,7 +224,9 @@ def cone_blocks(
     CVXPY lays out an array of matrices, of shape (…, n, n), with its first index the fastest.
     """
     matrices: list[Any] = []
+    arrows: list[Any] = []
     sides: list[int] = []
+    cones: list[int] = []
     start, size = said.size, said.size + sum(soc) + sum(int(np.prod(s)) for s in shapes)
     unit = sparse.eye_array(size, format="csr")
     lines = [unit[np.flatnonzero(said)]]
@@ -182,6 +234,9 @@ def cone_blocks(
         t, x = unit[[start]], unit[start + 1 : start + d]
         if d <= 2:
             lines += [t + x, t - x] if d == 2 else [t]
+        elif native:
+            cones.append(d)
+            arrows.append(unit[start : start + d])
         else:
             sides.append(2 if d == 3 else d)
             matrices.append(_second_order(t, x))
@@ -192,9 +247,9 @@ def cone_blocks(
         matrices.append(unit[rows])
         sides += [shape[-1]] * (count // shape[-1] ** 2)
         start += count
-    lift = sparse.csr_array(sparse.vstack([*lines, *matrices], format="csr"))
+    lift = sparse.csr_array(sparse.vstack([*lines, *arrows, *matrices], format="csr"))
     numbers = sum(line.shape[0] for line in lines)
-    return lift, [s for s in (-numbers, *sides) if s]
+    return lift, [s for s in (-numbers, *(-d for d in cones), *sides) if s], len(cones)
 
 
 def _second_order(t: Any, x: Any) -> Any:
@@ -229,11 +284,12 @@ def _faint(A: Any, equations: int, rows: int) -> Array:
     return small | (share == 0)
 
 
-def _row_units(A: Any, space: Space) -> Array:
-    """One unit for each non-negative row, one for each matrix."""
+def _row_units(A: Any, space: Space, second: int) -> Array:
+    """One unit for each non-negative row, one for each other cone."""
     largest = _largest(A)
-    for side, (first, last) in zip(space.blocks, pairwise(space.starts), strict=True):
-        if side > 0:
+    numbers = sum(side < 0 for side in space.blocks) - second
+    for k, (first, last) in enumerate(pairwise(space.starts)):
+        if k >= numbers:
             largest[first:last] = largest[first:last].max()
     return np.asarray(1 / powers_of_two(largest))
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy.settings as settings
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
+from condgrad.cvxpy._cone_factors import Factor, factors, images
 from condgrad.cvxpy._cone_program import ConeProgram, without_noise
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
@@ -26,6 +26,9 @@ SMALL = 4_000_000
 """The most numbers that a correction may take."""
 HOPELESS = 0.05
 """A correction of which no more than this part can be taken is given up."""
+INDEPENDENT = 1e-6
+"""Part of the largest pivot that all others are where equations are solved without pivoting."""
+WIDE = np.longdouble
 CLEAR = 1e-9
 """Part of its terms that a sum which must not be 0 has to be."""
 
@@ -33,18 +36,16 @@ CLEAR = 1e-9
 class Multipliers(NamedTuple):
     """y in the dual cone, by its factors, and ν."""
 
-    factors: list[Array]
-    """A vector of non-negative numbers itself, of a matrix some L with y = L Lᵀ."""
+    factors: list[Factor]
     nu: Array
 
-    def flat(self) -> Array:
-        """y, all blocks."""
-        blocks = [F if F.ndim == 1 else F @ F.T for F in self.factors]
-        return np.concatenate([np.zeros(0), *(np.ravel(b) for b in blocks)])
+    def flat(self, kind: Any = np.float64) -> Array:
+        """y, all blocks, computed in floats of some kind."""
+        return np.concatenate([np.zeros(0, kind), *(F.flat(kind) for F in self.factors)])
 
     def sizes(self) -> Array:
         """The sum of the magnitudes of which each number of y is the sum."""
-        return Multipliers([np.abs(F) for F in self.factors], self.nu).flat()
+        return np.concatenate([np.zeros(0), *(F.sizes() for F in self.factors)])
 
 
 class Dual(NamedTuple):
@@ -68,18 +69,20 @@ def dual_of(
     blocks: Sequence[Array],
     enough: float = np.inf,
     deadline: float = np.inf,
+    nu: Array | None = None,
 ) -> Dual:
     """The best that corrections of some multipliers prove of min cost'x.
 
-    The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so.
+    The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so. Where
+    no ν is given the best one for the multipliers is found.
     """
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
     if too_large(program):
         return best
     groups = [
         [_start(program, [np.zeros_like(b) for b in blocks])] if not cost.any() else [],
-        [_start(program, blocks, floor=floor) for floor in FLOORS],
-        [_start(program, blocks, cut=cut) for cut in CUTS],
+        [_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS],
+        [_start(program, blocks, cut=cut, nu=nu) for cut in CUTS],
     ]
     for starts in groups:
         last = -np.inf
@@ -132,25 +135,15 @@ def refuted(program: ConeProgram, blocks: Sequence[Array], deadline: float = np.
 
 
 def _start(
-    program: ConeProgram, blocks: Sequence[Array], floor: float = 0.0, cut: float = 0.0
+    program: ConeProgram,
+    blocks: Sequence[Array],
+    floor: float = 0.0,
+    cut: float = 0.0,
+    nu: Array | None = None,
 ) -> Multipliers:
-    """Factors of blocks near the dual cone, ν = 0.
-
-    Numbers and eigenvalues up to a part `cut` of the largest are left out, a part `floor` is added
-    to the others.
-    """
-    largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0) or 1.0
-    factors = []
-    for block in blocks:
-        if block.ndim == 1:
-            own = np.where(block > cut * largest, block, 0.0)
-            factors.append(np.maximum(own, 0.0) + floor * largest)
-            continue
-        values, vectors = np.linalg.eigh((block + block.T) / 2)
-        kept = (values > cut * largest) | (floor > 0)
-        L = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0) + floor * largest)
-        factors.append(np.where(np.abs(L) > 64 * EPS * np.sqrt(largest), L, 0.0))
-    return Multipliers(factors, np.zeros(program.h.size))
+    """Factors of blocks near the dual cone, as `factors` makes them; ν = 0 where none is given."""
+    nu = np.zeros(program.h.size) if nu is None else nu
+    return Multipliers(factors(program, list(blocks), floor, cut), nu)
 
 
 def residual(program: ConeProgram, cost: Array, point: Multipliers) -> tuple[Array, Array]:
@@ -161,26 +154,18 @@ def residual(program: ConeProgram, cost: Array, point: Multipliers) -> tuple[Arr
     return r, _rounding(program) * size
 
 
-def _rounding(program: ConeProgram) -> float:
+def _sharp(program: ConeProgram, cost: Array, point: Multipliers) -> Array:
+    """What |cost + A'y + G'ν| is at most, computed in the longest floats there are."""
+    A, G = (M.astype(WIDE).T for M in (program.A, program.G))
+    nu = point.nu.astype(WIDE)
+    r = np.asarray(np.abs(cost + A @ point.flat(WIDE) + G @ nu), np.float64)
+    size = np.abs(cost) + abs(program.A).T @ point.sizes() + abs(program.G).T @ np.abs(point.nu)
+    return np.asarray((1 + 4 * EPS) * (r + _rounding(program, float(np.finfo(WIDE).eps)) * size))
+
+
+def _rounding(program: ConeProgram, eps: float = EPS) -> float:
     """Relative error of a sum of products over all rows, y = L Lᵀ computed before."""
-    return 2 * (8 + program.b.size + program.h.size) * EPS
-
-
-def images(program: ConeProgram, factors: Sequence[Array]) -> tuple[Array, float]:
-    """The matrix of (δ, Δ) ↦ G'δ + A*(L Δ Lᵀ), and the size of the terms of its entries."""
-    parts, size = [program.G.T.toarray()], 0.0
-    for F, (first, last) in zip(factors, pairwise(program.space.starts), strict=True):
-        A = program.A[first:last]
-        if F.ndim == 1:
-            parts.append((sparse.diags_array(F) @ A).T.toarray())
-            continue
-        n, q = F.shape
-        T = A.toarray().reshape(n, n, A.shape[1])
-        L = np.tensordot(np.tensordot(F.T, T, 1), F, ([1], [0]))
-        parts.append(L.transpose(1, 0, 2).reshape(A.shape[1], q * q))
-        size += float(np.linalg.norm(T)) * float(np.linalg.norm(F)) ** 2
-    B = np.hstack(parts)
-    return B, size + float(np.linalg.norm(B))
+    return 2 * (8 + program.b.size + program.h.size) * eps
 
 
 def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipliers:
@@ -189,7 +174,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
     y = L Lᵀ becomes L(I + Δ)Lᵀ with the least ‖Δ‖, of which as much is taken as keeps I + Δ ≻ 0.
     """
     m = program.h.size
-    if m:
+    if m and not point.nu.any():
         rest = cost + program.A.T @ point.flat()
         point = point._replace(nu=np.linalg.lstsq(program.G.T.toarray(), -rest)[0])
     for _ in range(STEPS):
@@ -210,6 +195,13 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
 
 def _shortest(B: Array, right: Array) -> Array:
     """The shortest solution of B Δ = right, equations that follow from others left out."""
+    rows, columns = B.shape
+    if 0 < rows <= columns:
+        R = linalg.qr(B.T, mode="r")[0][:rows]
+        pivots = np.abs(np.diag(R))
+        if pivots.min() > INDEPENDENT * pivots.max():  # B Bᵀ = Rᵀ R can be solved with
+            own = linalg.solve_triangular(R, right, trans="T")
+            return np.asarray(B.T @ linalg.solve_triangular(R, own))
     Q, R, order = linalg.qr(B.T, mode="economic", pivoting=True)
     pivots = np.abs(np.diag(R))
     rank = int(np.sum(pivots > 1e-13 * pivots.max(initial=0.0)))
@@ -218,20 +210,12 @@ def _shortest(B: Array, right: Array) -> Array:
 
 
 def _moved(point: Multipliers, found: Array) -> Multipliers:
-    """L(I + Δ)Lᵀ for every block, and ν + δ."""
-    start = point.nu.size
-    factors, nu = [], point.nu + found[:start]
+    """y + M(Δ) for every block, and ν + δ."""
+    start, own = point.nu.size, []
     for F in point.factors:
-        q = F.shape[-1]
-        own = found[start : start + q**F.ndim]
-        start += own.size
-        if F.ndim == 1:
-            factors.append(F * (1 + own))
-        else:
-            D = own.reshape(q, q)
-            values, vectors = np.linalg.eigh(np.eye(q) + (D + D.T) / 2)
-            factors.append((F @ vectors) * np.sqrt(np.maximum(values, 0.0)))
-    return Multipliers(factors, nu)
+        own.append(F.moved(found[start : start + F.count]))
+        start += F.count
+    return Multipliers(own, point.nu + found[: point.nu.size])
 
 
 def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
@@ -245,11 +229,10 @@ def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     of another's has the same r. To r is added what rounding may hide of it, from σ is taken what
     rounding may have added.
     """
-    r, off = residual(program, cost, point)
+    worst = _sharp(program, cost, point)
     b, h, sizes = program.b, program.h, point.sizes()
     value = -float(b @ point.flat()) - float(h @ point.nu)
     value -= _rounding(program) * float(np.abs(b) @ sizes + np.abs(h) @ np.abs(point.nu))
-    worst = np.abs(r) + off
     open_ = worst > 0
     if not open_.any():
         return value
@@ -259,15 +242,16 @@ def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
         return -np.inf
     unit = 1 / powers_of_two(np.abs(B).max(axis=1, initial=0.0))
     worst = worst[open_ & program.distinct]
-    R = linalg.qr((unit[:, None] * B).T, mode="r")[0][: len(B)]
+    size = unit * size[open_ & program.distinct]
+    B = unit[:, None] * B
+    R = linalg.qr(B.T, mode="r")[0][: len(B)]
     lowest = float(np.linalg.svd(R, compute_uv=False)[-1])
-    lowest -= 16 * max(B.shape) * EPS * size * float(unit.max())
+    lowest -= 16 * max(B.shape) * EPS * float(np.linalg.norm(size) + np.linalg.norm(B))
     step = 1.0001 * float(np.linalg.norm(unit * worst))
     if not lowest > 2 * step:
         return -np.inf
     reach = float(np.linalg.norm(h))
     for F, block in zip(point.factors, program.space.split(b), strict=True):
-        image = F * block if F.ndim == 1 else F.T @ block @ F
-        terms = float(np.linalg.norm(F)) ** F.ndim * float(np.linalg.norm(block))
-        reach += float(np.linalg.norm(image)) + _rounding(program) * terms
+        image, terms = F.reach(block)
+        reach += image + _rounding(program) * terms
     return value - 1.0001 * reach * step / lowest

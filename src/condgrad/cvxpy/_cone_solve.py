@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -15,9 +15,8 @@ from condgrad import _deadline as deadline
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.backends import memory
-from condgrad.certificate import relative_gap
+from condgrad.cvxpy._cone_judge import UNIT, Judge, Outcome
 from condgrad.cvxpy._cone_point import (
-    LEAST,
     complementary,
     contradict,
     descends,
@@ -39,41 +38,20 @@ REMEDY = "use condgrad.cvxpy.solve(problem), which keeps rows sparse, or write a
 FIRST = 500
 """Iterations of the first run; each may take `LONGER` times those of the one before."""
 LONGER = 4
-ITERATIONS = 20_000
-"""Of all runs together, where the user says nothing."""
 EXACT = 64 * EPS
 """Relative error of a short sum of products."""
 TIGHTER = 0.1
 """Factor on the tolerances of a run that ended by itself, but not well enough …"""
 TIGHTEST = 1e-5
 """… and the least there is."""
-UNIT = 1e-9
-"""A gap is measured in at least this part of what value and bound are sums of, so that an optimum
-of 0 can be reached; …"""
 LOOSE = 1e-6
-"""… where it takes this instead the answer is inaccurate."""
+"""Where a gap has to be measured in this part instead of `UNIT` the answer is inaccurate."""
 STRICT = 1e-6
 """Part of the feasibility asked for that leaves no doubt about a point."""
 
 
 GONE = (settings.INFEASIBLE, settings.INFEASIBLE_INACCURATE)
 """Words for a program without a feasible point."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What is known of a cone program, in its own scaled units."""
-
-    status: str
-    """CVXPY's word."""
-    x: Array
-    nu: Array
-    y: Array
-    bound: float
-    """Proven: c'x is not below it at any feasible x."""
-    gap: float
-    solution: Solution | None
-    """The last run on the dual."""
 
 
 class Eliminated:
@@ -139,7 +117,7 @@ def _beyond(numbers: Array, noise: Array) -> Array:
     return np.where(np.abs(numbers) > noise, numbers, 0.0)
 
 
-class Run:
+class Run(Judge):
     """One solve, with what is left of its limits.
 
     Every statement is checked in the cone program itself: ``optimal`` stands on a point that meets
@@ -152,16 +130,8 @@ class Run:
     def __init__(
         self, program: ConeProgram, options: dict[str, Any], constant: float = 0.0
     ) -> None:
-        self.options = dict(options)
-        self.constant = constant / program.value_unit
-        """What the user's objective has beside c'x."""
-        self.gap = float(self.options.pop("gap", 1e-3))
-        self.feasibility = float(self.options.pop("feasibility", 1e-3))
-        seconds = self.options.pop("max_seconds", None)
-        self.deadline = np.inf if seconds is None else time.perf_counter() + float(seconds)
-        limit = self.options.pop("max_iter", None)
-        self.iterations = ITERATIONS if limit is None else int(limit)
-        self.program, self.reduced = program, Eliminated(program)
+        super().__init__(program, options, constant)
+        self.reduced = Eliminated(program)
         self.last: Solution | None = None
 
     def solve(self) -> Outcome:
@@ -236,7 +206,7 @@ class Run:
             (low, UNIT, settings.OPTIMAL_INACCURATE),
             (low, LOOSE, settings.OPTIMAL_INACCURATE),
         ):
-            fine = [p for p in points if self._near(p, bound, terms, part)]
+            fine = [p for p in points if self.near(p, bound, terms, part)]
             if fine:
                 x, status = fine[0], word
                 break
@@ -246,21 +216,6 @@ class Run:
             status = settings.OPTIMAL_INACCURATE if ended else settings.USER_LIMIT
         gap = self._gap(x, dual.bound, terms)
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
-
-    def _near(self, x: Array, low: float, terms: float, part: float) -> bool:
-        """Whether a point meets the cones and is as near to a bound as asked for."""
-        gap = self._gap(x, low, terms, part)
-        return gap <= self.gap and meets(self.program, x, self.feasibility)
-
-    def _gap(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
-        """The gap of a point to a bound, in a unit that is at least a part of their terms.
-
-        A bound above the value does not count its own terms: without a feasible point they grow.
-        """
-        program, value = self.program, float(self.program.c @ x)
-        size = max(float(np.abs(program.c) @ np.abs(x)), terms if low < value else 0.0)
-        unit = max(part * size, LEAST * program.smallest)
-        return relative_gap(value + self.constant, low + self.constant, unit)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""
@@ -330,9 +285,7 @@ class Run:
 
     def _outcome(self, status: str, x: Array) -> Outcome:
         """An answer without multipliers."""
-        program = self.program
-        zero = np.zeros(program.h.size), np.zeros(program.b.size)
-        return Outcome(status, x, *zero, -np.inf, np.inf, self.last)
+        return replace(self._verdict(status, x), solution=self.last)
 
 
 def _better(program: ConeProgram, one: Outcome | None, other: Outcome) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -16,12 +17,13 @@ from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_valu
 
 from condgrad._deadline import OutOfTime, within
 from condgrad._types import Array
-from condgrad.cvxpy._cone_program import ConeProgram, read
-from condgrad.cvxpy._cone_solve import GONE, Outcome, Run
+from condgrad.cvxpy._cone_judge import Outcome
+from condgrad.cvxpy._cone_program import ConeProgram, OtherCones, read
+from condgrad.cvxpy._cone_solve import GONE, Run
+from condgrad.cvxpy._interior import Interior
+from condgrad.cvxpy._options import checked
 from condgrad.cvxpy._recognise import require_room
-from condgrad.cvxpy._solve import checked
 from condgrad.cvxpy._write import NAME, Certificate, lowered
-from condgrad.sdp import Solution
 
 UP_TO_ROUNDING = "if what is 0 up to rounding is 0"
 """The proviso of verdicts that are called inaccurate."""
@@ -93,7 +95,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             return True
         others = problem_form.cones() - {Zero, NonNeg, NonPos, PSD, SOC}
         names = ", ".join(sorted(cone.__name__ for cone in others)) or "other cones"
-        raise cp.error.SolverError(
+        raise OtherCones(
             "CONDGRAD takes linear, second-order and semidefinite constraints, but this problem "
             f"compiles to {names}: use another solver"
         )
@@ -118,39 +120,49 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         for problem, asked in self._asked.items():
             if problem._solver_cache is solver_cache:
                 side = asked
-        program = read(data, data[ConicSolver.DIMS])
-        if program is None:
-            nothing = np.zeros(0)
-            gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
-            return None, gone, side
         constant = 0.0 if side.geometric else float(data[settings.OFFSET])
+        nothing = np.zeros(0)
         try:
             with within(options.get("max_seconds")):
-                run = Run(program, options, constant)
-                outcome = run.solve()
+                found = self._solved(data, options, constant)
         except OutOfTime:  # before there was any point
-            nothing = np.zeros(0)
             late = Outcome(settings.USER_LIMIT, nothing, nothing, nothing, -np.inf, np.inf, None)
             return None, late, side
-        _check_faint(program, outcome, run.feasibility)
+        if found is None:
+            gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
+            return None, gone, side
+        program, outcome = found
+        _check_faint(program, outcome, float(options.get("feasibility", 1e-3)))
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")
         return program, outcome, side
 
+    def _solved(
+        self, data: dict[str, Any], options: dict[str, Any], constant: float
+    ) -> tuple[ConeProgram, Outcome] | None:
+        """The program and what is found of it; None where a row without variables is violated."""
+        program = read(data, data[ConicSolver.DIMS])
+        if program is None:
+            return None
+        return program, Run(program, options, constant).solve()
+
     def invert(self, answer: Answer, inverse_data: dict[str, Any]) -> CvxpySolution:
         """Hand x and y to the variables and constraints."""
         program, outcome, side = answer
-        attr: dict[str, Any] = {}
-        if outcome.solution is not None:
+        attr: dict[str, Any] = {settings.NUM_ITERS: outcome.steps}
+        if outcome.seconds is not None:
+            attr[settings.SOLVE_TIME] = outcome.seconds
+        elif outcome.solution is not None:
             attr[settings.SOLVE_TIME] = outcome.solution.seconds
         if program is None or outcome.status not in settings.SOLUTION_PRESENT:
-            known = without_point(outcome.status, side, outcome.solution)
+            known = without_point(outcome, side)
             return failure_solution(outcome.status, {**attr, settings.EXTRA_STATS: known})
         offset = float(inverse_data[settings.OFFSET])
         value = program.value_unit * float(program.c @ outcome.x) + offset
         bound = lowered(program.value_unit * outcome.bound, offset)
         attr[settings.EXTRA_STATS] = Certificate(
-            side.of(value), side.of(bound), outcome.gap, outcome.solution
+            *(side.of(value), side.of(bound), outcome.gap, outcome.solution, outcome.proviso),
+            solved_by=outcome.by,
         )
         x = {inverse_data[self.VAR_ID]: program.x_unit * outcome.x}
         y = program.multipliers(outcome.nu, outcome.y)
@@ -159,14 +171,16 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         return CvxpySolution(outcome.status, value, x, duals, attr)
 
 
-def without_point(status: str, side: Side, solution: Solution | None) -> Certificate:
+def without_point(outcome: Outcome, side: Side) -> Certificate:
     """What is proved where the problem is infeasible or unbounded."""
+    status = outcome.status
     found = failure_solution(status).opt_val
     value = float("nan") if found is None else float(found)
     proved = status in (settings.INFEASIBLE, settings.UNBOUNDED)
     bound = value if proved else -np.inf
-    proviso = UP_TO_ROUNDING if status in settings.INACCURATE else ""
-    return Certificate(side.of(value), side.of(bound), np.inf, solution, proviso)
+    proviso = outcome.proviso or (UP_TO_ROUNDING if status in settings.INACCURATE else "")
+    ends = side.of(value), side.of(bound)
+    return Certificate(*ends, np.inf, outcome.solution, proviso, solved_by=outcome.by)
 
 
 def _check_faint(program: ConeProgram, outcome: Outcome, feasibility: float) -> None:
@@ -190,5 +204,21 @@ def dual_value(y: Array, offset: int, constraint: Any) -> tuple[Any, int]:
     return value, end
 
 
+class InteriorSolver(ConeSolver):
+    """The same cone program by an interior-point solver, whose answer is checked and proved."""
+
+    def _solved(
+        self, data: dict[str, Any], options: dict[str, Any], constant: float
+    ) -> tuple[ConeProgram, Outcome] | None:
+        lifted = partial(read, data, data[ConicSolver.DIMS])
+        native = lifted(native=True)
+        if native is None:
+            return None
+        found = Interior(native, lifted, options, constant).solve()
+        return (native, found) if found else super()._solved(data, options, constant)
+
+
 CONDGRAD = ConeSolver()
 """For ``problem.solve(solver=condgrad.cvxpy.CONDGRAD)``."""
+INTERIOR = InteriorSolver()
+"""What `condgrad.cvxpy.solve` hands small programs to."""

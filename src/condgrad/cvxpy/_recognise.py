@@ -16,7 +16,7 @@ from condgrad.backends import memory
 from condgrad.cvxpy._affine import Affine, Coefficients, NotTaken
 from condgrad.cvxpy._objective import head, loss_of
 from condgrad.cvxpy._rows import Family, Named, Space
-from condgrad.cvxpy._variables import Part, check_variable, part_of
+from condgrad.cvxpy._variables import Part, check_real, check_variable, part_of
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 
@@ -66,7 +66,9 @@ class Form:
 
 def recognise(problem: Any, split: bool = False) -> Form:
     """Read a problem, or refuse it with a sentence; `split` as for `part_of`."""
-    _check(problem)
+    check(problem)
+    for variable in problem.variables():
+        check_variable(variable)
     require_room(problem, NUMBER)
     if problem.parameters():
         problem = EvalParams().apply(problem)[0]
@@ -108,14 +110,15 @@ def require_room(problem: Any, each: int) -> None:
     memory.require([memory.Need(what, each * numbers, REMEDY)])
 
 
-def _check(problem: Any) -> None:
+def check(problem: Any) -> None:
+    """Refuse what no road takes."""
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"problem is a {type(problem).__name__}: pass a cvxpy.Problem")
     if not any(v.size for v in problem.variables()):
         raise ProblemError("problem has no variables: there is nothing to solve")
     ids = [v.id for v in problem.variables()]
     for variable in problem.variables():
-        check_variable(variable)
+        check_real(variable)
         if ids.count(variable.id) > 1:
             raise ProblemError(
                 f"variable {variable.name()} is there twice, as two objects with one id: use one"

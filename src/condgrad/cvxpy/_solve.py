@@ -1,4 +1,4 @@
-"""The door: recognise, solve, write back."""
+"""The door: which road a problem takes, solve, write back."""
 
 from __future__ import annotations
 
@@ -7,43 +7,50 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.problems.problem import SolverStats
 
 from condgrad._deadline import limited
 from condgrad._progress import visible
+from condgrad.cvxpy import _interior as interior
 from condgrad.cvxpy._affine import NotTaken
-from condgrad.cvxpy._recognise import Form, recognise
-from condgrad.cvxpy._write import gap_of, write
-from condgrad.errors import ProblemError
-from condgrad.run.limits import Goal
+from condgrad.cvxpy._options import GAP, checked
+from condgrad.cvxpy._recognise import Form, check, recognise
+from condgrad.cvxpy._write import NAME, gap_of, write
+from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
-OPTIONS = (
-    *("gap", "feasibility", "max_seconds", "max_iter"),
-    *("trace_bound", "method", "seed", "device"),
-)
-"""What `solve` hands to `condgrad.sdp.SDP.solve`."""
-GAP = 1e-3
-"""The gap where the user names none."""
 TRIES = 6
 """Runs with a closer gap, where a constant in the objective makes it small."""
+BACKENDS = ("condgrad", "interior-point")
+OWN = ("trace_bound", "method", "device")
+"""Options that only condgrad's own methods read: with one of them they are meant."""
+SMALL = 40
+"""Side of a matrix from which on a program that condgrad reads itself is left to condgrad …"""
+WORK = float(SMALL * (SMALL + 1) // 2) ** 3
+"""… and what that is in operations of an interior-point step, for all matrices together."""
 
 
 @limited
 @visible
-def solve(problem: Any, **options: Any) -> float:
-    r"""Solve a CVXPY problem with semidefinite variables, without CVXPY's compilation.
+def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
+    r"""Solve a CVXPY problem, with a proven bound.
 
     .. math:: \min ⟨C, X⟩ + Σ_l h_l(⟨A_l, X⟩ + a_l) \quad\text{subject to}\quad
               \mathcal{B}(X) = b,\; \mathcal{D}(X) ≤ d,\; X ⪰ 0
 
-    Taken are variables with ``PSD``, ``NSD``, ``symmetric``, ``nonneg``, ``nonpos``, ``bounds`` or
-    no attribute; ``==``, ``<=``, ``>=`` and ``>>`` of affine expressions; and affine objectives
-    plus sums of ``square``, ``sum_squares``, ``huber`` and ``logistic`` of affine expressions, to
-    minimise, or their negatives to maximise. A variable X with ``X >> 0`` or ``x >= b`` among the
-    constraints is one block; ``>>`` of anything else gets a slack block; where a trace bound is
-    given, a variable without sign and bounds is a difference of two non-negative ones. Everything
-    else is refused with a sentence.
+    There are two roads. Problems of the form above are read as they were written, without CVXPY's
+    compilation, and solved by `condgrad.sdp.SDP`: variables with ``PSD``, ``NSD``, ``symmetric``,
+    ``nonneg``, ``nonpos``, ``bounds`` or no attribute; ``==``, ``<=``, ``>=`` and ``>>`` of affine
+    expressions; affine objectives plus sums of ``square``, ``sum_squares``, ``huber`` and
+    ``logistic`` of affine expressions. This is for large matrices.
+
+    Small problems, and all others that compile to linear, second-order and semidefinite cones
+    (norms, ``abs``, ``max``, ``lambda_max``, nuclear norms, free variables, arrays of matrices),
+    are compiled by CVXPY and handed to the interior-point solver Clarabel, which comes with it.
+    Its point is checked, and its multipliers are corrected until they prove a bound, in the cone
+    program that CVXPY compiled. Small are problems whose matrices have a side of 40 at most, or
+    several as much work as one of those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
 
@@ -52,7 +59,12 @@ def solve(problem: Any, **options: Any) -> float:
     problem : cvxpy.Problem
         What to solve. Afterwards its ``value``, ``status`` and ``solver_stats``, the ``value`` of
         every variable and the ``dual_value`` of every constraint are as after ``problem.solve()``;
-        ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound.
+        ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` with the proven bound, and
+        who found the point.
+    backend : str, optional
+        ``"condgrad"`` insists on condgrad's own methods (for what it does not read, on the dual of
+        the cone program), ``"interior-point"`` on Clarabel, whatever the size. The options
+        ``trace_bound``, ``method`` and ``device`` insist on condgrad's methods too.
     **options
         ``gap``, ``feasibility``, ``max_seconds``, ``max_iter``, ``trace_bound``, ``method``,
         ``seed`` and ``device`` of `condgrad.sdp.SDP.solve`, and ``verbose=True`` to see
@@ -62,9 +74,10 @@ def solve(problem: Any, **options: Any) -> float:
     -------
     float
         ``problem.value``: infinite where the status is ``infeasible`` or ``unbounded``, with
-        ``_inaccurate`` where that is proved under a condition only, such as ``trace_bound``. The
-        status ``optimal`` means that the gap to a proven bound and the feasibility asked for are
-        reached, ``user_limit`` that a limit came first, or that nothing could be decided.
+        ``_inaccurate`` where that is proved under a condition only, such as ``trace_bound``, or not
+        at all. The status ``optimal`` means that the gap to a proven bound and the feasibility
+        asked for are reached, ``optimal_inaccurate`` that the solver says so and no proof was
+        found, ``user_limit`` that a limit came first, or that nothing could be decided.
 
     Raises
     ------
@@ -78,23 +91,87 @@ def solve(problem: Any, **options: Any) -> float:
     >>> problem = cp.Problem(cp.Maximize(X[0, 1]), [cp.diag(X) == 1])
     >>> round(solve(problem, gap=1e-4), 2), problem.status
     (1.0, 'optimal')
+    >>> problem.solver_stats.extra_stats.solved_by
+    'Clarabel'
 
     References
     ----------
     .. [1] S. Diamond, S. Boyd, "CVXPY: A Python-embedded modeling language for convex
        optimization", JMLR 17(83), 2016.
+    .. [2] P. Goulart, Y. Chen, "Clarabel: An interior-point solver for conic programs with
+       quadratic objectives", 2024.
     """
     verbose = options.pop("verbose", False)
     options = checked(options)
-    begin = time.perf_counter()
+    check(problem)
+    check_backend(backend)
+    own = backend == "condgrad" or any(options.get(name) is not None for name in OWN)
+    if backend == "interior-point" or (not own and interior.installed() and is_small(problem)):
+        try:
+            return _compiled(problem, options, True, verbose)
+        except NotTaken:
+            if backend == "interior-point":
+                raise
     try:
-        form = recognise(problem, split=options.get("trace_bound") is not None)
+        return _read(problem, options, verbose)
     except NotTaken as refusal:
-        raise ProblemError(f"{refusal}, or use {elsewhere(problem)}") from None
+        try:
+            return _compiled(problem, options, interior.installed() and not own, verbose)
+        except (NotTaken, MemoryLimit) as other:
+            raise ProblemError(f"{refusal}; as a cone program: {other}") from None
+
+
+def check_backend(backend: str | None) -> None:
+    """Refuse names of roads that there are not."""
+    if backend is not None and backend not in BACKENDS:
+        names = " or ".join(f'"{name}"' for name in BACKENDS)
+        raise ProblemError(f"backend is {backend!r}: it must be {names}, or None for the faster")
+    if backend == "interior-point" and not interior.installed():
+        raise ProblemError("backend is 'interior-point', but Clarabel is not installed: install it")
+
+
+def is_small(problem: Any) -> bool:
+    """Whether the matrices of a problem, as it is written, are as small as Clarabel likes them.
+
+    A step of an interior-point method factors a dense matrix of side n(n + 1)/2 for each.
+    """
+    shapes = [v.shape for v in problem.variables() if v.is_psd() or v.is_nsd()]
+    shapes += [c.args[0].shape for c in problem.constraints if isinstance(c, cp.constraints.PSD)]
+    matrices = [(int(np.prod(s[:-2])), s[-1]) for s in shapes if len(s) >= 2]
+    return sum(count * (n * (n + 1) / 2) ** 3 for count, n in matrices) <= WORK
+
+
+def _compiled(problem: Any, options: dict[str, Any], inside: bool, verbose: bool) -> float:
+    """The road through CVXPY's cone program, by an interior-point solver or its dual."""
+    from condgrad.cvxpy._conic import CONDGRAD, INTERIOR
+
+    solver = INTERIOR if inside else CONDGRAD
+    ours = {k: v for k, v in options.items() if k != "trace_bound" and v is not None}
+    try:
+        data, chain, inverse = problem.get_problem_data(solver, solver_opts=ours)
+        raw = chain.solve_via_data(problem, data, False, False, ours)
+        found = chain.invert(raw, inverse)
+    except ProblemError:
+        raise
+    except (cp.error.SolverError, ValueError) as error:  # CVXPY's sentences
+        raise NotTaken(" ".join(str(error).split()).rstrip(".")) from None
+    problem.unpack(found)
+    problem._solver_stats = SolverStats.from_dict(found.attr, NAME)
+    if verbose:
+        stats = problem.solver_stats
+        by = stats.extra_stats.solved_by
+        print(f"condgrad: {problem.status}, {by} on the cone program; {stats.extra_stats}")
+    return float("nan") if problem.value is None else float(problem.value)
+
+
+def _read(problem: Any, options: dict[str, Any], verbose: bool) -> float:
+    """The road of a problem that is read as it was written."""
+    begin = time.perf_counter()
+    form = recognise(problem, split=options.get("trace_bound") is not None)
     setup = time.perf_counter() - begin
     solution = None
     if not contradiction(form):
-        check_bounded(form, options)
+        check_bounded(form, options, problem)
         solution = solved(form, options)
     write(problem, form, solution, setup, float(options.get("gap", GAP)))
     if verbose:
@@ -117,44 +194,20 @@ def solved(form: Form, options: dict[str, Any]) -> Solution:
     return solution
 
 
-def elsewhere(problem: Any) -> str:
-    """Who takes a problem that is refused here."""
-    from condgrad.cvxpy._conic import CONDGRAD
-
-    try:
-        from cvxpy.problems.problem_form import ProblemForm
-
-        taken = problem.is_dcp() and CONDGRAD.can_solve(ProblemForm(problem))
-    except (ImportError, cp.error.SolverError):
-        taken = False
-    door = "problem.solve(solver=condgrad.cvxpy.CONDGRAD), which is for small problems"
-    return door if taken else "another solver"
-
-
-def checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse options that nobody reads, and tolerances that are no numbers."""
-    for name in options:
-        if name not in OPTIONS:
-            raise ProblemError(
-                f"{name} is no option of condgrad.cvxpy: use {', '.join(OPTIONS)} or verbose"
-            )
-    Goal(options.get("gap"), options.get("feasibility"))
-    default = {name for name in ("gap", "feasibility") if options.get(name) is None}
-    return {name: value for name, value in options.items() if name not in default}
-
-
 def contradiction(form: Form) -> bool:
     """Whether a row without variables is violated."""
     return bool(np.any(form.equal.constants != 0) or np.any(form.at_most.constants > 0))
 
 
-def check_bounded(form: Form, options: dict[str, Any]) -> None:
+def check_bounded(form: Form, options: dict[str, Any], problem: Any) -> None:
     """Refuse a problem that leaves open how large its variables may be."""
     rows = form.equal.b.size + form.at_most.b.size
     if options.get("trace_bound") is None and not (rows or form.losses):
-        raise ProblemError(
-            "the problem has no constraints besides the cones of its variables: add some, or pass "
-            "trace_bound, which no trace of a solution exceeds"
+        names = ", ".join(v.name() for v in problem.variables())
+        raise NotTaken(
+            f"the problem has no constraints besides the cones of its variables ({names}): add "
+            "some, such as cp.trace(X) <= 100, or pass trace_bound=100, which no trace of a "
+            "solution exceeds"
         )
 
 

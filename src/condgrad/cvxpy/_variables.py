@@ -12,10 +12,12 @@ from condgrad._types import Array
 from condgrad.cvxpy._affine import Affine, NotTaken, dense
 from condgrad.errors import ProblemError
 
-REFUSED = ("complex", "imag", "hermitian", "boolean", "integer", "diag", "sparsity")
+REFUSED = ("complex", "imag", "hermitian", "diag", "sparsity")
 REMEDY = {
     "diag": "use a vector variable and cp.diag of it",
     "sparsity": "use a vector variable for the entries that are not zero",
+}
+WHOLE = {
     "boolean": "relax it to bounds=[0, 1], or use a mixed-integer solver",
     "integer": "relax it, or use a mixed-integer solver",
 }
@@ -34,14 +36,25 @@ class Part:
     """What the block cannot say of the variable, as A x + b ≤ 0."""
 
 
+def check_real(variable: Any) -> None:
+    """Refuse variables that have to be whole numbers."""
+    for name, remedy in WHOLE.items():
+        value = variable.attributes.get(name)
+        if value is not None and value is not False:
+            raise ProblemError(
+                f"variable {variable.name()} is {name}, which condgrad cannot take: {remedy}"
+            )
+
+
 def check_variable(variable: Any) -> None:
     """Refuse what no block can stand for."""
     for name in REFUSED:
         value = variable.attributes.get(name)
         if value is not None and value is not False:
             remedy = REMEDY.get(name, "write it with real variables")
-            text = f"variable {variable.name()} is {name}, which condgrad cannot take: {remedy}"
-            raise ProblemError(text) if "mixed-integer" in remedy else NotTaken(text)
+            raise NotTaken(
+                f"variable {variable.name()} is {name}, which condgrad cannot take: {remedy}"
+            )
     if variable.ndim > 2 and variable.is_symmetric():
         raise NotTaken(
             f"variable {variable.name()} has shape {variable.shape}: use one matrix variable for "
@@ -84,10 +97,10 @@ def part_of(variable: Any, cone: Affine | None, semidefinite: bool, split: bool)
     if np.isfinite(high).all():
         return Part(-count, -spread, high, _rows(low, nothing))
     if not split:
-        raise ProblemError(
-            f"variable {variable.name()} has no sign and no bounds: give it bounds=[low, high] or "
-            "nonneg=True, or pass trace_bound; free variables under matrix inequalities are for "
-            "problem.solve(solver=condgrad.cvxpy.CONDGRAD)"
+        raise NotTaken(
+            f"variable {variable.name()} has no sign and no bounds: give it bounds=[low, high], as "
+            f"in cp.Variable({variable.shape}, bounds=[-10, 10]), or nonneg=True, or pass "
+            "trace_bound, which no sum of |its entries| and of traces exceeds"
         )
     both = sparse.csr_array(sparse.hstack([spread, -spread]))
     return Part(-2 * count, both, np.zeros(size), _rows(low, high))

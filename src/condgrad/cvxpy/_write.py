@@ -42,11 +42,24 @@ class Certificate:
     is a run on the scaled dual of the cone program, and None where no run was needed."""
     proviso: str = ""
     """Under what condition the bound holds, or that the problem is infeasible or unbounded, in
-    words; empty where it always does."""
+    words, or what is not proved at all; empty where nothing is left open."""
+    solved_by: str = "condgrad"
+    """Who found the point: condgrad, or the name of an interior-point solver."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether the bound is a number that is proved, or a verdict is, without conditions."""
+        return (
+            not self.proviso
+            and not np.isnan(self.value)
+            and (bool(np.isfinite(self.bound)) or self.bound == self.value)
+        )
 
     def __repr__(self) -> str:
         proviso = f", {self.proviso}" if self.proviso else ""
-        return f"<Certificate: value {self.value}, bound {self.bound}{proviso}; gap {self.gap}>"
+        by = "" if self.solved_by == "condgrad" else f"; solved by {self.solved_by}"
+        ends = f"value {self.value}, bound {self.bound}{proviso}"
+        return f"<Certificate: {ends}; gap {self.gap}{by}>"
 
 
 def write(

@@ -1,0 +1,88 @@
+"""What is known of a cone program, and how near a point is to a bound."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.certificate import relative_gap
+from condgrad.cvxpy._cone_point import LEAST, meets
+from condgrad.cvxpy._cone_program import ConeProgram
+from condgrad.sdp import Solution
+
+ITERATIONS = 20_000
+"""Of all runs together, where the user says nothing."""
+UNIT = 1e-9
+"""A gap is measured in at least this part of what value and bound are sums of, so that an optimum
+of 0 can be reached."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What is known of a cone program, in its own scaled units."""
+
+    status: str
+    """CVXPY's word."""
+    x: Array
+    nu: Array
+    y: Array
+    bound: float
+    """Proven: c'x is not below it at any feasible x."""
+    gap: float
+    solution: Solution | None = None
+    """The last run on the dual."""
+    by: str = "condgrad"
+    """Who found the point."""
+    steps: int | None = None
+    """The steps of another solver …"""
+    seconds: float | None = None
+    """… and its time."""
+    proviso: str = ""
+    """What is not proved."""
+
+
+class Judge:
+    """A program with the tolerances and limits of a call."""
+
+    def __init__(
+        self, program: ConeProgram, options: dict[str, Any], constant: float = 0.0
+    ) -> None:
+        self.options = dict(options)
+        self.constant = constant / program.value_unit
+        """What the user's objective has beside c'x."""
+        self.gap = float(self.options.pop("gap", 1e-3))
+        self.feasibility = float(self.options.pop("feasibility", 1e-3))
+        seconds = self.options.pop("max_seconds", None)
+        self.deadline = np.inf if seconds is None else time.perf_counter() + float(seconds)
+        limit = self.options.pop("max_iter", None)
+        self.iterations = ITERATIONS if limit is None else int(limit)
+        self.program = program
+
+    def near(self, x: Array, low: float, terms: float, part: float = UNIT) -> bool:
+        """Whether a point meets the cones and is as near to a bound as asked for."""
+        return self._gap(x, low, terms, part) <= self.gap and self._meets(x)
+
+    def _meets(self, x: Array) -> bool:
+        """Whether a point meets the cones."""
+        return meets(self.program, x, self.feasibility)
+
+    def _gap(
+        self, x: Array, low: float, terms: float, part: float = UNIT, least: float = 0.0
+    ) -> float:
+        """The gap of a point to a bound, in a unit that is at least a part of their terms.
+
+        A bound above the value does not count its own terms: without a feasible point they grow.
+        """
+        program, value = self.program, float(self.program.c @ x)
+        size = max(float(np.abs(program.c) @ np.abs(x)), terms if low < value else 0.0)
+        unit = max(part * size, LEAST * program.smallest, least)
+        return relative_gap(value + self.constant, low + self.constant, unit)
+
+    def _verdict(self, status: str, x: Array, proviso: str = "") -> Outcome:
+        """An answer without multipliers."""
+        zero = np.zeros(self.program.h.size), np.zeros(self.program.b.size)
+        return Outcome(status, x, *zero, -np.inf, np.inf, proviso=proviso)
