@@ -79,14 +79,14 @@ def _one(runs: Groups, folder: Path) -> list[Path]:
     axes_x = ("epochs" if figure.unit == "max_epochs" else "k", "seconds")
     fig = new_figure(4.2 * len(names) + 2, 6.4)
     axes = fig.subplots(2, len(names), squeeze=False, sharey="col")
-    colours = {key: f"C{i}" for i, key in enumerate(runs)}
+    looks = _looks(runs, figure)
     for i, x in enumerate(axes_x):
         for j, name in enumerate(names):
             ax = axes[i, j]
             for key, group in runs.items():
-                _band(ax, group, x, name, instance, colours[key], _label(key, figure))
+                _band(ax, group, x, name, instance, looks[key], _label(key, figure))
                 if i == 0 and not figure.beta0s:
-                    _published(ax, instance, key.method, name, colours[key])
+                    _published(ax, instance, key.method, name, looks[key][0])
             ax.set_xscale("log")
             if name != "objective":
                 ax.set_yscale("log")
@@ -99,6 +99,19 @@ def _one(runs: Groups, folder: Path) -> list[Path]:
     dotted = " (dotted: published)" if instance.curves and not figure.beta0s else ""
     title = f"{figure.title}, {panel.instance}, preset {panel.preset}{dotted}"
     return _save(fig, folder / "-".join(panel[:3]), title)
+
+
+def _looks(runs: Groups, figure: Figure) -> dict[Any, tuple[str, str]]:
+    """Colour and style of each line: on a grid of β0 a colour for each β0, a style by method."""
+    if not figure.beta0s:
+        return {key: (f"C{i}", "-") for i, key in enumerate(runs)}
+    values = list(dict.fromkeys(key.beta0 for key in runs))
+    methods = list(dict.fromkeys(key.method for key in runs))
+    styles = ("-", "--", "-.", ":")
+    return {
+        key: (f"C{values.index(key.beta0)}", styles[methods.index(key.method) % len(styles)])
+        for key in runs
+    }
 
 
 def _path(runs: Groups, folder: Path) -> list[Path]:
@@ -158,7 +171,7 @@ def _band(
     x: str,
     name: str,
     instance: Instance,
-    colour: str,
+    look: tuple[str, str],
     label: str,
 ) -> None:
     """Mean over seeds with a band from the smallest to the largest, on a common grid of x."""
@@ -173,7 +186,8 @@ def _band(
         return
     grid = np.geomspace(low, high, POINTS)
     values = np.array([_at(grid, a, b, name) for a, b in curves])
-    ax.plot(grid, values.mean(axis=0), color=colour, label=label, lw=1.3)
+    colour, style = look
+    ax.plot(grid, values.mean(axis=0), style, color=colour, label=label, lw=1.3)
     if len(curves) > 1:
         ax.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.2, lw=0)
 
