@@ -86,7 +86,7 @@ BETA0 = {  # per method, as the cards' exponents ask
 }
 
 
-UNPROVED = ("sag-cgal", "spdhg", "pdhg")
+UNPROVED = ("sag-cgal", "spdhg", "pdhg", "rpdhg")
 
 
 def build(slug, batch=4):

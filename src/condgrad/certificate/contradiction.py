@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._floats import EPS
+from condgrad._floats import EPS, length
+from condgrad._ours import ours
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign
 from condgrad.certificate.bound import Bound
@@ -75,6 +76,23 @@ class Suspicion:
                 return True
             whole += size
         return fw_gap < -slack * whole
+
+    def one_sided(
+        self, W: Array, rows: Sequence[Keeper], betas: Sequence[float], parts: Sequence[Part]
+    ) -> bool:
+        """Whether ⟨A*y, x⟩ ≠ ⟨y, A x⟩ for a user's map, y its slopes at W and x a random point.
+
+        An iterate can have entries of 0, where `disagree` sees nothing.
+        """
+        slack, rng = self._slack(W.dtype), np.random.default_rng(0)
+        for r, beta, p in zip(rows, betas, parts, strict=True):
+            if ours(r.term.map):
+                continue
+            x = rng.standard_normal(self._problem.domain.shape)
+            product = r.term.weight * float(np.vdot(r.point("slopes", W, beta), r.term.map.rows(x)))
+            if abs(float(np.vdot(p.v, x)) - product) > slack * length(x) * p.sizes.spread:
+                return True
+        return False
 
     def confirmed(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.domains.projections import Projector
-from condgrad.estimators import Anchored, Estimator
+from condgrad.estimators import Anchored, AnchoredState, Estimator
 from condgrad.methods.projected import ProjectedState, Relaxation, RelaxedStep, length_of
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
@@ -139,8 +139,8 @@ class AnchoredStep(RelaxedStep):
         """‖u − Tu‖_M, D the change of W̃ that T makes."""
         s, across, squares = self.state, 0.0, 0.0
         for r in self.own:
-            assert isinstance(r.estimator, Anchored)
             w, kept = r.term.weight, r.state
+            assert isinstance(kept, AnchoredState)
             across += r.term.map.paired(kept.drift, w, D)
             squares += (w * length_of(r)) ** 2 * kept.moved
         total = self.norm * (s.weight * float(np.vdot(D, D)) + squares / s.weight) - 2 * across

@@ -72,7 +72,9 @@ class Proofs:
         assert self._certificate is not None
         report = known or self._certificate.evaluate(W, self._rows, betas)
         self.bound = self._certificate.best
-        if self._suspicion.disagree(W, report.points["slopes"], report.fw_gap):
+        parts, suspicion = report.points["slopes"], self._suspicion
+        odd = suspicion.disagree(W, parts, report.fw_gap)
+        if odd or suspicion.one_sided(W, self._rows, betas, parts):
             self._withdraw()
             return None
         return report

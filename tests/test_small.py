@@ -1,0 +1,172 @@
+"""Vectors over sets with a projection: nearest points, known optima, bounds, restarted steps."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Problem, Status, Term, domains, functions, maps
+from condgrad.methods.anchored import AnchoredStep
+from test_run import same_state
+
+D, M = 7, 12
+SETS = {
+    "simplex": (lambda: domains.Simplex(D, 2.0), lambda w: [w >= 0, cp.sum(w) == 2]),
+    "l1": (lambda: domains.L1Ball(D, 1.5), lambda w: [cp.norm1(w) <= 1.5]),
+    "l2": (lambda: domains.L2Ball(D, 1.2), lambda w: [cp.norm2(w) <= 1.2]),
+    "box": (lambda: domains.Box(-0.5, np.linspace(0.2, 1, D)), lambda w: box_of(w, -0.5)),
+    "product": (
+        lambda: domains.Product([domains.Simplex(3), domains.LinfBall(D - 3, 0.5)]),
+        lambda w: [w[:3] >= 0, cp.sum(w[:3]) == 1, cp.abs(w[3:]) <= 0.5],
+    ),
+}
+
+
+def box_of(w, lower):
+    return [w >= lower, w <= np.linspace(0.2, 1, D)]
+
+
+def inside(domain, rng):
+    """A point in the middle of the set."""
+    drawn = [domain.lmo(rng.standard_normal(D)).dense() for _ in range(9)]
+    return np.mean([*drawn, domain.center()], axis=0)
+
+
+def small(name, kind, seed=0):
+    """A problem of a kind over a set, its optimum, and the method that suits it."""
+    rng = np.random.default_rng([seed, *name.encode(), *kind.encode()])
+    make, rules = SETS[name]
+    domain, w = make(), cp.Variable(D)
+    X, c = rng.standard_normal((M, D)), rng.standard_normal(D)
+    b, t = X @ rng.standard_normal(D), np.where(rng.random(M) < 0.5, 1.0, -1.0)
+    here, rules = X @ inside(domain, rng), rules(w)
+    data, cost = maps.DataMatrix(X), Term(maps.Inner(c), functions.Linear(), name="cost")
+    if kind == "squares":
+        terms, loss = [Term(data, functions.Squared(b), 0.1)], 0.05 * cp.sum_squares(X @ w - b)
+    elif kind == "logistic":
+        terms = [Term(data, functions.Logistic(t)), cost]
+        loss = cp.sum(cp.logistic(cp.multiply(-t, X @ w))) + c @ w
+    elif kind == "rows":
+        terms, loss = [cost, Term(data, functions.AtMost(here + 0.1), 3.0)], c @ w
+        rules.append(X @ w <= here + 0.1)
+    elif kind == "equations":
+        terms, loss = [cost, Term(maps.DataMatrix(X[:3]), functions.Equal(here[:3]))], c @ w
+        rules.append(X[:3] @ w == here[:3])
+    elif kind == "squares with rows":
+        terms = [Term(data, functions.Squared(b)), Term(data, functions.AtLeast(here - 0.1))]
+        loss = cp.sum_squares(X @ w - b) / 2
+        rules.append(X @ w >= here - 0.1)
+    elif kind == "absolute":
+        terms, loss = [Term(data, functions.Absolute(b), 0.5)], 0.5 * cp.norm1(X @ w - b)
+    else:
+        terms, loss = [Term(data, functions.Hinge(t)), cost], c @ w
+        loss += cp.sum(cp.pos(1 - cp.multiply(t, X @ w)))
+    program = cp.Problem(cp.Minimize(loss), rules)
+    program.solve(solver=cp.CLARABEL)
+    assert program.status == "optimal"
+    smooth = {"squares": "APG", "logistic": "APG", "squares with rows": "PDHG"}
+    return Problem(domain, terms), float(program.value), smooth.get(kind, "R-PDHG")
+
+
+KINDS = ("squares", "logistic", "rows", "equations", "squares with rows", "absolute", "hinge")
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_projections_are_nearest_points(name, dtype):
+    """S is nearest to X where no s has ⟨X − S, s − S⟩ > 0."""
+    domain, rng = SETS[name][0](), np.random.default_rng(0)
+    for size in (0.01, 1.0, 100.0):
+        X = (size * rng.standard_normal(D)).astype(dtype)
+        S, _ = domain.projector().nearest(X)
+        assert S.dtype == dtype
+        assert S is not X
+        off, tolerance = X.astype(float) - S, 30 * float(np.finfo(dtype).eps)
+        assert domain.contains(S.astype(float), tolerance)
+        assert domain.support(off) - np.vdot(off, S) <= tolerance * (1 + size**2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SETS)
+def test_known_optima(name, kind):
+    problem, optimum, method = small(name, kind)
+    result = cg.solve(problem, gap=1e-5, feasibility=1e-6, max_iter=20_000)
+    assert (result.method, result.status) == (method, Status.CONVERGED)
+    assert result.objective == pytest.approx(optimum, rel=3e-5)
+    assert result.lower_bound <= optimum + 1e-7 * (1 + abs(optimum))
+    assert problem.domain.contains(result.W, 1e-9)
+
+
+def test_a_class_derived_from_a_set_may_mean_another():
+    for known, *sizes in ((domains.Simplex, 3), (domains.L1Ball, 3), (domains.L2Ball, 3)):
+        assert type("Own", (known,), {})(*sizes).projector() is None
+    assert type("Own", (domains.Box,), {})(0, 1, 3).projector() is None
+
+
+def anchored(problem, weights, count):
+    """W after each iteration, ω of each given: Halpern's iteration as it is written."""
+    (cost, rows), proj = problem.terms, problem.domain.projector()
+    A, c = rows.map._dense, cost.map._data
+    unit = rows.map.row_norm
+    norm = np.linalg.norm(A / unit, 2)
+    W = start = problem.domain.center()
+    y = first = np.zeros(len(A))
+    seen, S, turn = [], W, -1
+    for omega, turn in weights[:count]:
+        beta = rows.weight * unit**2 * norm / omega
+        z = A @ (2 * S - W) + beta * y
+        gamma = (z - rows.function.prox(z, beta)) / beta
+        share = 1 / (max(turn, 0) + 2)
+        y = (1 - share) * (2 * gamma - y) + share * first
+        if turn >= 0:
+            W = (1 - share) * (2 * S - W) + share * start
+        seen.append((W, y, gamma))
+        omega, turn = weights[len(seen)]
+        if turn == 0:
+            start, first = W, y
+        S = proj.nearest(W - (c + rows.weight * A.T @ y) / (omega * norm))[0]
+    return S, W, y
+
+
+def test_steps_are_those_of_the_formula():
+    problem, *_ = small("box", "rows")
+    run = cg.start(problem, cg.rpdhg())
+    step, weights = run._step, []
+    assert type(step) is AnchoredStep
+    for _ in range(120):
+        weights.append((step.state.weight, step.state.turn))
+        run.advance(iterations=1)
+    weights.append((step.state.weight, step.state.turn))
+    assert sum(turn == 0 for _, turn in weights) > 3
+    S, W, y = anchored(problem, weights, 120)
+    np.testing.assert_allclose(run.state.W.array, S, atol=1e-11)
+    np.testing.assert_allclose(step.state.before, W, atol=1e-11)
+    np.testing.assert_allclose(run.state.terms[1].state.y, y, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["squares", "rows", "absolute"])
+def test_watching_and_pieces_change_nothing(kind):
+    problem, *_ = small("simplex", kind)
+    plain = cg.start(problem).advance(iterations=90)
+    for watch in ({"certify": False}, {"record": 1}, {"callbacks": [lambda info: False]}):
+        same_state(plain, cg.start(problem, **watch).advance(iterations=90))
+    pieces = cg.start(problem)
+    for count in (1, 7, 82):
+        pieces.advance(iterations=count)
+    same_state(plain, pieces)
+
+
+def test_it_goes_on_over_another_set():
+    problem, optimum, _ = small("l1", "rows")
+    inner = Problem(domains.L1Ball(D, 1.4), problem.terms)
+    run = cg.start(inner, gap=1e-5).advance(iterations=40)
+    run.move(problem.domain).advance(iterations=5000)
+    assert run.result().objective == pytest.approx(optimum, rel=3e-5)
+
+
+def test_rows_without_a_solution_are_refuted():
+    above = Term(maps.DataMatrix(np.ones((2, 4))), functions.AtLeast([1.1, 0.5]))
+    problem = Problem(domains.Simplex(4), [above])
+    assert cg.solve(problem, gap=1e-3).status is Status.INFEASIBLE
