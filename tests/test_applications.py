@@ -156,7 +156,11 @@ def test_unknown_method_and_preset():
     assert set(METHODS) >= {"hcgm", "cgal"}
 
 
-def test_a_method_is_given_by_its_name():
+def test_a_method_is_given_by_its_name_or_as_it_is():
     app = sparsest_cut(np.ones((4, 4)) - np.eye(4))
-    with pytest.raises(ProblemError, match="method is a Method: give its name"):
-        app.run(spdhg(), gap=1e-3)
+    run = app.run(spdhg(), gap=1e-3)
+    assert (run.slug, run.value, run.beta0) == ("spdhg", 1.0, None)
+    with pytest.raises(ProblemError, match="leave them out"):
+        app.run(spdhg(), beta0=1.0, gap=1e-3)
+    with pytest.raises(ProblemError, match="method is a int: give its name"):
+        app.run(3, gap=1e-3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
@@ -229,7 +229,8 @@ class Lines:
     def draw(self, text: str, share: float, spent: float) -> None:
         """Print a line that says something new."""
         if text != self._said:
-            print(f"{spent:7.1f} s  {text}", file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # nobody is there to read it
+                print(f"{spent:7.1f} s  {text}", file=sys.stderr, flush=True)
         self._said = text
 
     def end(self) -> None:
