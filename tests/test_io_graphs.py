@@ -79,7 +79,7 @@ def test_pattern_matrix_and_graph_without_edges(tmp_path):
         (f"3 {'9' * 3999}\n1 2\n", 1, "found 1"),
         ("# c\n3 3\n1 2\n2 3\n", 2, "found 2"),
         ("3 1\n1 2\n2 3\n", 1, "found 2"),
-        ("3 1\n\n# c\n0 2\n", 4, "out of range"),
+        ("3 1\n\n# c\n0 2\n", 4, "numbered from 1, found 0"),
         ("3 1\n1 4\n", 2, "1..3"),
         (f"3 1\n1 {10**30}\n", 2, "out of range"),
         ("3 1\n1 x\n", 2, "'x'"),

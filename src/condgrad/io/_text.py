@@ -41,6 +41,15 @@ def limit() -> float:
     return most * memory.GIB
 
 
+NOT_READ = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".feather", ".arrow"), "CSV or Parquet"),
+    **dict.fromkeys((".pkl", ".pickle", ".mat", ".h5", ".hdf5"), "CSV or .npz"),
+    **dict.fromkeys((".dot", ".gv", ".gexf", ".graphmlz"), "GraphML, GML or a list of edges"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".zst"), "a file of its own, or gzip"),
+}
+"""How names end of files that no reader takes, and as what to save them instead."""
+
+
 def require(path: str | Path, what: str, claimed: float, line: int | None = None) -> None:
     """Refuse what a file claims if it is beyond the limit."""
     if claimed > limit():
@@ -70,6 +79,9 @@ def read_bytes(path: str | Path) -> bytes:
 
     A stream or a packed file that goes on is stopped at the limit.
     """
+    end = Path(path).suffix.lower()
+    if (instead := NOT_READ.get(end)) is not None:
+        raise InputError(path, f"{end} files are not read: save it as {instead}")
     try:
         with Path(path).open("rb") as file:
             data = _until_limit(path, file, "the file")
@@ -78,7 +90,6 @@ def read_bytes(path: str | Path) -> bytes:
     except (OSError, ValueError, MemoryError) as exc:
         what = "too large for the free memory" if isinstance(exc, MemoryError) else str(exc)
         raise InputError(path, getattr(exc, "strerror", None) or f"cannot read: {what}") from exc
-    end = Path(path).suffix.lower()
     for name, (start, kind, unpack) in PACKED.items():
         if start.match(data) or (data and end == name):
             data = _unpacked(path, data, kind, unpack)

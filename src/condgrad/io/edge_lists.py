@@ -149,6 +149,9 @@ def _rudy(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
         if len(fields) not in (2, 3):
             reason = f"expected 'u v' or 'u v w', found {len(fields)} fields"
             raise InputError(path, reason, line)
+        if "0" in fields[:2]:
+            reason = "after sizes 'n m' vertices are numbered from 1, found 0"
+            raise InputError(path, reason, line)
         u, v = (integer(path, line, k, s, 1, n) for k, s in zip("uv", fields, strict=False))
         weight = fields[2] if len(fields) == 3 else _attribute(attributes, asked.weight)
         edges.add(u - 1, v - 1, weight, line)
