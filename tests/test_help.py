@@ -40,8 +40,9 @@ ALL = set().union(*(options(command) for command in commands().values()))
 
 
 def sentences(path):
-    """The texts of a module that users may read."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    """The texts of a module that users may read, if it names an option at all."""
+    source = path.read_text(encoding="utf-8")
+    nodes = ast.walk(ast.parse(source)) if OPTION.search(source) else ()
     texts = [str(n.value) for n in nodes if isinstance(n, ast.Constant) and type(n.value) is str]
     return [text for text in texts if "color-scheme" not in text]  # a style sheet has its own names
 
