@@ -14,4 +14,5 @@ traces = {
     METHODS[slug].name: application.run(slug, beta0=10.0, max_epochs=epochs).result.trace
     for slug in ("h-sag-v2", "h-spider-fw", "h-1sfw", "shcgm")
 }
-convergence(traces, path, title="sparsest cut of the karate club (17,952 triangles), β0 = 10")
+title = "sparsest cut of the karate club (17,952 triangles), β0 = 10"
+convergence(traces, path, x="epochs", title=title)

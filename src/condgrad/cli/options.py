@@ -99,30 +99,36 @@ class RunOptions:
 
     method: Annotated[
         str | None,
-        typer.Option(help="A method, see `condgrad methods`; default: what suits, or as preset."),
+        typer.Option(help="One of `condgrad methods`; default: what suits the problem."),
     ] = None
     beta0: Annotated[
-        float | None, typer.Option(help="β0; default: the preset's value, or found.")
+        float | None, typer.Option(help="First smoothing parameter β0; default: found.")
     ] = None
     batch: Annotated[
-        str | None, typer.Option(help="Rows per iteration: a count, or a fraction like 0.05.")
+        str | None,
+        typer.Option(
+            help="Constraints looked at in an iteration: a count, or a fraction like 0.05."
+        ),
     ] = None
     epochs: Annotated[
-        float | None, typer.Option(help="Stop after so many passes over g's rows.")
+        float | None, typer.Option(help="Stop after so many passes over the constraints.")
     ] = None
     iterations: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None
-    seconds: Annotated[float | None, typer.Option(help="Stop after so much time, all in all.")] = (
-        None
-    )
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds, all in all.")
+    ] = None
     gap: Annotated[
         float | None,
-        typer.Option(help="Stop at this relative gap to the proven bound; 1e-3 with preset auto."),
+        typer.Option(help="Stop at this relative gap to the proven bound; default: 1e-3."),
     ] = None
     feasibility: Annotated[
-        float | None, typer.Option(help="… and this relative infeasibility; 1e-3 with a gap.")
+        float | None, typer.Option(help="… and this relative infeasibility; default: 1e-3.")
     ] = None
     seed: Seed = 0
-    preset: Annotated[Preset, typer.Option(help="Whose settings to use.")] = Preset.auto
+    preset: Annotated[
+        Preset,
+        typer.Option(help="What suits, or method and β0 of the H-SAG-CGM experiments and no gap."),
+    ] = Preset.auto
     jobs: Annotated[
         int | None,
         typer.Option(

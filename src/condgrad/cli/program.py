@@ -30,11 +30,35 @@ if TYPE_CHECKING:
     from condgrad.applications import Outcome
 
 
+FIRST = ("demo", "solve", "plot", "methods", "reproduce", "sparsest-cut", "max-cut", "kmeans")
+"""Commands in the order of the help."""
+CODES = (
+    "Exit codes: 0 the run ended as planned, by a limit too; 1 numbers or memory ran out, or an "
+    "output could not be written; 2 bad input; 128 + signal where a signal ended it (130: Ctrl-C)."
+)
+
+
+BEGIN = """Cuts, clusterings, ratings and semidefinite programs with proven bounds.
+
+Begin with `condgrad demo`, which cuts a small graph and draws it. Then take data of your own: \
+`condgrad solve sparsest-cut FILE`, or `max-cut`, `kmeans`, `matrix-completion` or `sdp` instead \
+of `sparsest-cut`. What each reads and can be told is in `condgrad solve sparsest-cut --help`."""
+
+
 class Interrupted(Exception):
     """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
 
 
-class Program(TyperGroup):
+class Ordered(TyperGroup):
+    """Commands that are listed in the order in which they are met."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+
+
+class Program(Ordered):
     """The commands; Ctrl-C ends each in the same way."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -52,8 +76,14 @@ app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    epilog=CODES,
 )
-solve_app = typer.Typer(no_args_is_help=True, help="Solve one of the applications.")
+solve_app = typer.Typer(
+    cls=Ordered,
+    no_args_is_help=True,
+    epilog=CODES,
+    help="Cut a graph, cluster points, fill in ratings or solve a semidefinite program.",
+)
 app.add_typer(solve_app, name="solve")
 app.command("plot")(plot_run)
 solve_app.command("sdp")(solve_sdp)
@@ -67,14 +97,14 @@ def print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=BEGIN)
 def top(
     version: Annotated[
         bool,
         typer.Option("--version", callback=print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Projection-free convex optimisation with stochastic conditional gradient methods."""
+    """Options of the program itself."""
 
 
 @app.command()
@@ -89,7 +119,7 @@ def demo(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """A certified sparsest cut of the karate club: the main job on embedded data."""
+    """A first example: a sparsest cut of the karate club, proved to be one, and its picture."""
     from condgrad import report
     from condgrad.applications import sparsest_cut
     from condgrad.datasets import load
@@ -129,7 +159,7 @@ def solve_sparsest_cut(
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
-    """Uniform sparsest cut of a graph by its semidefinite relaxation."""
+    """The cut with the fewest edges for the sizes of its sides, w(S, S̄)/(|S||S̄|)."""
     from condgrad.applications import sparsest_cut
     from condgrad.applications.presolve import by_blocks
 
@@ -156,14 +186,16 @@ def solve_max_cut(
     ] = False,
     warm: Annotated[
         bool,
-        typer.Option("--warm/--cold", help="Start from the mixing method, or not."),
+        typer.Option("--warm/--cold", help="Start from a quick solution, or from scratch."),
     ] = True,
-    hyperplanes: Annotated[int, typer.Option(help="How many to round with, each time.")] = 100,
+    hyperplanes: Annotated[
+        int, typer.Option(help="Random hyperplanes to round with, each time.")
+    ] = 100,
     given: GraphInput,
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
-    """Maximum cut of a graph by its semidefinite relaxation and random hyperplanes."""
+    """A cut across as many edges, or as much weight, as possible."""
     from condgrad.applications import max_cut
 
     outputs.check([graph], options.written)
@@ -216,7 +248,7 @@ def solve_kmeans(
     options: RunOptions,
     outputs: Outputs,
 ) -> None:
-    """k-means clustering by its semidefinite relaxation."""
+    """Clusters of points with the least sum of squared distances (k-means)."""
     from condgrad import report
     from condgrad.applications import kmeans
     from condgrad.io import read_features
@@ -283,6 +315,10 @@ def reproduce_figures(
     line = " ".join(["condgrad", *sys.argv[1:]])
     if command.run(todo, out, jobs, line, redraw=redraw, quiet=quiet):
         raise typer.Exit(1)
+
+
+for _command in solve_app.registered_commands:
+    _command.epilog = CODES
 
 
 def main() -> None:

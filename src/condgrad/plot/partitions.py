@@ -211,7 +211,9 @@ def _graph(ax: Any, A: Any, side: Array, names: Sequence[str], first: Array) -> 
     u, v, weight = (part[edges.data != 0] for part in (u, v, np.abs(edges.data)))
     at, across = layout(A), side[u] != side[v]
     crowd = 400 / max(weight.size, 1)
-    width = (0.5 + 1.5 * weight / weight.max(initial=1e-300)) * np.clip(crowd**0.5, 0.2, 1.0)
+    heaviest, same = weight.max(initial=1e-300), weight.size > 0 and not np.ptp(weight)
+    thick = np.ones(weight.size) if same else 0.5 + 1.5 * weight / heaviest
+    width = thick * np.clip(crowd**0.5, 0.2, 1.0)
     faint, clear = np.clip(crowd, 0.1, 0.6), np.clip(2 * crowd, 0.2, 0.9)
     for kind, colour, alpha in ((~across, "0.45", faint), (across, CUT_EDGE, clear)):
         if not kind.any():
