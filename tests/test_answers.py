@@ -74,7 +74,7 @@ MADE = {
     "sparsest cut": lambda: cg.sparsest_cut(RING, presolve=False),
     "sparsest cut without a run": lambda: cg.sparsest_cut(1 - np.eye(2)),
     "maximum cut": lambda: cg.max_cut(RING),
-    "qubo": lambda: cg.qubo(RING - 3 * np.eye(len(RING))),
+    "qubo": lambda: cg.qubo(RING - 3 * np.eye(len(RING)), offset=20.0),
     "qubo max": lambda: cg.qubo(RING - 1.1 * np.eye(len(RING)), sense="max", offset=2.0),
     "clustering": lambda: certified(np.arange(12) // 4),
     "clustering without a run": lambda: certified(np.zeros(12)),
