@@ -74,6 +74,8 @@ MADE = {
     "sparsest cut": lambda: cg.sparsest_cut(RING, presolve=False),
     "sparsest cut of an edge": lambda: cg.sparsest_cut(1 - np.eye(2)),
     "maximum cut": lambda: cg.max_cut(RING),
+    "qubo": lambda: cg.qubo(RING - 3 * np.eye(len(RING)), offset=20.0),
+    "qubo max": lambda: cg.qubo(RING - 1.1 * np.eye(len(RING)), sense="max", offset=2.0),
     "clustering": lambda: certified(np.arange(12) // 4),
     "clustering without a run": lambda: certified(np.zeros(12)),
     "outcome of sparsest cut": lambda: applications.sparsest_cut(RING).run(gap=1e-2),
@@ -81,7 +83,7 @@ MADE = {
     "outcome of the program": of_program,
 }
 MAXIMA = {"sdp max", "sdp of a few iterations", "sdp without a point", "sdp without an end",
-          "maximum cut", "outcome of max-cut", "outcome of the program"}  # fmt: skip
+          "maximum cut", "qubo max", "outcome of max-cut", "outcome of the program"}  # fmt: skip
 
 
 @pytest.fixture(params=MADE)
@@ -138,7 +140,7 @@ def test_the_gap_is_that_of_objective_and_bound(answer):
 
 def test_bounds_by_sense(answer, name):
     """Of a minimum the bound is below; a cut or a clustering bounds the optimum from above."""
-    feasible = name.startswith(("sparsest", "maximum", "clustering"))
+    feasible = name.startswith(("sparsest", "maximum", "qubo", "clustering"))
     ends = [answer.bound, answer.objective]
     if not feasible:
         ends[1] = -math.inf if answer.sense == "max" else math.inf

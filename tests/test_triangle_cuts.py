@@ -13,6 +13,7 @@ import condgrad as cg
 from condgrad import ProblemError, Status, applications, quadratic
 from condgrad.applications.rounding_max_cut import max_cut_value
 from condgrad.applications.triangle_cuts import annealed, triangle_terms
+from condgrad.backends import memory
 from condgrad.cli import app
 
 pytestmark = pytest.mark.usefixtures("clock")  # limits on time are as long everywhere
@@ -111,6 +112,12 @@ def test_the_gap_of_a_complete_graph_remains():
     assert run.settings["triangles"] == 40
     assert run.status is Status.CONVERGED  # the bound is rounded down
     assert run.formula == "diagonal + triangles + perimeters"
+
+
+def test_too_many_inequalities_are_refused_at_the_door(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 1e8)
+    with pytest.raises(ProblemError, match=r"multipliers of all triangle.*leave triangles out"):
+        cg.max_cut(sp.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(400))), triangles=True)
 
 
 def test_annealing_makes_no_cut_worse():

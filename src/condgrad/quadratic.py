@@ -18,7 +18,7 @@ from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.graphs import GraphCut, max_cut
 from condgrad.run.answer import Answer
-from condgrad.run.result import Status, Trace
+from condgrad.run.result import Result, Status, Trace
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
@@ -160,6 +160,11 @@ class Qubo(Answer):
     def bound_failure(self) -> float:
         """Probability that the bound does not hold; 0 up to 3000 variables."""
         return self.cut.bound_failure
+
+    @property
+    def result(self) -> Result | None:
+        """The run on the relaxation of the graph; None where none was needed."""
+        return self.cut.result
 
     @property
     def trace(self) -> Trace:

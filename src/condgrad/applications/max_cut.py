@@ -21,7 +21,7 @@ from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import Mixed, mixing
 from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
-from condgrad.applications.triangle_cuts import annealed, triangle_terms
+from condgrad.applications.triangle_cuts import annealed, require_tables, triangle_terms
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
 from condgrad.domains.eigen import PROOF
@@ -103,6 +103,8 @@ def max_cut(
     n, hyperplanes = A.shape[0], dimension("hyperplanes", hyperplanes)
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer")
+    if triangles:
+        require_tables(n)
     problem = Problem(
         Spectrahedron(n, trace=n, equality=True),
         [

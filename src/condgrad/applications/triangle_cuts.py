@@ -10,6 +10,8 @@ import numpy as np
 from condgrad.applications.annealing import Search
 from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import _cut, _improve
+from condgrad.backends import devices, memory
+from condgrad.errors import MemoryLimit
 from condgrad.functions import AtLeast, AtMost
 from condgrad.maps import Perimeters, Triangles
 from condgrad.problem import Term
@@ -24,6 +26,20 @@ def triangle_terms(n: int) -> list[Term]:
         Term(Triangles(n, unit=True), AtMost(1.0), name="triangles"),
         Term(Perimeters(n), AtLeast(-1.0), name="perimeters"),
     ]
+
+
+def require_tables(n: int) -> None:
+    """Refuse so many inequalities that their multipliers will not fit, before anything is made.
+
+    Where there is a GPU to solve on it is for `condgrad.solve` to say.
+    """
+    remedy = "leave triangles out, or cut a part of the graph"
+    size = 4 * (n * (n - 1) * (n - 2) // 6) * np.dtype(np.float32).itemsize
+    try:
+        memory.require([memory.Need("multipliers of all triangle inequalities", size, remedy)])
+    except MemoryLimit:
+        if not devices.any_gpu():
+            raise
 
 
 def annealed(A: Any, cut: Cut, seed: int | Sequence[int]) -> Cut:
