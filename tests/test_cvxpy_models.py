@@ -50,8 +50,8 @@ def test_ten_models(name):
 # what is small
 
 
-@pytest.mark.parametrize(("n", "small"), [(40, True), (41, False)])
-def test_small_is_a_side_of_forty(n, small):
+@pytest.mark.parametrize(("n", "small"), [(30, True), (31, False)])
+def test_small_is_a_side_of_thirty(n, small):
     X, x = cp.Variable((n, n), PSD=True), cp.Variable((n, n), symmetric=True)
     assert is_small(cp.Problem(cp.Minimize(cp.trace(X)))) is small
     assert is_small(cp.Problem(cp.Minimize(cp.trace(x)), [x >> 0])) is small

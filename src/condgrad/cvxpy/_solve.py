@@ -25,7 +25,7 @@ TRIES = 6
 BACKENDS = ("condgrad", "interior-point")
 OWN = ("trace_bound", "method", "device")
 """Options that only condgrad's own methods read: with one of them they are meant."""
-SMALL = 40
+SMALL = 30
 """Side of a matrix from which on a program that condgrad reads itself is left to condgrad …"""
 WORK = float(SMALL * (SMALL + 1) // 2) ** 3
 """… and what that is in operations of an interior-point step, for all matrices together."""
@@ -49,7 +49,7 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     (norms, ``abs``, ``max``, ``lambda_max``, nuclear norms, free variables, arrays of matrices),
     are compiled by CVXPY and handed to the interior-point solver Clarabel, which comes with it.
     Its point is checked, and its multipliers are corrected until they prove a bound, in the cone
-    program that CVXPY compiled. Small are problems whose matrices have a side of 40 at most, or
+    program that CVXPY compiled. Small are problems whose matrices have a side of 30 at most, or
     several as much work as one of those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
