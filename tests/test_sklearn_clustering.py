@@ -309,3 +309,16 @@ def test_certification_speaks_of_the_inertia():
     assert f"no clustering has an inertia lower by more than {percent(found.gap, 3)} %" in str(
         found
     )
+
+
+def test_tight_bounds_are_better_and_hold():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(8, 2))
+    model = SDPKMeans(3, gap=1e-3, random_state=0, max_iter=1000).fit(X)
+    tight = SDPKMeans(3, gap=1e-3, random_state=0, max_iter=1000, tight=True).fit(X)
+    best = min(
+        sum(((X[labels == j] - X[labels == j].mean(axis=0)) ** 2).sum() for j in set(labels))
+        for labels in map(np.array, itertools.product(range(3), repeat=8))
+    )
+    assert model.lower_bound_ < tight.lower_bound_ <= best * (1 + 1e-12)
+    assert certify(X, tight.labels_, tight=True, gap=1e-3).gap < model.optimality_gap_

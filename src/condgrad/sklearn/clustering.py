@@ -66,6 +66,7 @@ def certify(
     max_seconds: float | None = None,
     random_state: Any = 0,
     device: str = "cpu",
+    tight: bool = False,
     verbose: bool | int = False,
 ) -> Certification:
     r"""Prove how far a clustering, whoever found it, is from the best one with as many clusters.
@@ -97,6 +98,9 @@ def certify(
         Seed of the solver.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    tight : bool, default False
+        Add the inequalities W_ij + W_jk ≤ W_jj + W_ik of all triples to the relaxation: a better
+        bound where clusters overlap, in many times the time; some hundreds of points.
     verbose : bool or int, default False
         Show inertia, bound and gap while it runs, as for `condgrad.solve`.
 
@@ -117,7 +121,7 @@ def certify(
     (1.0, True)
     """
     since = time.perf_counter()
-    ends = _ends(gap, max_iter, max_seconds, random_state, device)
+    ends = _ends(gap, max_iter, max_seconds, random_state, device, tight)
     X = checked(check_array, X, dtype=np.float64)
     labels = partition(labels, len(X))
     k = int(labels.max()) + 1
@@ -165,6 +169,9 @@ class SDPKMeans(
         Seed of the solver and of the starts of the rounding.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    tight : bool, default False
+        Add the inequalities W_ij + W_jk ≤ W_jj + W_ik of all triples to the relaxation: a better
+        bound where clusters overlap, in many times the time; some hundreds of points.
     verbose : bool or int, default 0
         Show inertia, bound and gap of the fit while it runs, as for `condgrad.solve`.
 
@@ -213,6 +220,7 @@ class SDPKMeans(
         max_seconds: float | None = None,
         random_state: Any = None,
         device: str = "cpu",
+        tight: bool = False,
         verbose: bool | int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -221,6 +229,7 @@ class SDPKMeans(
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.device = device
+        self.tight = tight
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> SDPKMeans:
@@ -233,7 +242,8 @@ class SDPKMeans(
         since = time.perf_counter()
         X = checked(partial(validate_data, self), X, dtype=np.float64)
         k = _count(self.n_clusters, len(X))
-        ends = _ends(self.gap, self.max_iter, self.max_seconds, self.random_state, self.device)
+        how = (self.max_iter, self.max_seconds, self.random_state, self.device, self.tight)
+        ends = _ends(self.gap, *how)
         C = _distances(X)
         progress.doing("first clustering")
         best, self.result_ = _run(X, C, k, partial(_rounded, C, k, ends.seed), ends)
@@ -274,6 +284,7 @@ class _Ends(NamedTuple):
     max_seconds: float | None
     seed: int
     device: str
+    tight: bool
 
 
 def _run(
@@ -297,7 +308,7 @@ def _run(
         near = best.value - info.trace.last["lower_bound"] <= ends.gap * best.value
         return Status.CONVERGED if near else None
 
-    application = kmeans(C, k)
+    application = kmeans(C, k, tight=ends.tight)
     with progress.answers(seen), told(gap=ends.gap):
         result = solve(
             application.problem,
@@ -371,7 +382,9 @@ def _count(k: Any, n: int) -> int:
     return int(k)
 
 
-def _ends(gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: Any) -> _Ends:
+def _ends(
+    gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: Any, tight: Any
+) -> _Ends:
     number = isinstance(gap, (int, float, np.number)) and not isinstance(gap, bool)
     if not (number and 0 < gap < np.inf):
         raise ProblemError(f"gap is {gap!r}: it must be a positive number")
@@ -379,4 +392,4 @@ def _ends(gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: 
     random = check_random_state(random_state)
     seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
     check_device(device)
-    return _Ends(float(gap), max_iter, max_seconds, seed, device)
+    return _Ends(float(gap), max_iter, max_seconds, seed, device, bool(tight))
