@@ -2,4 +2,4 @@
 
 from condgrad import METHODS
 
-GENERAL = [slug for slug in METHODS if slug not in ("pdhg", "rpdhg", "apg")]
+GENERAL = [slug for slug in METHODS if slug not in ("pdhg", "rpdhg", "apg", "pfw")]

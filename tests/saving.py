@@ -64,6 +64,7 @@ CASES = {
     "pdhg on a box": (box, "pdhg"),
     "pdhg with a norm": (lambda: box(l1=True), "pdhg"),
     "apg": (ratings, "apg"),
+    "pfw on vectors": (vectors, "pfw"),
     "apg on vectors": (vectors, "apg"),
     "pdhg on vectors": (rows, "pdhg"),
     "rpdhg on vectors": (rows, "rpdhg"),

@@ -1,4 +1,4 @@
-"""Vectors over sets with a projection: nearest points, known optima, bounds, restarted steps."""
+"""Vectors over sets with a projection or an oracle: nearest points, known optima, bounds, steps."""
 
 from __future__ import annotations
 
@@ -164,6 +164,41 @@ def test_it_goes_on_over_another_set():
     run = cg.start(inner, gap=1e-5).advance(iterations=40)
     run.move(problem.domain).advance(iterations=5000)
     assert run.result().objective == pytest.approx(optimum, rel=3e-5)
+
+
+def oracle_of(name):
+    """The same set, of which no more than an oracle is known."""
+    known = SETS[name][0]()
+    return domains.Oracle(lambda v: known.lmo(v).dense(), D, known.diameter, known.contains)
+
+
+@pytest.mark.parametrize("kind", ["squares", "logistic"])
+@pytest.mark.parametrize("name", ["simplex", "l1", "l2", "box"])
+def test_oracles_are_enough(name, kind):
+    problem, optimum, _ = small(name, kind)
+    problem = Problem(oracle_of(name), problem.terms)
+    result = cg.solve(problem, gap=1e-5, max_iter=4000)
+    assert (result.method, result.status) == ("PFW", Status.CONVERGED)
+    assert result.objective == pytest.approx(optimum, rel=3e-5)
+    assert result.lower_bound <= optimum + 1e-7 * (1 + abs(optimum))
+    assert problem.domain.contains(result.W, 1e-9)
+
+
+@pytest.mark.parametrize("most", [500, 3])
+def test_a_point_is_mixed_from_its_atoms(most):
+    problem, *_ = small("l2", "squares")
+    run = cg.start(Problem(oracle_of("l2"), problem.terms))
+    run._step._most, before = most, np.inf
+    for _ in range(25):
+        run.advance(iterations=1)
+        s, W = run._step.state, run.state.W.array
+        assert s.weights.min() > 0
+        assert s.weights.sum() == pytest.approx(1, abs=1e-12)
+        assert s.weights.size <= most
+        np.testing.assert_allclose(s.weights @ s.atoms, W, atol=1e-12)
+        value = problem.objective(W)
+        assert value <= before + 1e-12
+        before = value
 
 
 def test_rows_without_a_solution_are_refuted():

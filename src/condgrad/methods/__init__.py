@@ -1,12 +1,12 @@
-"""The methods of the paper's Table 1 and two more: what each consists of, and how it runs.
+"""The methods of the paper's Table 1 and some more: what each consists of, and how it runs.
 
 A method (`Method`) is an estimator for the smooth terms, one for the composite terms, the scalar
-sequences, a step (`steps`) and a control (`control`). Those of `declarations` are the functions
-here.
+sequences, a step (`steps`) and a control (`control`). Those of `declarations` and `whole`
+are the functions here.
 """
 
+from condgrad.methods.choice import suited
 from condgrad.methods.declarations import (
-    apg,
     cgal,
     h_1sfw,
     h_sag_v1,
@@ -16,15 +16,13 @@ from condgrad.methods.declarations import (
     homotopy,
     most_fw,
     most_fw_plus,
-    pdhg,
-    rpdhg,
     sag_cgal,
     sag_fw,
     shcgm,
     spdhg,
-    suited,
 )
 from condgrad.methods.registry import METHODS, Entry, Method, check, declare
+from condgrad.methods.whole import apg, pdhg, pfw, rpdhg
 
 __all__ = [
     "METHODS",
@@ -43,6 +41,7 @@ __all__ = [
     "most_fw",
     "most_fw_plus",
     "pdhg",
+    "pfw",
     "rpdhg",
     "sag_cgal",
     "sag_fw",

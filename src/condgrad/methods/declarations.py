@@ -13,27 +13,21 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import (
     SAG,
-    Anchored,
     Ascent,
     Augmented,
     Full,
     Momentum,
-    Relaxed,
     SagAugmented,
     Spider,
     Storm,
 )
 from condgrad.estimators.sampling import Batch
-from condgrad.functions import Linear
-from condgrad.methods.anchored import Anchoring
 from condgrad.methods.control import BALANCE
 from condgrad.methods.lead import Lead
 from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT
-from condgrad.methods.projected import ACCELERATED, RATIO, Relaxation
 from condgrad.methods.registry import Method, declare
 from condgrad.methods.spectral import SPECTRAL
 from condgrad.methods.steps import ATOMS
-from condgrad.problem import Problem, Term
 from condgrad.schedules import ZERO, Beta0, Constant, Power, Schedule, Sequence, smoothing
 
 
@@ -310,107 +304,3 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
         first=Lead(start, first) if first else None,
         elsewhere=start,
     )
-
-
-@declare(
-    "pdhg",
-    "PDHG",
-    estimates="multipliers of all rows",
-    needs="f and g with a prox; a domain with a projection",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
-    reference="Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, JOTA 158, 2013, for the "
-    "relaxation",
-)
-def pdhg(relax: float = 1.7) -> Method:
-    """Over-relaxed primal-dual steps over a domain with a projection; elsewhere `sag_cgal`.
-
-    All rows move their multipliers at every iteration, those of f too, and W goes to a projection
-    (`condgrad.methods.projected.RelaxedStep`, which says what is proved). Projections onto nuclear
-    balls are partial singular value decompositions, each begun where the last one ended.
-
-    Parameters
-    ----------
-    relax : float, default 1.7
-        How far both sides go, in units of their steps; between 1 and 2.
-    """
-    number = isinstance(relax, (int, float, np.number)) and not isinstance(relax, bool)
-    if not (number and 1 < relax < 2):
-        raise ProblemError(f"relax is {relax!r}: it must lie between 1 and 2")
-    schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
-    step = Relaxation(float(relax))
-    own = Relaxed()
-    return Method(own, own, schedule, step=step, control=RATIO, elsewhere=sag_cgal())
-
-
-@declare(
-    "rpdhg",
-    "R-PDHG",
-    estimates="multipliers of all rows",
-    needs="f and g with a prox; a domain with a projection",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
-    reference="Lu, Yang, arXiv:2407.16144, 2024",
-)
-def rpdhg() -> Method:
-    """Primal-dual steps with an anchor and restarts; elsewhere `sag_cgal`.
-
-    As `pdhg`, but both sides are drawn back to where a round began, and rounds end where the
-    residual has fallen (`condgrad.methods.anchored.AnchoredStep`, which says what is proved). Made
-    for linear f, where steps of `pdhg` circle around the optimum.
-    """
-    schedule, own = Schedule(Constant(1.0), smoothing("auto", 0, 0)), Anchored()
-    return Method(own, own, schedule, step=Anchoring(), control=RATIO, elsewhere=sag_cgal())
-
-
-@declare(
-    "apg",
-    "APG",
-    estimates="full, –",
-    needs="f smooth; g = 0; a domain with a projection",
-    iterations="ε⁻¹ᐟ²",
-    cost="ε⁻¹ᐟ² d n",
-    exponent=2.0,
-    reference="Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput. "
-    "Math. 15, 2015, for restarts",
-)
-def apg() -> Method:
-    """Accelerated projected gradients with restarts, for g = 0; elsewhere `sag_cgal`.
-
-    W goes to the projection of an extrapolated point (`condgrad.methods.projected.AcceleratedStep`,
-    which says what is proved).
-    """
-    schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
-    return Method(Full(), Full(), schedule, step=ACCELERATED, elsewhere=sag_cgal())
-
-
-def suited(problem: Problem) -> Method:
-    """The method that runs where none is named.
-
-    Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
-    such) it is `apg` where there is no g, else `rpdhg` where f is linear and projections are by a
-    formula, else `pdhg`.
-
-    Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
-    least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs
-    and better on sparse ones; with few inequalities there is little between the two.
-    """
-    projector = problem.domain.projector()
-    flat = all(isinstance(t.function, Linear) for t in problem.smooth)
-    anchored = projector is not None and projector.exact and flat
-    for method in (rpdhg() if anchored else pdhg(), apg()):
-        if method.on(problem) is not method.elsewhere:
-            return method
-    method = spdhg()
-    many = (
-        sum(t.map.size for t in problem.composite if _loose(t)) >= np.prod(problem.domain.shape) / 4
-    )
-    return method if many and method.on(problem) is not method.elsewhere else sag_cgal()
-
-
-def _loose(term: Term) -> bool:
-    """Whether some row is an inequality."""
-    ends = term.function.interval
-    return ends is not None and bool(np.any(ends[0] < ends[1]))

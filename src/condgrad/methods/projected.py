@@ -255,7 +255,7 @@ class Accelerated:
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
         """Whether all terms are smooth and some are not linear, and the domain has a projection."""
         able = problem.domain.projector() is not None and not problem.composite
-        return able and any(_bent(t) for t in problem.terms) and all(e.whole(t) for e, t in pairs)
+        return able and any(bent(t) for t in problem.terms) and all(e.whole(t) for e, t in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where the problem has what it needs."""
@@ -307,10 +307,11 @@ class AcceleratedStep(ProjectedStep):
             products += spent
             np.subtract(S, Z, out=D)
             lap("oracle")
-            curvature = self._curvature(D)
-            if curvature <= L:
+            square = float(np.vdot(D, D))
+            bend = curvature(self._rows, D) / square if square > 0 else 0.0
+            if bend <= L:
                 break
-            L = 1.2 * curvature
+            L = 1.2 * bend
         s.weight = 1 / L
         np.subtract(S, W.array, out=D)
         if float(np.vdot(Z - S, D)) > 0:
@@ -322,23 +323,24 @@ class AcceleratedStep(ProjectedStep):
         W.place(S)
         return products
 
-    def _curvature(self, D: Array) -> float:
-        """Σ_t ω_t L_t ‖A_t D‖² relative to ‖D‖²."""
-        total, square = 0.0, float(np.vdot(D, D))
-        for r in self._rows:
-            h = r.term.function
-            assert isinstance(h, Smooth)
-            if h.smoothness:
-                total += r.term.weight * h.smoothness * r.measure(D)
-        return total / square if square > 0 else 0.0
-
 
 ACCELERATED = Accelerated()
 PRODUCTS = 6
 """Products with A*A for a first guess of its norm."""
 
 
-def _bent(term: Term) -> bool:
+def curvature(rows: Sequence[Keeper], D: Array) -> float:
+    """Σ_t ω_t L_t ‖A_t D‖², all terms smooth."""
+    total = 0.0
+    for r in rows:
+        h = r.term.function
+        assert isinstance(h, Smooth)
+        if h.smoothness:
+            total += r.term.weight * h.smoothness * r.measure(D)
+    return total
+
+
+def bent(term: Term) -> bool:
     """Whether a term has a curvature."""
     h = term.function
     return isinstance(h, Smooth) and bool(h.smoothness * term.map.row_norm)

@@ -15,6 +15,7 @@ from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.methods.control import BALANCE, Balance, Balancing
 from condgrad.methods.lead import Lead
+from condgrad.methods.pairwise import Pairwise
 from condgrad.methods.primal_dual import PrimalDual, PrimalWeight, Weighing
 from condgrad.methods.projected import Accelerated, Balanced, Ratio, Relaxation
 from condgrad.methods.spectral import Spectral
@@ -40,7 +41,7 @@ class Method:
         Another estimator for single terms, by name.
     smooth_only : bool, default False
         Whether the method is for g = 0.
-    step : Atoms, Spectral, PrimalDual, Relaxation or Accelerated
+    step : Atoms, Spectral, PrimalDual, Relaxation, Accelerated or Pairwise
         How W moves; all but atoms need an automatic β0, else they are steps to atoms.
     control : Balance, PrimalWeight or Ratio, optional
         How β, or the weight ω, is found and moved where β0 is automatic.
@@ -56,7 +57,7 @@ class Method:
     schedule: Schedule
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     smooth_only: bool = False
-    step: Atoms | Spectral | PrimalDual | Relaxation | Accelerated = ATOMS
+    step: Atoms | Spectral | PrimalDual | Relaxation | Accelerated | Pairwise = ATOMS
     control: Balance | PrimalWeight | Ratio = BALANCE
     first: Lead | None = None
     elsewhere: Method | None = None

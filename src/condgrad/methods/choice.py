@@ -1,0 +1,46 @@
+"""Which method runs where none is named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad.functions import Linear
+from condgrad.methods.declarations import sag_cgal, spdhg
+from condgrad.methods.registry import Method
+from condgrad.methods.whole import apg, pdhg, pfw, rpdhg
+from condgrad.problem import Problem, Term
+
+
+def suited(problem: Problem) -> Method:
+    """The method that runs where none is named.
+
+    Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
+    such) it is `apg` where there is no g, else `rpdhg` where f is linear and projections are by a
+    formula, else `pdhg`. Over a set of which only an oracle is known it is `pfw` where there is no
+    g.
+
+    Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
+    least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs
+    and better on sparse ones; with few inequalities there is little between the two.
+    """
+    projector = problem.domain.projector()
+    flat = all(isinstance(t.function, Linear) for t in problem.smooth)
+    anchored = projector is not None and projector.exact and flat
+    for method in (rpdhg() if anchored else pdhg(), apg()):
+        if method.on(problem) is not method.elsewhere:
+            return method
+    if projector is None and problem.domain.face is None:
+        method = pfw()
+        if method.on(problem) is not method.elsewhere:
+            return method
+    method = spdhg()
+    many = (
+        sum(t.map.size for t in problem.composite if _loose(t)) >= np.prod(problem.domain.shape) / 4
+    )
+    return method if many and method.on(problem) is not method.elsewhere else sag_cgal()
+
+
+def _loose(term: Term) -> bool:
+    """Whether some row is an inequality."""
+    ends = term.function.interval
+    return ends is not None and bool(np.any(ends[0] < ends[1]))
