@@ -211,3 +211,35 @@ def test_factors(kind):
         assert far <= F.reach(block)[0] * np.linalg.norm(own) * (1 + 1e-12)
     w = SecondOrder.root(np.array([2.0, 1.0, 1.0]))
     np.testing.assert_allclose(w.flat(), [2.0, 1.0, 1.0], atol=1e-12)
+
+
+# optima of 0, and multipliers that have to be 0
+
+
+def zeros():
+    rng = np.random.default_rng(0)
+    x, A, R = cp.Variable(6), rng.normal(size=(2, 6)), rng.normal(size=(3, 3))
+    X, Z = cp.Variable((3, 3), PSD=True), cp.Variable((3, 3), PSD=True)
+    yield cp.norm(A @ x - 1), []
+    yield cp.sum_squares(A @ x - 1) + cp.norm1(A[0] @ x - 1), [cp.norm(x) <= 9]
+    yield cp.norm(X - R @ R.T, "fro"), []
+    yield cp.trace(Z), [Z[0, 1] + Z[1, 2] >= -1]
+
+
+@pytest.mark.parametrize(("goal", "rows"), list(zeros()), ids=str)
+def test_optima_of_zero(goal, rows):
+    problem = cp.Problem(cp.Minimize(goal), rows)
+    assert door.solve(problem) == pytest.approx(0, abs=1e-6)
+    found = problem.solver_stats.extra_stats
+    assert problem.status == "optimal"
+    assert found.bound <= 1e-12
+
+
+def test_an_entry_that_nothing_speaks_of():
+    Z = cp.Variable((3, 3), PSD=True)
+    problem = cp.Problem(cp.Minimize(Z[0, 0] + Z[1, 1] - 2 * Z[0, 1]), [Z[0, 0] + 3 * Z[1, 1] == 4])
+    assert door.solve(problem) == pytest.approx(0, abs=1e-6)
+    assert problem.status == "optimal"
+    problem = cp.Problem(cp.Minimize(Z[0, 1]), [Z[0, 0] <= 1, Z[1, 1] <= 1])
+    assert door.solve(problem) == pytest.approx(-1, abs=1e-6)
+    assert problem.solver_stats.extra_stats.proven

@@ -25,10 +25,12 @@ def exact_bound(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     """A number that cost'x is not below for any feasible x, −∞ where this proves none.
 
     Floating-point numbers are fractions, so cost + A'y + G'ν = 0 can be solved exactly near
-    multipliers that miss it by rounding: for ν and the positive entries of y, matrices as they are.
-    Equations that follow from others are no obstacle here.
+    multipliers that miss it by rounding: for ν, the positive numbers of y and second-order cones,
+    matrices as they are. Equations that follow from others are no obstacle here.
     """
-    at = np.flatnonzero(point.flat()[: program.numbers] > 0)
+    y, numbers = point.flat(), program.numbers
+    ends = [int(e) for e in program.space.starts[: program.second_order + bool(numbers) + 1]]
+    at = np.flatnonzero(y[: ends[-1]])
     M = sparse.vstack([program.G, program.A[at]]).T.toarray()
     side = max((abs(b) for b in program.space.blocks), default=0)
     if M.size * min(M.shape, default=0) > WORK or program.A.nnz * side > WORK:
@@ -41,7 +43,11 @@ def exact_bound(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     nu = [v + shift for v, shift in zip(nu, change[: len(nu)], strict=True)]
     for i, shift in zip(at, change[len(nu) :], strict=True):
         flat[i] += shift
-        if flat[i] < 0:
+    if any(v < 0 for v in flat[:numbers]):
+        return -np.inf
+    for first, last in pairwise(ends[bool(numbers) :]):
+        head, rest = flat[first], flat[first + 1 : last]
+        if head < 0 or head * head < sum((v * v for v in rest), ZERO):
             return -np.inf
     return rounded_down(-_dot(program.h, nu) - _dot(program.b, flat))
 

@@ -20,6 +20,8 @@ FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
 """What is added to multipliers, relative to the largest, so that they can be corrected …"""
 CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
 """… or what is left out of them, because the equations may want it to be 0."""
+TRIM = 1e-6
+"""Part of the largest number of some multipliers up to which others may be meant to be 0."""
 STEPS = 12
 """Corrections of one start."""
 SMALL = 4_000_000
@@ -83,6 +85,7 @@ def dual_of(
         [_start(program, [np.zeros_like(b) for b in blocks])] if not cost.any() else [],
         [_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS],
         [_start(program, blocks, cut=cut, nu=nu) for cut in CUTS],
+        [_start(program, _trimmed(blocks), nu=None if nu is None else _trimmed([nu])[0])],
     ]
     for starts in groups:
         last = -np.inf
@@ -95,11 +98,20 @@ def dual_of(
             if found.bound < last:  # the further ones are worse
                 break
             last = found.bound
-    unproved = best.bound <= 0 < best.value if not cost.any() else np.isneginf(best.bound)
+    unproved = best.bound <= 0 < best.value if not cost.any() else best.bound < best.value
     if unproved and np.isfinite(best.value):
         exact = exact_bound(program, cost, best.point)
         best = best._replace(bound=max(best.bound, exact))
     return best
+
+
+def _trimmed(blocks: Sequence[Array]) -> list[Array]:
+    """Blocks with the numbers that are small next to the largest replaced by 0.
+
+    Of an optimum of 0, say, the multipliers are 0 themselves.
+    """
+    largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0)
+    return [np.where(np.abs(b) > TRIM * largest, b, 0.0) for b in blocks]
 
 
 def _said(program: ConeProgram, cost: Array, point: Multipliers) -> Dual:

@@ -200,10 +200,12 @@ class Interior(Judge):
     ) -> float:
         """A gap in at least a small part of the largest number of x at the highest price.
 
+        Where x is 0, of the least right-hand side.
         The solver has such tolerances, without which an optimum of 0 is never reached.
         """
-        largest = [float(np.abs(v).max(initial=0.0)) for v in (self.program.c, x)]
-        return super()._gap(x, low, terms, part, SCALE * largest[0] * largest[1])
+        program = self.program
+        price, number = (float(np.abs(v).max(initial=0.0)) for v in (program.c, x))
+        return super()._gap(x, low, terms, part, SCALE * price * max(number, program.smallest))
 
     def _inside(self, x: Array) -> Array:
         """The point, moved where it misses a cone by more than asked for."""
