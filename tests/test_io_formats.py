@@ -141,7 +141,6 @@ def test_numbers_that_do_not_begin_at_1_are_names_in_their_order(tmp_path):
         ("u,v,cost\na,b,3\nb,c,4\n", {"weight": "cost"}, 7),
         ("u,v,cost\na,b,3\nb,c,4\n", {"weight": None}, 2),
         ("a b {'cost': 3}\nb c {'cost': 4, 'x': 'y, z'}\n", {"weight": "cost"}, 7),
-        ("a b {'cost': 3}\nb c {}\n", {}, 2),
         ("a b 1\nb a 1\nb c 1\n", {"repeats": "once"}, 2),
         ("a b 1\nb a 1\nb c 1\n", {"repeats": "sum"}, 3),
         ("a a 1\na b 1\nb c 1\n", {"loops": "drop"}, 2),
@@ -163,6 +162,11 @@ def test_weights_that_some_edges_lack(tmp_path):
     path = put(tmp_path, "a.csv", "u,v,weight\na,b,5\nb,c,\nc,d,\n")
     with pytest.warns(InputWarning, match="2 of 3 edges have no 'weight', the first is b - c on"):
         assert read_graph(path).sum() / 2 == 7
+    path = put(tmp_path, "b.json", JSON % '{"source": 1, "target": 2, "value": 7}')
+    with pytest.warns(InputWarning, match="no edge has a 'weight', all count 1; weight='value'"):
+        assert read_graph(path).sum() / 2 == 1
+    assert read_graph(path, weight="value").sum() / 2 == 7
+    assert read_graph(path, weight=None).sum() / 2 == 1
 
 
 JSON = '{"nodes": [{"id": 1}, {"id": 2}, {"id": 3}], "links": [%s]}'

@@ -257,7 +257,7 @@ def solve_kmeans(
     features = read_features(data, columns=None if columns is None else columns.split(","))
     if features.names is not None and not outputs.quiet:
         note = "The first column has the names of the points, it is no coordinate (see --columns)."
-        Console(stderr=True).print(note)
+        Console(stderr=True, soft_wrap=True).print(note)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
 

@@ -153,20 +153,12 @@ def _rudy(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
             reason = "after sizes 'n m' vertices are numbered from 1, found 0"
             raise InputError(path, reason, line)
         u, v = (integer(path, line, k, s, 1, n) for k, s in zip("uv", fields, strict=False))
-        weight = fields[2] if len(fields) == 3 else _attribute(attributes, asked.weight)
+        weight = fields[2] if len(fields) == 3 else edges.weight_of(attributes or {})
         edges.add(u - 1, v - 1, weight, line)
     if len(rest) != m:
         reason = f"{show(str(m))[1:-1]} edges expected, found {len(rest)}"
         raise InputError(path, reason, top)
     return edges.graph(n)
-
-
-def _attribute(attributes: Mapping[Any, Any] | None, weight: str | int | None) -> Any:
-    """A weight out of a dictionary; None where there is none, its text where it is None."""
-    if attributes is None or weight not in attributes:
-        return None
-    found = attributes[weight]
-    return str(found) if found is None else found
 
 
 def _square(rows: Sequence[Row]) -> bool:
@@ -214,7 +206,7 @@ def _named(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
         u, v = (_vertex(path, line, fields[k]) for k in columns.ends)
         weight = None
         if attributes is not None:
-            weight = _attribute(attributes, asked.weight)
+            weight = edges.weight_of(attributes)
         elif columns.weight is not None and len(fields) > columns.weight:
             weight = fields[columns.weight] or None
         edges.add(names(u), names(v), weight, line, (u, v))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,8 @@ PER_VERTEX = 32
 """Bytes of a sparse matrix and what it is made of for each vertex, with or without edges."""
 USUAL = "weight"
 """The attribute or column that has the weight where nobody says another; without it all are 1."""
+NO_WEIGHT = ("id", "key", "source", "target", "label", "name", "type")
+"""Attributes of edges that are numbers, but say which edge it is."""
 REPEATS, LOOPS = ("auto", "refuse", "sum", "once"), ("refuse", "drop")
 
 
@@ -78,10 +80,25 @@ class Edges:
         self._stood: dict[tuple[int, int], int | None] = {}
         self._weighted = self._bare = 0
         self._first_bare: tuple[str, int | None] = ("", None)
+        self._others: dict[str, None] = {}
 
     def __len__(self) -> int:
         """Edges, each once."""
         return len(self._weights)
+
+    def weight_of(self, attributes: Mapping[Any, Any]) -> Any:
+        """The weight among the attributes of an edge; None where it has none.
+
+        One that is None, a list or the like is given as text, which is refused.
+        """
+        if self.asked.weight in attributes:
+            found = attributes[self.asked.weight]
+            return found if isinstance(found, (str, int, float, np.number)) else str(found)
+        for name, value in attributes.items():
+            text = value if isinstance(value, str) else repr(value)
+            if name not in NO_WEIGHT and number(text) is not None:
+                self._others[str(name)] = None
+        return None
 
     def add(self, i: int, j: int, weight: Any, line: int | None = None, ends: Any = None) -> None:
         """Take the edge of vertices number i and j.
@@ -156,6 +173,14 @@ class Edges:
         """The graph of n vertices; `line` is where the file says how many."""
         check_order(self.path, n, line)
         say_weights(self.path, self.asked.weight, self._weighted, self._bare, *self._first_bare)
+        if self._others and not self._weighted and self.asked.weight == USUAL:
+            other = next(iter(self._others))
+            warnings.warn(
+                f"{self.path}: no edge has a {USUAL!r}, all count 1; weight={other!r} "
+                f"(--weight {other}) takes that, weight=None (--unweighted) means it so",
+                InputWarning,
+                stacklevel=2,
+            )
         kept = [(key, w) for key, w in self._weights.items() if w]
         ends = np.array([key for key, _ in kept], dtype=np.intp).reshape(-1, 2)
         weights = np.array([w for _, w in kept], dtype=np.float64)

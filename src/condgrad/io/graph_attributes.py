@@ -6,7 +6,7 @@ import html
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,6 @@ def import_networkx(path: str | Path) -> Any:
     except ImportError as exc:
         raise InputError(path, "this needs networkx: install condgrad[graphs]") from exc
     return networkx
-
-
-def value_of(attributes: Mapping[Any, Any], weight: Any) -> Any:
-    """The weight of an edge; None where it has none, the word None where it is None."""
-    found = attributes.get(weight)
-    return "None" if found is None and weight in attributes else found
 
 
 def read_gml(path: str | Path, text: str, asked: Asked) -> NamedGraph:
@@ -67,7 +61,7 @@ def read_gml(path: str | Path, text: str, asked: Asked) -> NamedGraph:
                 if end not in place:
                     raise InputError(path, f"an edge ends at {show(end)}, which is no node", line)
             i, j = place[ends[0]], place[ends[1]]
-            edges.add(i, j, value_of(edge, asked.weight), line, (names[i], names[j]))
+            edges.add(i, j, edges.weight_of(edge), line, (names[i], names[j]))
     return edges.graph(len(names), names)
 
 
@@ -159,9 +153,7 @@ def read_json(path: str | Path, text: str, asked: Asked) -> NamedGraph:
                     path, f"edge number {k} ends at {show(str(end))}, which is no node"
                 )
         i, j = (place[str(end)] for end in ends)
-        weight = value_of(link, asked.weight)
-        weight = str(weight) if isinstance(weight, (list, dict)) else weight
-        edges.add(i, j, weight, None, tuple(ends))
+        edges.add(i, j, edges.weight_of(link), None, tuple(ends))
     return edges.graph(len(place), list(place))
 
 

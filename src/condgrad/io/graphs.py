@@ -20,7 +20,6 @@ from condgrad.io.graph_attributes import (
     read_gml,
     read_graphml,
     read_json,
-    value_of,
 )
 from condgrad.io.graph_texts import read_dimacs, read_metis, read_pajek
 from condgrad.io.matrices import read_matrix_market, read_numpy
@@ -234,7 +233,7 @@ def _of_networkx(graph: Any, path: str | Path, asked: Asked) -> sp.csr_array:
     place = {node: k for k, node in enumerate(graph)}
     edges = Edges(path, asked, "sum")
     for u, v, attributes in graph.edges(data=True):
-        edges.add(place[u], place[v], value_of(attributes, asked.weight), None, (u, v))
+        edges.add(place[u], place[v], edges.weight_of(attributes), None, (u, v))
     return edges.graph(len(place)).adjacency
 
 
