@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -105,16 +107,15 @@ def test_a_class_derived_from_a_set_may_mean_another():
     assert type("Own", (domains.Box,), {})(0, 1, 3).projector() is None
 
 
-def anchored(problem, weights, count):
-    """W after each iteration, ω of each given: Halpern's iteration as it is written."""
+def anchored(problem, scalars):
+    """Halpern's iteration as it is written, with ω, N and j of every iteration given."""
     (cost, rows), proj = problem.terms, problem.domain.projector()
     A, c = rows.map._dense, cost.map._data
     unit = rows.map.row_norm
-    norm = np.linalg.norm(A / unit, 2)
     W = start = problem.domain.center()
     y = first = np.zeros(len(A))
-    seen, S, turn = [], W, -1
-    for omega, turn in weights[:count]:
+    S = W
+    for (omega, norm, turn), later in pairwise(scalars):
         beta = rows.weight * unit**2 * norm / omega
         z = A @ (2 * S - W) + beta * y
         gamma = (z - rows.function.prox(z, beta)) / beta
@@ -122,8 +123,7 @@ def anchored(problem, weights, count):
         y = (1 - share) * (2 * gamma - y) + share * first
         if turn >= 0:
             W = (1 - share) * (2 * S - W) + share * start
-        seen.append((W, y, gamma))
-        omega, turn = weights[len(seen)]
+        omega, norm, turn = later
         if turn == 0:
             start, first = W, y
         S = proj.nearest(W - (c + rows.weight * A.T @ y) / (omega * norm))[0]
@@ -133,14 +133,16 @@ def anchored(problem, weights, count):
 def test_steps_are_those_of_the_formula():
     problem, *_ = small("box", "rows")
     run = cg.start(problem, cg.rpdhg())
-    step, weights = run._step, []
+    step = run._step
     assert type(step) is AnchoredStep
-    for _ in range(120):
-        weights.append((step.state.weight, step.state.turn))
+    scalars = [(step.state.weight, step.state.norm, step.state.turn)]
+    for _ in range(60):
         run.advance(iterations=1)
-    weights.append((step.state.weight, step.state.turn))
-    assert sum(turn == 0 for _, turn in weights) > 3
-    S, W, y = anchored(problem, weights, 120)
+        scalars.append((step.state.weight, step.state.norm, step.state.turn))
+    assert sum(turn == 0 for *_, turn in scalars) > 3
+    assert len({norm for _, norm, _ in scalars}) > 2
+    assert max(norm for _, norm, _ in scalars) <= step.norm
+    S, W, y = anchored(problem, scalars)
     np.testing.assert_allclose(run.state.W.array, S, atol=1e-11)
     np.testing.assert_allclose(step.state.before, W, atol=1e-11)
     np.testing.assert_allclose(run.state.terms[1].state.y, y, atol=1e-11)

@@ -28,12 +28,19 @@ class Anchoring(Relaxation):
     enough, some, share : float, default 0.2, 0.8 and 0.36
         A round ends where the residual has fallen to this part of its first, to the second and has
         begun to grow, or after this share of all iterations.
+    safety, growth, fall : float, default 1.3, 1.2 and 2
+        N of a round is `safety` times the largest that the round before has seen, but not smaller
+        by more than the factor `fall`; where a step shows that N is too small, `safety` is
+        multiplied by `growth`.
     """
 
     relax: float = 2.0
     enough: float = 0.2
     some: float = 0.8
     share: float = 0.36
+    safety: float = 1.3
+    growth: float = 1.2
+    fall: float = 2.0
 
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
         """Whether the domain has a projection, and all rows are kept for it."""
@@ -62,6 +69,12 @@ class AnchoredPrimal(ProjectedState):
     """The residual at the beginning of the round …"""
     last: float = np.inf
     """… and the latest."""
+    norm: float = 1.0
+    """N, …"""
+    seen: float = 0.0
+    """… the largest that steps of the round have shown it to be …"""
+    safety: float = 1.0
+    """… and the factor between the two."""
 
 
 class AnchoredStep(RelaxedStep):
@@ -76,9 +89,17 @@ class AnchoredStep(RelaxedStep):
     has become long. Then ω goes half of the way, on a logarithmic scale, to ‖y − y_0‖/‖W̃ − W̃_0‖.
     The three rules of restarts are those of [2]_; W is the primal part of Tu.
 
-    Proved: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1); for linear programs,
-    with ω fixed and rounds of suitable length, r falls linearly [1]_. γ is dual feasible, so that
-    bounds hold whatever the steps are.
+    ‖A‖ is that of the rows that move: with (ΔW, Δy) = Tu − u, in place of ‖A‖ the steps have an N
+    that is a little more than what the round before has shown,
+
+    .. math:: N ≥ \max \frac{2\,|⟨ΔW, A^*Δy⟩|}{ω‖ΔW‖^2 + ‖Δy‖^2/ω},
+
+    as in PDLP's rule for step lengths [2]_. A step that needs a larger one ends the round. N never
+    exceeds ‖A‖, and is ‖A‖ after enough of such steps.
+
+    Proved, for N = ‖A‖: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1); for
+    linear programs, with ω fixed and rounds of suitable length, r falls linearly [1]_. γ is dual
+    feasible, so that bounds hold whatever the steps are.
 
     References
     ----------
@@ -96,6 +117,7 @@ class AnchoredStep(RelaxedStep):
         super().__init__(problem, projector, rows, rule)
         s = self.state
         self.state = AnchoredPrimal(projector, s.ahead, s.before, anchor=np.zeros_like(s.before))
+        self.state.norm, self.state.safety = self.norm, rule.safety
         self._restarts = rule
 
     def ahead(self, W: Dense) -> Dense:
@@ -104,7 +126,9 @@ class AnchoredStep(RelaxedStep):
         return super().ahead(W)
 
     def params(self, p: Params) -> Params:
-        return replace(super().params(p), rho=1 / (max(self.state.turn, 0) + 2))
+        s = self.state
+        beta, rho = s.norm / s.weight, 1 / (max(s.turn, 0) + 2)
+        return replace(super().params(p), beta=beta, beta_before=beta, rho=rho)
 
     def move(
         self, W: Dense, v: Array, own: Sequence[Params], rng: np.random.Generator, lap: Lap
@@ -122,11 +146,11 @@ class AnchoredStep(RelaxedStep):
             s.turn, s.count = s.turn + 1, s.count + 1
             if s.turn == 1:
                 s.first, s.last = error, np.inf
-            elif self._due(error):
+            if self._due(error):
                 self._weigh()
                 self._restart()
             s.last = error
-        np.multiply(v, real(-1 / (s.weight * self.norm)), out=D)
+        np.multiply(v, real(-1 / (s.weight * s.norm)), out=D)
         D += s.before
         S, products = s.projector.nearest(D)
         lap("oracle")
@@ -136,24 +160,31 @@ class AnchoredStep(RelaxedStep):
         return products
 
     def _residual(self, D: Array) -> float:
-        """‖u − Tu‖_M, D the change of W̃ that T makes."""
+        """‖u − Tu‖_M, D the change of W̃ that T makes; see what N it needs."""
         s, across, squares = self.state, 0.0, 0.0
         for r in self.own:
             w, kept = r.term.weight, r.state
             assert isinstance(kept, AnchoredState)
             across += r.term.map.paired(kept.drift, w, D)
             squares += (w * length_of(r)) ** 2 * kept.moved
-        total = self.norm * (s.weight * float(np.vdot(D, D)) + squares / s.weight) - 2 * across
-        return float(np.sqrt(max(total, 0.0)))
+        both = s.weight * float(np.vdot(D, D)) + squares / s.weight
+        if both > 0:
+            s.seen = max(s.seen, 2 * abs(across) / both)
+        return float(np.sqrt(max(s.norm * both - 2 * across, 0.0)))
 
     def _due(self, error: float) -> bool:
         """Whether to begin a new round."""
         s, rule = self.state, self._restarts
+        if s.seen > s.norm * (1 + 1e-9):
+            s.safety *= rule.growth
+            return True
+        if s.turn == 1:
+            return False
         fell = error <= rule.some * s.first and error > s.last
         return error <= rule.enough * s.first or fell or s.turn >= rule.share * s.count
 
     def _weigh(self) -> None:
-        """Move ω towards the ratio of the ways that both sides went in this round."""
+        """Move ω towards the ratio of the ways that both sides went in this round, and N."""
         s, squares = self.state, 0.0
         far = float(np.linalg.norm(s.before - s.anchor))
         for r in self.own:
@@ -162,6 +193,8 @@ class AnchoredStep(RelaxedStep):
         ratio = np.sqrt(squares) / far if far > 0 else 0.0
         if np.isfinite(ratio) and ratio > 0:
             s.weight = float(np.sqrt(s.weight * ratio))
+        least = s.norm / self._restarts.fall
+        s.norm, s.seen = min(self.norm, max(s.safety * s.seen, least)), 0.0
 
     def _restart(self) -> None:
         """Begin a round where both sides are."""
