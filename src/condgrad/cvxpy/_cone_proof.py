@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy.settings as settings
@@ -81,11 +81,13 @@ def dual_of(
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
     if too_large(program):
         return best
-    groups = [
-        [_start(program, [np.zeros_like(b) for b in blocks])] if not cost.any() else [],
-        [_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS],
-        [_start(program, blocks, cut=cut, nu=nu) for cut in CUTS],
-        [_start(program, _trimmed(blocks), nu=None if nu is None else _trimmed([nu])[0])],
+    zero = [np.zeros_like(b) for b in blocks] if not cost.any() else None
+    own = None if nu is None else _trimmed([nu])[0]
+    groups: list[Iterable[Multipliers]] = [
+        () if zero is None else (_start(program, zero),),
+        (_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS),
+        (_start(program, blocks, cut=cut, nu=nu) for cut in CUTS),
+        (_start(program, _trimmed(b), nu=own) for b in [blocks]),
     ]
     for starts in groups:
         last = -np.inf
