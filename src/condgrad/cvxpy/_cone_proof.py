@@ -10,6 +10,7 @@ import cvxpy.settings as settings
 import numpy as np
 from scipy import linalg
 
+from condgrad import _deadline
 from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
@@ -31,6 +32,8 @@ HOPELESS = 0.05
 INDEPENDENT = 1e-6
 """Part of the largest pivot that all others are where equations are solved without pivoting."""
 WIDE = np.longdouble
+TRIANGLE = 4.0
+"""Time of a QR decomposition, in products of matrices with as many operations."""
 CLEAR = 1e-9
 """Part of its terms that a sum which must not be 0 has to be."""
 
@@ -194,7 +197,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
     for _ in range(STEPS):
         point = point._replace(nu=without_noise(point.nu))
         r, off = residual(program, cost, point)
-        if (np.abs(r) <= off).all():
+        if (np.abs(r) <= off).all() or not _in_time(program, point):
             break
         B, _ = images(program, point.factors)
         unit = 1 / powers_of_two(np.abs(B).max(axis=1, initial=0.0))
@@ -205,6 +208,14 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
             break
         point = _moved(point, share * found)
     return point
+
+
+def _in_time(program: ConeProgram, point: Multipliers) -> bool:
+    """Whether there is time for a QR decomposition of `images`, which cannot be stopped."""
+    rows = program.c.size
+    columns = program.h.size + sum(F.count for F in point.factors)
+    side = float(rows * rows * max(rows, columns)) ** (1 / 3)
+    return _deadline.fits(_deadline.cost(side, TRIANGLE))
 
 
 def _shortest(B: Array, right: Array) -> Array:
@@ -250,6 +261,8 @@ def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     open_ = worst > 0
     if not open_.any():
         return value
+    if not _in_time(program, point):
+        return -np.inf
     B, size = images(program, point.factors)
     B = B[np.ix_(open_ & program.distinct, ~B[~open_].any(axis=0))]
     if B.shape[1] < B.shape[0]:
