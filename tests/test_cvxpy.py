@@ -30,8 +30,8 @@ def reference(problem):
 def compare(problem, rel=2e-3, duals=None, **options):
     """Solve, and compare the value, the bound and, if asked to, the duals with Clarabel's."""
     value, prices = reference(problem)
-    own = {"backend": "condgrad", **options}
-    found = door.solve(problem, **{"gap": 1e-3, "feasibility": 1e-4, "max_iter": 20_000, **own})
+    own = {"backend": "condgrad", "gap": 1e-3, "feasibility": 1e-4, "max_iter": 20_000}
+    found = door.solve(problem, **{**own, **options})
     assert problem.status == "optimal"
     assert found == problem.value == pytest.approx(value, rel=rel)
     certificate = problem.solver_stats.extra_stats
@@ -382,10 +382,9 @@ def test_refusals(objective, rows, sentence):
 def test_bad_arguments():
     X = cp.Variable((2, 2), PSD=True)
     problem = cp.Problem(cp.Minimize(X[0, 1]), [cp.diag(X) == 1])
-    with pytest.raises(cg.ProblemError, match="eps is no option"):
-        door.solve(problem, eps=1)
-    with pytest.raises(cg.ProblemError, match="eps is no option"):
-        problem.solve(solver=door.CONDGRAD, eps=1)
+    for solve in (door.solve, lambda p, **o: p.solve(solver=door.CONDGRAD, **o)):
+        with pytest.raises(cg.ProblemError, match="eps is no option"):
+            solve(problem, eps=1)
     with pytest.raises(cg.ProblemError, match="problem is a int: pass a cvxpy"):
         door.solve(3)
     free = cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0])

@@ -13,6 +13,7 @@ cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 
 from condgrad import ProblemError  # noqa: E402
+from condgrad.cvxpy import _cone_proof as proof  # noqa: E402
 from condgrad.cvxpy import _interior as interior  # noqa: E402
 from condgrad.cvxpy import _solve as road  # noqa: E402
 from condgrad.cvxpy._cone_factors import Matrix, Numbers, SecondOrder  # noqa: E402
@@ -98,6 +99,17 @@ def test_limits_and_the_line_at_the_end(capsys):
     assert "user_limit, Clarabel on the cone program" in capsys.readouterr().out
     door.solve(problem, gap=1e-7, max_seconds=60)
     assert problem.solver_stats.extra_stats.gap <= 1e-7
+
+
+def test_without_time_for_a_proof_there_is_no_bound(monkeypatch):
+    monkeypatch.setattr(proof, "_in_time", lambda *_: False)
+    problem = BENCH.MODELS["nearest-psd"](3, np.random.default_rng(0))
+    door.solve(problem)
+    found = problem.solver_stats.extra_stats
+    assert problem.status == "optimal_inaccurate"
+    assert found.bound == -np.inf
+    assert not found.proven
+    assert "not proved here" in str(problem.solver_stats)
 
 
 # parameters and arrays of matrices

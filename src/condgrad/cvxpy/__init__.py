@@ -1,9 +1,12 @@
-"""CVXPY problems with semidefinite variables, read before CVXPY compiles them; extra ``cvxpy``.
+"""CVXPY problems, solved with a proven bound; extra ``cvxpy``.
 
-``solve(problem)`` finds blocks, rows and losses in the problem as it was written: for problems in
-semidefinite variables. It is also ``problem.solve(method="CONDGRAD")`` once this package is
-imported. With ``problem.solve(solver=CONDGRAD)`` instead CVXPY compiles the problem, and the dual
-of its cone program is solved: for free variables under matrix inequalities, and small problems.
+``solve(problem)`` takes the faster of two roads. Small programs, and all that compile to linear,
+second-order and semidefinite cones and are not read as they are, go to an interior-point solver,
+whose answer is checked and proved in the cone program. Large problems in semidefinite variables
+are read before CVXPY compiles them: blocks, rows and losses. It is also
+``problem.solve(method="CONDGRAD")`` once this package is imported. With
+``problem.solve(solver=CONDGRAD)`` CVXPY compiles the problem, and condgrad solves the dual of its
+cone program.
 """
 
 try:

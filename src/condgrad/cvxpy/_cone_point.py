@@ -7,6 +7,7 @@ from functools import partial
 
 import cvxpy.settings as settings
 import numpy as np
+from scipy import linalg
 
 from condgrad._types import Array
 from condgrad.cvxpy import _cone_exact as exact
@@ -60,10 +61,12 @@ def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
     return bool((miss <= feasibility * np.maximum(size, least)).all())
 
 
-def repaired(program: ConeProgram, kernel: Kernel, x: Array) -> Array:
+def repaired(
+    program: ConeProgram, kernel: Kernel, x: Array, feasibility: float | None = None
+) -> Array:
     """x moved within G x = h so that what b − A x misses of the cone vanishes, if all goes well.
 
-    Newton's method for the negative eigenvalues.
+    Newton's method for the negative eigenvalues, until nothing is missing up to `feasibility`.
     """
     if program.b.size * kernel.N.shape[1] > SMALL or not kernel.N.shape[1]:
         return x
@@ -77,7 +80,9 @@ def repaired(program: ConeProgram, kernel: Kernel, x: Array) -> Array:
             best, least = x, miss
         if not missing.any():
             break
-        x = x + kernel.N @ np.linalg.lstsq(rows, missing, rcond=1e-10)[0]
+        if feasibility is not None and meets(program, x, feasibility):
+            return x
+        x = x + kernel.N @ linalg.lstsq(rows, missing, cond=1e-10, lapack_driver="gelsy")[0]
     return best
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy.settings as settings
 import numpy as np
 from scipy import linalg
 
+from condgrad import _deadline
 from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
@@ -31,6 +32,8 @@ HOPELESS = 0.05
 INDEPENDENT = 1e-6
 """Part of the largest pivot that all others are where equations are solved without pivoting."""
 WIDE = np.longdouble
+TRIANGLE = 4.0
+"""Time of a QR decomposition, in products of matrices with as many operations."""
 CLEAR = 1e-9
 """Part of its terms that a sum which must not be 0 has to be."""
 
@@ -81,11 +84,13 @@ def dual_of(
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
     if too_large(program):
         return best
-    groups = [
-        [_start(program, [np.zeros_like(b) for b in blocks])] if not cost.any() else [],
-        [_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS],
-        [_start(program, blocks, cut=cut, nu=nu) for cut in CUTS],
-        [_start(program, _trimmed(blocks), nu=None if nu is None else _trimmed([nu])[0])],
+    zero = [np.zeros_like(b) for b in blocks] if not cost.any() else None
+    own = None if nu is None else _trimmed([nu])[0]
+    groups: list[Iterable[Multipliers]] = [
+        () if zero is None else (_start(program, zero),),
+        (_start(program, blocks, floor=floor, nu=nu) for floor in FLOORS),
+        (_start(program, blocks, cut=cut, nu=nu) for cut in CUTS),
+        (_start(program, _trimmed(b), nu=own) for b in [blocks]),
     ]
     for starts in groups:
         last = -np.inf
@@ -192,7 +197,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
     for _ in range(STEPS):
         point = point._replace(nu=without_noise(point.nu))
         r, off = residual(program, cost, point)
-        if (np.abs(r) <= off).all():
+        if (np.abs(r) <= off).all() or not _in_time(program, point):
             break
         B, _ = images(program, point.factors)
         unit = 1 / powers_of_two(np.abs(B).max(axis=1, initial=0.0))
@@ -203,6 +208,14 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
             break
         point = _moved(point, share * found)
     return point
+
+
+def _in_time(program: ConeProgram, point: Multipliers) -> bool:
+    """Whether there is time for a QR decomposition of `images`, which cannot be stopped."""
+    rows = program.c.size
+    columns = program.h.size + sum(F.count for F in point.factors)
+    side = float(rows * rows * max(rows, columns)) ** (1 / 3)
+    return _deadline.fits(_deadline.cost(side, TRIANGLE))
 
 
 def _shortest(B: Array, right: Array) -> Array:
@@ -248,6 +261,8 @@ def proved(program: ConeProgram, cost: Array, point: Multipliers) -> float:
     open_ = worst > 0
     if not open_.any():
         return value
+    if not _in_time(program, point):
+        return -np.inf
     B, size = images(program, point.factors)
     B = B[np.ix_(open_ & program.distinct, ~B[~open_].any(axis=0))]
     if B.shape[1] < B.shape[0]:

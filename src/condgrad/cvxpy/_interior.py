@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import cvxpy.settings as settings
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from condgrad import _deadline as deadline
 from condgrad._types import Array
@@ -216,8 +216,8 @@ class Interior(Judge):
             return x
         G, h = program.G.toarray(), program.h
         if h.size:
-            x = x + np.linalg.lstsq(G, h - G @ x)[0]
-        return repaired(program, kernel(G, h), x)
+            x = x + linalg.lstsq(G, h - G @ x, lapack_driver="gelsy")[0]
+        return repaired(program, kernel(G, h), x, self.feasibility)
 
     def _meets(self, x: Array) -> bool:
         """Whether a point meets cones and equations."""
