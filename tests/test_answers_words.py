@@ -102,3 +102,13 @@ def test_one_infeasibility_is_said():
     run = applications.sparsest_cut(RING).run(max_iter=3)
     assert str(run.result).count("infeasibility") == 1
     assert f"relative infeasibility {run.result._missed()} after" in str(run.result)
+
+
+def test_short_words():
+    application = applications.sparsest_cut(RING)
+    run = application.run(max_iter=3)
+    assert repr(application) == "<Application: sparsest-cut, preset auto; vertices 7>"
+    assert repr(Record.of(run)).startswith("<Record: sparsest-cut, ")
+    assert len(repr(run)) < 160
+    page = run._repr_html_()
+    assert f'<td style="text-align:left">{run.value:.6g}</td>' in page

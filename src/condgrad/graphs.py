@@ -90,10 +90,6 @@ class GraphCut(Answer):
         """That of `result`, in its units; a single row where no run was needed."""
         return self.result.trace
 
-    def _resumed(self) -> str:
-        words = self.result.resumption.removeprefix(", ").replace("of them", "of the iterations")
-        return words and f"; {words}"
-
     def _facts(self) -> dict[str, str]:
         sides = " + ".join(str(len(side)) for side in self.partition)
         return {"vertices": sides, **super()._facts()}

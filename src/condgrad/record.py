@@ -58,7 +58,7 @@ FACTS = frozenset(
 """Facts that every run has."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Record:
     """A run as plain facts, without the problem it came from.
 
@@ -80,6 +80,11 @@ class Record:
     """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
     0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane), and
     those of a model, ``model.NAME``."""
+
+    def __repr__(self) -> str:
+        arrays = ", ".join([*([] if self.W is None else ["W"]), *self.arrays]) or "no arrays"
+        title = self.facts.get("title", "a trace")
+        return f"<Record: {title}; {len(self.trace)} rows of the trace; {arrays}>"
 
     @classmethod
     def of(

@@ -3,10 +3,10 @@
 from condgrad.applications._base import (
     PRESETS,
     Application,
-    Rounder,
     require_room,
 )
 from condgrad.applications._outcome import Outcome, Rounded, Sense, closeness, gap_of
+from condgrad.applications._rounder import Rounder
 from condgrad.applications.clustering import (
     Clustering,
     clustering_matrix,

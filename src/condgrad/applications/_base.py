@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,8 @@ from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit, gap_of, least
+from condgrad.applications._rounder import Rounder
 from condgrad.backends import devices, memory
-from condgrad.backends.arrays import HOST, foreign, host
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
 from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
@@ -44,68 +43,7 @@ BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
 
 
-class Rounder:
-    """Rounds iterates and remembers the best solution found.
-
-    It answers with a feasible point: that solution, or what `feasible` makes of it and W.
-    """
-
-    anywhere = True
-    """It takes W where the run keeps it."""
-    remembers = ("best", "_like", "_rounding")
-    """What a checkpoint keeps of it."""
-
-    def __init__(
-        self,
-        rounding: Callable[[Array], Rounded],
-        feasible: Callable[[Array, Rounded], Array] | None = None,
-    ) -> None:
-        fresh = getattr(rounding, "fresh", None)
-        self._rounding = rounding if fresh is None else fresh()
-        self._feasible, self._like = feasible, HOST
-        self.best: Rounded | None = None
-        self._took = 0.0
-
-    def __call__(self, W: Array) -> Array:
-        if self.best is not None:
-            deadline.require(self._took)
-        began = time.perf_counter()
-        point = self._round(W)
-        self._took = time.perf_counter() - began
-        return point
-
-    def _round(self, W: Array) -> Array:
-        if foreign(W):
-            self._like = W
-        if getattr(self._rounding, "anywhere", False):
-            found = self._rounding(W if foreign(W) else np.asarray(W, like=self._like))
-        else:
-            found = self._rounding(host(W))
-        if self.best is None or found.value < self.best.value:
-            self.best = found
-        return self.best.W if self._feasible is None else self._feasible(host(W), self.best)
-
-    def made(self, result: Result) -> bool:
-        """Whether a run on a GPU ended with a point of its own, which says nothing new."""
-        own = result.proposed and self._feasible is None and self.best is not None
-        return own and result.device != "cpu"
-
-    @property
-    def result(self) -> Rounded | None:
-        """The best solution, its matrix in an array of NumPy.
-
-        Where the first rounding was broken off it is what that had until then, if it says so.
-        """
-        best: Rounded | None = self.best or getattr(self._rounding, "so_far", None)
-        return None if best is None else best._replace(W=host(best.W))
-
-    def gap(self, info: Info, whole: bool) -> float:
-        """That of the best solution, at the latest bound of a run."""
-        value = np.inf if self.best is None else self.best.value
-        return gap_of(value, info.trace.last["lower_bound"], whole)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Application:
     """A problem with the settings of its experiment.
 
@@ -180,6 +118,10 @@ class Application:
     rows: float | None = None
     interrupted: bool = False
     unit: Unit = PLAIN
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"<{type(self).__name__}: {self.name}, preset {self.preset}; {sizes}>"
 
     def seen(self, value: float, bound: float) -> progress.Seen:
         """A value and a bound of a run as those of the answer, to be shown."""

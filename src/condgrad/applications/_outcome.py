@@ -217,6 +217,7 @@ class Outcome(Answer):
             f"{self.bound_name.replace('_', ' ')} {bound_text(self.bound, 6, self.sense)}, "
             f"gap {up(self.gap, 2)}, relative infeasibility {self._missed()}; {self.message}"
         )
+        text += self._resumed()
         if self.rounded is None:
             return text
         gap = up(self.rounded_gap, 2)

@@ -41,7 +41,7 @@ OTHERS = ("callbacks", "n_jobs", "device")
 """Options of a run."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LargeMaxCut(Application):
     """Maximum cut by the mixing method alone: W = VVᵀ is a `Gram`, and A is only multiplied.
 

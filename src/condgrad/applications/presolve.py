@@ -45,7 +45,7 @@ BROKEN = (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
 """Ends of a run after which there is no other."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ByBlocks(Application):
     """A sparsest cut that is looked for in every block of the graph (`blocks_of`).
 

@@ -87,6 +87,12 @@ class Answer(ABC):
     _named: ClassVar[str] = "objective"
     """What `objective` is called in words."""
 
+    def _resumed(self) -> str:
+        """That the run behind the answer was resumed, in words; empty where it was not."""
+        run = getattr(self, "result", None)
+        words = "" if run is None else run.resumption.removeprefix(", ")
+        return words and f"; {words.replace('of them', 'of the iterations')}"
+
     def _missed(self) -> str:
         """The infeasibility that was tested, as text; empty where there is none to speak of."""
         return "" if self._feasible else f"{self.infeasibility:.2g}"

@@ -140,6 +140,8 @@ class Solution(Answer):
             return [_factor(W, tol) for W in self.W]
         return _factor(self.W, tol)
 
+    _named = "value"
+
     def _missed(self) -> str:
         return f"{self.errors.primal:.2g}"
 
@@ -163,7 +165,7 @@ class Solution(Answer):
         return (
             f"value {self.value:.8g}, {proved}, "
             f"relative infeasibility {self.errors.primal:.2g}; {self.status} "
-            f"({self.seconds:.2f} s{where})"
+            f"({self.seconds:.2f} s{where}){self._resumed()}"
         )
 
     @property

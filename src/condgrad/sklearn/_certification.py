@@ -70,7 +70,7 @@ class Certification(Answer):
         text = (
             f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
             f"less than {down(self.bound, 6)}: proved{sure}, no clustering has an inertia "
-            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s"
+            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s{self._resumed()}"
         )
         if self.gap <= self.target:
             return text
