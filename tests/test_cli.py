@@ -194,6 +194,7 @@ def test_the_recommender_is_the_default_of_matrix_completion(run, tmp_path):
     assert data["test_rmse"] < 0.7 * data["validation_rmse_biases"]
     assert f"Test RMSE {data['test_rmse_clipped']:.4f} clipped" in printed
     assert f"Test RMSE {data['test_rmse_clipped']:.4f} clipped" in page.read_text()
+    assert 'figure id="radius"' in page.read_text()
     assert data["gap"] <= 1e-2
     code, printed, _ = run(*args, "--test", test)
     assert "; 1 of an unknown user or item." in printed

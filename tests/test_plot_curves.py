@@ -154,3 +154,16 @@ def test_several_runs_and_dollars_in_labels():
 def test_bad_input(traces, how, words):
     with pytest.raises(ProblemError, match=words):
         plot.convergence(traces, **how)
+
+
+def test_the_radius_that_was_chosen():
+    table = [[2.0, 0.9, 0.8, 3], [1.0, 1.0, 0.7, 5], [4.0, 1.1, 0.9, 0]]
+    (ax,) = drawn(plot.radius(table, 1.2, 1.0)).axes
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["convex fit", "factors fitted again", "mean and biases alone", "chosen"]
+    convex, _, _, chosen = ax.lines
+    np.testing.assert_array_equal(convex.get_xdata(), [1, 2, 4])
+    assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (1, 0.7)
+    assert len(drawn(plot.radius(table)).axes[0].lines) == 2  # neither is known
+    with pytest.raises(ProblemError, match="path_of_radii has shape"):
+        plot.radius([])

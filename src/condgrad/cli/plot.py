@@ -34,8 +34,8 @@ def plot_run(
     picture: Annotated[
         str | None,
         typer.Option(
-            help="Only answer, convergence, cut, clusters, heat-map or profile; default: all that "
-            "the run has."
+            help="Only cut, clusters, radius, answer, convergence, heat-map or profile; default: "
+            "all that the run has."
         ),
     ] = None,
     report_file: ReportFile = None,

@@ -235,7 +235,10 @@ def recommend(
                 (predictions, lambda path: write_predictions(path, held, model.rate(*at)), False)
             ]
         answer = partial(print_model, facts, metrics)
-        outputs.finish(run, answer, more, own, model=arrays)
+        choice = {"path": facts["path"], "held_out": facts["held_out"]}
+        tried = model.choice.chosen
+        choice |= {"biases": float(model.choice.biases), "chosen": tried and float(tried.radius)}
+        outputs.finish(run, answer, more, own, model=arrays, choice=choice)
 
     def solve() -> Recommender:
         with progress.shown(not outputs.quiet, max_seconds=options.seconds):

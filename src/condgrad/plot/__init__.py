@@ -6,6 +6,7 @@ written to a file where `path` is given, and drawn on the `figure` (or subfigure
 
 from condgrad.plot._base import check_path, new_figure, save, write
 from condgrad.plot.answers import answer
+from condgrad.plot.choices import radius
 from condgrad.plot.curves import LABELS, Found, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map, principal_plane
 from condgrad.plot.pictures import Picture, pictures, sheet
@@ -24,6 +25,7 @@ __all__ = [
     "pictures",
     "principal_plane",
     "profile",
+    "radius",
     "save",
     "sheet",
     "write",

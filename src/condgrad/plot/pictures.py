@@ -13,6 +13,7 @@ from condgrad._round import bound_text, percent
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
 from condgrad.plot.answers import answer
+from condgrad.plot.choices import radius
 from condgrad.plot.curves import Found, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map
 from condgrad.run.result import Trace
@@ -52,6 +53,11 @@ def pictures(record: Record, x: str | tuple[str, ...] = "seconds") -> list[Pictu
     if labels is not None and "points" in arrays:
         words = f"The {labels.size} points in their principal plane, coloured by cluster."
         found.append(Picture("clusters", words, 5.2, partial(clusters, arrays["points"], labels)))
+    if (choice := facts.get("choice")) and len(choice["path"]) > 1:
+        held = f"The error on {choice['held_out']} ratings held out"
+        words = f"{held} against the radius, of the convex fit and of its factors fitted again."
+        draw = partial(radius, choice["path"], choice["biases"], choice["chosen"])
+        found.append(Picture("radius", words, 3.8, draw))
     found.append(_short(record) if is_short(record) else _long(record, x))
     groups = side if labels is None else labels
     if (
@@ -150,9 +156,9 @@ def sheet(
     path : str or Path, optional
         Image file.
     only : str or sequence of str, optional
-        Of ``answer``, ``convergence``, ``cut``, ``clusters``, ``heat-map`` and ``profile``. A name
-        alone must be a picture that the run has, or ``convergence``; of several those are drawn
-        that it has.
+        Of ``cut``, ``clusters``, ``radius``, ``answer``, ``convergence``, ``heat-map`` and
+        ``profile``. A name alone must be a picture that the run has, or ``convergence``; of several
+        those are drawn that it has.
     x : str or tuple of str
         As for `convergence`.
     title : str, optional
