@@ -215,7 +215,7 @@ def test_one_batch_is_unbiased(case):
     plain = Schedule(Power(2, 1, 1), Constant(0.5), Constant(1.0))
     for estimator in (Momentum(3), Momentum(3, replace=True), Storm(2)):
         got = []
-        for seed in range(1500):
+        for seed in range(400):
             for k, _, state, W in run(estimator, problem, term, 2, schedule=plain, seed=seed):
                 if k == 2:
                     got.append(gradient(state, term))

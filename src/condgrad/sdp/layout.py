@@ -13,6 +13,7 @@ from condgrad._check import numbers, real_matrix, real_numbers
 from condgrad._types import Array
 from condgrad.backends import memory
 from condgrad.errors import ProblemError
+from condgrad.maps.inner import asymmetry
 
 BUILT = 3
 """Matrices in memory while a program is built."""
@@ -185,8 +186,8 @@ def _entries(name: str, value: Any, b: int) -> tuple[Array, Array]:
 
 
 def symmetric_part(name: str, A: Any) -> Any:
-    """(A + Aᵀ)/2 of a square matrix, dense or in COO form; A itself where it is symmetric."""
-    if not (A != A.T).nnz if sp.issparse(A) else np.array_equal(A, A.T):
+    """(A + Aᵀ)/2 of a square matrix, dense or in COO form; A where it is that up to rounding."""
+    if asymmetry(name, A) is None:
         return A
     i, j = A.coords if sp.issparse(A) else np.nonzero(A)
     if sp.issparse(A):
