@@ -68,7 +68,8 @@ def run(folder: Path, row: dict[str, str], seconds: float, jobs: int, device: st
     spent = time.process_time() - watch.began
     assert found.rounded is not None
     cut, bound = -found.rounded.value, -found.result.lower_bound
-    reached = spent if found.rounded_gap == 0 and not watch.reached > 0 else watch.reached
+    there = bound <= watch.target or found.rounded_gap == 0  # the last bound is not watched
+    reached = spent if there and not watch.reached > 0 else watch.reached
     if row["optimum_or_best_cut"]:
         assert bound >= float(row["optimum_or_best_cut"]), "below the optimum"
     return [
