@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,8 @@ def run_job(job: Job, folder: Path) -> None:
     if run.status is Status.INTERRUPTED:  # a run cut short is not kept
         raise KeyboardInterrupt
     trace = run.result.trace
-    about = {"job": asdict(job), "run": run.to_json(), "optimum": instance.optimum}
+    own = replace(run, unit=type(run.unit)()).to_json()  # in the units of the paper
+    about = {"job": asdict(job), "run": own, "optimum": instance.optimum}
     target = folder / f"{job.key}.npz"
     target.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, Any] = {"about": json.dumps(about), **{c: trace[c] for c in trace}}
