@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -123,6 +124,7 @@ def theta(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> Theta:
     r"""The theta function of Lovász, an upper bound on the size of independent sets.
 
@@ -140,7 +142,7 @@ def theta(
         θ⁺ (Schrijver): W ≥ 0 is asked for, which makes the bound on independent sets tighter.
     gap : float, default 1e-4
         Relative gap between both bounds to end at.
-    max_seconds, seed, n_jobs, device, checkpoint, every, resume
+    max_seconds, seed, n_jobs, device, checkpoint, every, resume, verbose
         As for `condgrad.sparsest_cut`.
 
     References
@@ -168,7 +170,7 @@ def theta(
     met = _Met(A, bool(plus), gap)
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "device": device}
     how |= {"gap": gap / FINER, "feasibility": min(1e-3, gap) / FINER}
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         found = application.run(max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how)
     result = found.result
     met(result.W)

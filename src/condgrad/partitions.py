@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -89,6 +90,7 @@ def k_section(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> Partition:
     """The partition into parts of given sizes with the least weight between them, with a bound.
 
@@ -106,7 +108,7 @@ def k_section(
         Ask the relaxation for the triangle inequalities. Default: where it is not tight without.
     gap : float, default 1e-3
         Relative gap to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume
+    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
         As for `condgrad.sparsest_cut`.
 
     Examples
@@ -121,7 +123,7 @@ def k_section(
     sizes = part_sizes(parts, A.shape[0])
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         found = _tightened(lambda rows: section_of(A, sizes, rows), triangles, options)
     return _partition(found, names)
 
@@ -158,6 +160,7 @@ def correlation_clustering(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
+    verbose: bool | int = False,
 ) -> Partition:
     """The clustering of a signed graph with the fewest disagreements, with a proven bound.
 
@@ -173,7 +176,7 @@ def correlation_clustering(
         Ask the relaxation for the triangle inequalities. Default: where it is not tight without.
     gap : float, default 1e-3
         Relative gap to end at.
-    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume
+    max_seconds, seed, weight, n_jobs, device, checkpoint, every, resume, verbose
         As for `condgrad.sparsest_cut`.
 
     Examples
@@ -187,7 +190,7 @@ def correlation_clustering(
     S, names = weights_of(graph, weight, signed=True)
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}
-    with checkpoints(checkpoint, every, resume):
+    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         found = _tightened(lambda rows: correlation_clustering_of(S, rows), triangles, options)
     return _partition(found, names)
 

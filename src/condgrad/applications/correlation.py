@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.backends.arrays import host
 from condgrad.domains import Spectrahedron
@@ -88,6 +88,7 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
         floor=0.0,  # entries of a feasible W lie between 0 and 1
         whole=whole,
         finer=10.0,
+        unit=Unit(what="clustering"),
     )
 
 

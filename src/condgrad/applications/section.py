@@ -13,7 +13,7 @@ from condgrad._check import array_of
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
-from condgrad.applications._outcome import Rounded
+from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.correlation import LARGEST, SLACK, Labels
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.backends.arrays import host
@@ -106,6 +106,7 @@ def section_of(A: Any, sizes: Array, triangles: bool) -> Application:
         floor=math.fsum(A.data[A.data < 0]) / 2 * (1 + EPS),  # every edge of negative weight
         whole=whole,
         finer=10.0,
+        unit=Unit(what="partition"),
     )
 
 

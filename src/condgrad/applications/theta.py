@@ -10,6 +10,7 @@ import numpy as np
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
+from condgrad.applications._outcome import Unit
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.backends.arrays import host
 from condgrad.domains import Spectrahedron
@@ -70,6 +71,7 @@ def theta_of(A: Any, plus: bool) -> Application:
         settings={"vertices": n, "edges": int(upper.sum()), "plus": plus},
         sense="max",
         floor=-float(n),  # ⟨11ᵀ, W⟩ ≤ n Tr W
+        unit=Unit(what="theta"),
     )
 
 

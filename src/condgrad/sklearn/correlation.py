@@ -45,6 +45,8 @@ class CorrelationClustering(
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    verbose : bool or int, default 0
+        Show the run, as `condgrad.solve` does.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class CorrelationClustering(
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        verbose: bool | int = 0,
     ) -> None:
         self.gap = gap
         self.triangles = triangles
@@ -91,6 +94,7 @@ class CorrelationClustering(
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> CorrelationClustering:
         """Cluster; `y` is ignored.
@@ -115,6 +119,7 @@ class CorrelationClustering(
                 seed=fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max))),
                 n_jobs=self.n_jobs,
                 device=self.device,
+                verbose=self.verbose,
             )
         self.labels_ = found.labels
         self.n_clusters_ = len(found.parts)
