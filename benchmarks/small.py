@@ -51,7 +51,7 @@ def nuclear_ball_20x15() -> Made:
     rng, A = drawn(600, 300)
     M = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 15))
     b = A @ M.reshape(-1) + 0.1 * rng.standard_normal(600)
-    rows = maps.Stack([maps.Inner(a.reshape(20, 15)) for a in A])
+    rows = maps.DataMatrix(A.reshape(600, 20, 15))
     ball = domains.NuclearBall((20, 15), 0.8 * np.linalg.norm(M, "nuc"))
     return Problem(ball, [Term(rows, functions.Squared(b), 1 / 600, "fit")]), (A, b)
 

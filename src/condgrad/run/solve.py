@@ -56,8 +56,10 @@ def solve(
         What to minimise.
     method : Method, optional
         How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default: one that finds its
-        own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.pdhg` or
-        `condgrad.apg` over nuclear balls, `condgrad.sag_cgal` else (`condgrad.methods.suited`).
+        own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.apg`,
+        `condgrad.rpdhg` or `condgrad.pdhg` over sets with a projection, `condgrad.pfw` for a smooth
+        f alone over a set with an oracle only, `condgrad.sag_cgal` else
+        (`condgrad.methods.suited`); `Result.method` has its name.
         Over a `NuclearBall` with smooth terms on `Entries` alone, scaled or not, W is kept as
         factors and moved by accelerated projected gradients, so that no array has its shape
         (docs/large.md); not on a GPU, nor with `propose` or `errors`. A term that reads all
