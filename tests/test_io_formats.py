@@ -233,6 +233,36 @@ def test_what_was_expected_and_what_was_found(name, content, line, word, tmp_pat
     check_refused(read_graph, put(tmp_path, name, content), line, word)
 
 
+@pytest.mark.parametrize("options", [{}, {"undirected": True, "repeats": "sum"}])
+@pytest.mark.parametrize("kind", ["symmetric", "upper", "arcs", "loop", "negative", "nan"])
+def test_arrays_are_read_as_their_edges_one_by_one(kind, options, tmp_path):
+    """The same matrix as MatrixMarket, whose entries are taken one after the other."""
+    A = {
+        "symmetric": MATRIX,
+        "upper": np.triu(MATRIX),
+        "arcs": np.triu(MATRIX) + np.tril(MATRIX)[::-1, ::-1] * (1 - np.eye(4)),
+        "loop": MATRIX + np.diag([0, 0, 1, 0]),
+        "negative": MATRIX * np.where(np.eye(4, k=3) + np.eye(4, k=-3), -1, 1),
+        "nan": MATRIX * np.where(np.eye(4, k=3) + np.eye(4, k=-3), np.nan, 1),
+    }[kind]
+    at = np.nonzero(A)
+    head = "%%MatrixMarket matrix coordinate real general"
+    entries = lines(
+        ((i + 1, j + 1, A[i, j]) for i, j in zip(*at, strict=True)), " ", head, f"4 4 {at[0].size}"
+    )
+    found = []
+    for name, content in (
+        ("a.mtx", entries),
+        ("a.npy", written(lambda file: np.save(file, A))),
+        ("a.npz", written(lambda file: sp.save_npz(file, sp.csc_array(A)))),
+    ):
+        try:
+            found.append(read_graph(put(tmp_path, name, content), **options).toarray().tolist())
+        except InputError as error:
+            found.append(error.reason.split(": ")[-1].split(";")[0].split(" at ")[0])
+    assert found[0] == found[1] == found[2]
+
+
 def test_options_that_cannot_be(tmp_path):
     path = put(tmp_path, "a.txt", "a b\nb c\n")
     for options, word in (

@@ -177,7 +177,7 @@ def read_named_graph(
         return _edges(read_parquet(source, data), source, asked)
     if form == "graphml":
         return _named(read_graphml(source, data), source, asked)
-    text = decode(source, data, line=700)
+    text = decode(source, data, line=300, cell=450 if form in ("metis", "pajek") else 200)
     if form in READERS:
         return READERS[form](source, text, asked)
     return read_list(source, text, asked, form)

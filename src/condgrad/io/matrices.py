@@ -69,8 +69,7 @@ def from_array(path: str | Path, array: NDArray[Any], asked: Asked) -> NamedGrap
     rows, columns = array.shape
     if rows == columns:
         check_order(path, rows)
-        i, j = np.nonzero(array)
-        return _matrix(path, rows, _entries_of(i, j, array[i, j]), asked)
+        return from_sparse(path, sp.csr_array(array.astype(np.float64)), asked)
     if columns not in (2, 3):
         reason = f"expected a square array, or 2 or 3 columns u, v, w, found {rows} x {columns}"
         raise InputError(path, reason)
@@ -89,9 +88,48 @@ def from_array(path: str | Path, array: NDArray[Any], asked: Asked) -> NamedGrap
     return edges.graph(known.size, None if plain else [str(name) for name in known.tolist()])
 
 
-def _entries_of(i: Any, j: Any, values: Any) -> Iterator[Entry]:
-    for row, column, value in zip(i.tolist(), j.tolist(), values.tolist(), strict=True):
-        yield row, column, float(value), None
+def from_sparse(path: str | Path, A: Any, asked: Asked) -> NamedGraph:
+    """The graph of a square sparse matrix that is symmetric, or has only one triangle."""
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    if asked.weight is None:
+        A.data[:] = 1.0
+    coo = A.tocoo()
+    _refuse_first(path, coo, ~np.isfinite(coo.data), "the weight {w} is not finite")
+    if not asked.signed:
+        _refuse_first(path, coo, coo.data < 0, "negative weight {w:g}")
+    loops = coo.row == coo.col
+    if loops.any():
+        if asked.loops == "refuse":
+            remedy = "no cut has it, leave such out by loops='drop' (--drop-loops)"
+            _refuse_first(path, coo, loops, f"self-loop; {remedy}")
+        A = sp.csr_array(A - sp.diags_array(A.diagonal()))
+        A.eliminate_zeros()
+    T = sp.csr_array(A.T)
+    if (A != T).nnz == 0:
+        return NamedGraph(A, None)
+    both = sp.csr_array((A != 0).multiply(T != 0))
+    if not (sp.triu(A).nnz == 0 or sp.tril(A).nnz == 0):
+        asked.no_directions(path, "the matrix is neither symmetric nor strictly triangular")
+        twice = A.multiply(both).tocoo()
+        if asked.repeats in ("auto", "refuse"):
+            say = "repeats='sum' (--repeats sum) adds the weights, 'once' takes it as said twice"
+            _refuse_first(path, twice, twice.data != 0, f"it stands both ways: {say}")
+        if asked.repeats == "once":
+            differ = sp.csr_array((A - T).multiply(both)).tocoo()
+            say = "its weights differ by {w:g}, repeats='once' needs equal ones"
+            _refuse_first(path, differ, differ.data != 0, say)
+            return NamedGraph(sp.csr_array(A + T - A.multiply(both)), None)
+    return NamedGraph(sp.csr_array(A + T), None)
+
+
+def _refuse_first(path: str | Path, coo: Any, bad: NDArray[np.bool_], fault: str) -> None:
+    """Refuse the first entry that is bad, by its place."""
+    at = np.flatnonzero(bad)
+    if at.size:
+        k = at[0]
+        place = f"edge {coo.row[k] + 1} - {coo.col[k] + 1}"
+        raise InputError(path, f"{place}: {fault.format(w=float(coo.data[k]))}")
 
 
 def _scipy_matrix(path: str | Path, parts: dict[str, Any], asked: Asked) -> NamedGraph:
@@ -120,7 +158,7 @@ def _scipy_matrix(path: str | Path, parts: dict[str, Any], asked: Asked) -> Name
     if shape[0] != shape[1]:
         raise InputError(path, f"an adjacency matrix is square, found {shape[0]} x {shape[1]}")
     check_order(path, shape[0])
-    return _matrix(path, shape[0], _entries_of(matrix.row, matrix.col, matrix.data), asked)
+    return from_sparse(path, sp.csr_array(matrix.astype(np.float64)), asked)
 
 
 def _matrix(path: str | Path, n: int, entries: Iterator[Entry], asked: Asked) -> NamedGraph:
