@@ -104,7 +104,7 @@ def test_page_runs(page, tmp_path, monkeypatch, capsys, clock):
 
 def test_template_runs(capsys):
     names = runpy.run_path(str(ROOT / "examples" / "template.py"))
-    assert capsys.readouterr().out.startswith("SAG-CGAL: objective 0.004")
+    assert capsys.readouterr().out.startswith("PDHG: objective 0.004")
     assert names["result"].status is Status.CONVERGED
 
 
