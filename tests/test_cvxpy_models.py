@@ -199,6 +199,33 @@ def test_no_lie_of_the_solver_is_believed(monkeypatch, seed):
         assert problem.value == pytest.approx(truth, rel=1e-2)
 
 
+def test_squares_that_are_too_large_for_cones():
+    """Squares of 10⁶ are a variable in the cone program, where Clarabel gives up."""
+    rng = np.random.default_rng(0)
+    A, b, x = rng.normal(size=(6, 3)), 1e6 * rng.normal(size=6), cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(A @ x - b) + 1e-3 * cp.norm1(x)))
+    truth = problem.solve(solver=cp.CLARABEL)
+    assert door.solve(problem) == pytest.approx(truth, rel=1e-6)
+    found = problem.solver_stats.extra_stats
+    assert problem.status in ("optimal", "optimal_inaccurate")
+    assert found.bound <= truth * (1 + 1e-7)
+    assert found.proven is (problem.status == "optimal")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_objective_that_is_off_is_looked_at_again(monkeypatch, known):
+    """With a bound that is known the answer is proved all the same."""
+    off = [known]
+    monkeypatch.setattr(road, "_off", lambda *_: off.pop() if off else False)
+    if not known:
+        monkeypatch.setattr(interior.Interior, "_read", lambda *_: None)
+    problem = BENCH.MODELS["nearest-correlation"](4, np.random.default_rng(0))
+    truth = problem.solve(solver=cp.CLARABEL)
+    assert door.solve(problem) == pytest.approx(truth, rel=1e-6)
+    assert problem.status == ("optimal" if known else "optimal_inaccurate")
+    assert problem.solver_stats.extra_stats.proven is known
+
+
 # the factors that multipliers are made of
 
 

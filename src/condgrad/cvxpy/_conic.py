@@ -204,6 +204,10 @@ def dual_value(y: Array, offset: int, constraint: Any) -> tuple[Any, int]:
     return value, end
 
 
+class Unsettled(Exception):
+    """The interior-point solver found nothing in the cone program that could be used."""
+
+
 class InteriorSolver(ConeSolver):
     """The same cone program by an interior-point solver, whose answer is checked and proved."""
 
@@ -215,7 +219,9 @@ class InteriorSolver(ConeSolver):
         if native is None:
             return None
         found = Interior(native, lifted, options, constant).solve()
-        return (native, found) if found else super()._solved(data, options, constant)
+        if found is None:
+            raise Unsettled
+        return native, found
 
 
 CONDGRAD = ConeSolver()

@@ -9,13 +9,15 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.problems.problem import SolverStats
 
+from condgrad import _deadline as deadline
 from condgrad._deadline import limited
 from condgrad._progress import visible
+from condgrad.certificate import relative_gap
 from condgrad.cvxpy import _interior as interior
 from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._options import GAP, checked
 from condgrad.cvxpy._recognise import Form, check, recognise
-from condgrad.cvxpy._write import NAME, gap_of, write
+from condgrad.cvxpy._write import NAME, Certificate, gap_of, write
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
@@ -143,7 +145,7 @@ def is_small(problem: Any) -> bool:
 
 def _compiled(problem: Any, options: dict[str, Any], inside: bool, verbose: bool) -> float:
     """The road through CVXPY's cone program, by an interior-point solver or its dual."""
-    from condgrad.cvxpy._conic import CONDGRAD, INTERIOR
+    from condgrad.cvxpy._conic import CONDGRAD, INTERIOR, Unsettled
 
     solver = INTERIOR if inside else CONDGRAD
     ours = {k: v for k, v in options.items() if k != "trace_bound" and v is not None}
@@ -153,15 +155,59 @@ def _compiled(problem: Any, options: dict[str, Any], inside: bool, verbose: bool
         found = chain.invert(raw, inverse)
     except ProblemError:
         raise
+    except Unsettled:
+        return _as_it_is(problem, options, None, verbose)
     except (cp.error.SolverError, ValueError) as error:  # CVXPY's sentences
         raise NotTaken(" ".join(str(error).split()).rstrip(".")) from None
     problem.unpack(found)
     problem._solver_stats = SolverStats.from_dict(found.attr, NAME)
+    if inside and problem.status == cp.OPTIMAL and _off(problem, float(options.get("gap", GAP))):
+        return _as_it_is(problem, options, problem.solver_stats.extra_stats, verbose)
     if verbose:
         stats = problem.solver_stats
         by = stats.extra_stats.solved_by
         print(f"condgrad: {problem.status}, {by} on the cone program; {stats.extra_stats}")
     return float("nan") if problem.value is None else float(problem.value)
+
+
+def _off(problem: Any, gap: float) -> bool:
+    """Whether the objective of a point is further from the bound than that of the cone program.
+
+    There variables stand for squares and norms. Where squares are large next to the data, what a
+    point misses of its cones is little, but much in the objective.
+    """
+    found = problem.solver_stats.extra_stats
+    apart = abs(found.value - found.bound)
+    unit = max(abs(found.value), apart / found.gap if found.gap else 0.0)
+    return bool(relative_gap(float(problem.value), found.bound, unit) > gap)
+
+
+def _as_it_is(
+    problem: Any, options: dict[str, Any], known: Certificate | None, verbose: bool
+) -> float:
+    """Clarabel on the problem with its squares, where the cone program without them is too hard.
+
+    Nothing is proved of that but by a bound that is `known` from the cone program.
+    """
+    left = deadline.left()
+    try:
+        problem.solve(solver=cp.CLARABEL, **({"time_limit": left} if np.isfinite(left) else {}))
+    except cp.error.SolverError:
+        return _compiled(problem, options, False, verbose)
+    side = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
+    value = float("nan") if problem.value is None else float(problem.value)
+    bound = -side * np.inf if known is None else known.bound
+    gap = relative_gap(value, bound, 0.0) if np.isfinite(bound) else np.inf
+    proviso = ""
+    if not (problem.status == cp.OPTIMAL and gap <= float(options.get("gap", GAP))):
+        proviso = f"{problem.status} {interior.HERE}"
+        words = (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
+        problem._status += "_inaccurate" if problem.status in words else ""
+    own = Certificate(value, bound, gap, None, proviso, interior.SOLVER)
+    problem._solver_stats.extra_stats = own
+    if verbose:
+        print(f"condgrad: {problem.status}, {interior.SOLVER} on the problem as it is; {own}")
+    return value
 
 
 def _read(problem: Any, options: dict[str, Any], verbose: bool) -> float:
