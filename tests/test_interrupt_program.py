@@ -20,6 +20,7 @@ import condgrad as cg
 from condgrad import _keyboard, html, report
 from condgrad.applications import sparsest_cut
 from condgrad.certificate import Certificate
+from condgrad.cli import outputs
 from condgrad.cli import program as cli
 from condgrad.problem import Problem
 from condgrad.run.result import Trace
@@ -240,10 +241,10 @@ def test_in_the_rounding_of_clusters(run, tmp_path, monkeypatch):
     assert json.loads((tmp_path / "r.json").read_text())["labels"] is None
 
 
-@pytest.mark.parametrize("module", [json, np, html, report])
+@pytest.mark.parametrize("module", [json, np, html, outputs])
 def test_while_files_are_written(run, tmp_path, monkeypatch, module):
     """The answer is printed; the file at work and those after it are not there, or the old ones."""
-    names = {json: "dumps", np: "savez_compressed", html: "page", report: "draw"}
+    names = {json: "dumps", np: "savez_compressed", html: "page", outputs: "draw"}
     files = {"--json": "r.json", "--save": "r.npz", "--report": "r.html", "--plot": "r.svg"}
     files = {option: tmp_path / name for option, name in files.items()}
     args = [text for pair in files.items() for text in pair]

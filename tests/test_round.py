@@ -166,6 +166,7 @@ def test_of_tables_and_pages(run, answer, words, sign, value, gap, failure):
     result.trace.amend({"lower_bound": sign * value, "gap": gap})
     changed = replace(run, result=result)
     record = Record.of(changed)
+    record = replace(record, facts={**record.facts, "answer": []})  # then the page has the numbers
     table, text = dict(report.summary(changed)), _page(record)
     shown = [
         number(table[words.split(" {")[0]], "{} ("),
