@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import _keyboard, html, report
+from condgrad import _keyboard, html
 from condgrad.applications import sparsest_cut
 from condgrad.certificate import Certificate
 from condgrad.cli import outputs
