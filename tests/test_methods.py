@@ -317,7 +317,8 @@ def test_metadata(slug):
     assert all(name in inspect.getdoc(entry.build) for name in parameters)
     method = entry()
     assert (method.slug, method.name) == (slug, entry.name)
-    assert entry.batched == (slug not in ("hcgm", "cgal", "h-spider-fw", "pdhg", "apg"))
+    whole = ("hcgm", "cgal", "h-spider-fw", "pdhg", "rpdhg", "apg", "pfw")
+    assert entry.batched == (slug not in whole)
     if entry.batched:
         method = entry(batch=0.5)
         assert (method.composite if slug in UNPROVED else method.smooth).batch == 0.5
