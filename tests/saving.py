@@ -24,6 +24,12 @@ def vectors():
     return Problem(domains.L1Ball(40, 3.0), [Term(maps.DataMatrix(X), loss, 1 / 80)])
 
 
+def squares():
+    """Squares over a spectrahedron."""
+    M = np.random.default_rng(2).standard_normal(64)
+    return Problem(domains.Spectrahedron(8, 3.0), [Term(maps.AllEntries(8), functions.Squared(M))])
+
+
 def box(l1=False):
     """Completion with bounds on all entries, or with their sum in the objective."""
     rng = np.random.default_rng(1)
@@ -66,6 +72,7 @@ CASES = {
     "apg": (ratings, "apg"),
     "pfw on vectors": (vectors, "pfw"),
     "apg on vectors": (vectors, "apg"),
+    "apg on matrices": (squares, "apg"),
     "pdhg on vectors": (rows, "pdhg"),
     "rpdhg on vectors": (rows, "rpdhg"),
     "spdhg on triangles": (cut, "spdhg"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from condgrad import domains
+from condgrad.domains.projections import FaceProjector
 from condgrad.methods.spectral import Decomposition, _corrected
 from projections import KINDS, bare, domain_of, leading, nearest, projected, symmetric
 
@@ -21,6 +22,9 @@ def test_small_projections_are_exact(kind, equality, size):
             W = projected(step, X)
             assert domain.contains(W)
             np.testing.assert_allclose(W, nearest(domain, X), atol=1e-9 * max(1, size))
+            S, _ = FaceProjector(domain.face).nearest(X)
+            assert domain.contains(S)
+            np.testing.assert_allclose(S, nearest(domain, X), atol=1e-9 * max(1, size))
 
 
 @pytest.mark.parametrize("equality", [True, False])

@@ -207,3 +207,25 @@ def test_rows_without_a_solution_are_refuted():
     above = Term(maps.DataMatrix(np.ones((2, 4))), functions.AtLeast([1.1, 0.5]))
     problem = Problem(domains.Simplex(4), [above])
     assert cg.solve(problem, gap=1e-3).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("kind", ["trace", "blocks", "pinned"])
+def test_squares_over_a_spectrahedron_take_accelerated_steps(kind):
+    rng, n = np.random.default_rng(3), 6
+    M = rng.standard_normal((n, n))
+    X = cp.Variable((n, n), PSD=True)
+    rules, corner = [cp.trace(X) <= 2], np.arange(n) < 4
+    domain = domains.Spectrahedron(n, 2.0)
+    if kind == "blocks":
+        domain = domains.BlockSpectrahedron((4, 1, 1), 2.0, equality=True)
+        apart = (corner[:, None] != corner) | (~corner[:, None] & ~corner & ~np.eye(n, dtype=bool))
+        rules = [cp.trace(X) == 2, cp.multiply(apart, X) == 0]
+    if kind == "pinned":
+        domain = domains.PinnedSpectrahedron(np.ones(n), 2.0, values=1.0, equality=True)
+        rules = [cp.trace(X) == 2, X @ np.ones(n) == 1]
+    problem = Problem(domain, [Term(maps.AllEntries(n), functions.Squared(M.reshape(-1)))])
+    best = cp.Problem(cp.Minimize(cp.sum_squares(X - M) / 2), rules).solve(solver=cp.CLARABEL)
+    found = cg.solve(problem, gap=1e-6)
+    assert (found.method, found.status) == ("APG", Status.CONVERGED)
+    assert found.lower_bound <= best * (1 + 1e-6)
+    assert found.objective == pytest.approx(best, rel=1e-5)

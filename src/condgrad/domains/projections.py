@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +12,9 @@ from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.backends import lapack
 from condgrad.functions.group import project_simplex
+
+if TYPE_CHECKING:
+    from condgrad.domains._base import Face
 
 GUARD = 10
 """Vectors kept beyond the rank, or an eighth of the rank where that is more."""
@@ -80,6 +83,55 @@ class NuclearProjector:
         self.frame = kept
         d = d[:rank].astype(X.dtype)
         return (left[:, :rank] * d) @ right[:, :rank].T, products
+
+
+class FaceProjector:
+    r"""The nearest point of a spectrahedron, eigenvalues projected onto the simplex.
+
+    .. math:: X = \sum_i λ_i u_i u_i^\top ↦ \sum_i d_i u_i u_i^\top, \qquad
+              d = \arg\min\{‖d - λ‖ : d ≥ 0,\; 1^\top d ≤ τ \text{ or } = τ\}
+
+    for the symmetric part of X, on the complement of pinned vectors where there are some, and with
+    the eigenvalues of all blocks together where there are several.
+
+    Parameters
+    ----------
+    face : Face
+        What the set is.
+    """
+
+    exact = False
+
+    def __init__(self, face: Face) -> None:
+        self.face = face
+        pinned = face.basis.shape[1]
+        self.rest = scipy.linalg.qr(face.basis)[0][:, pinned:] if pinned else None
+        """A basis of the complement of the pinned vectors; None where there are none."""
+
+    def nearest(self, X: Array) -> tuple[Array, int]:
+        face = self.face
+        V = np.asarray(0.5 * (X + X.T), np.float64)
+        if face.offset is not None:
+            V -= face.offset
+        whole = [V[part, part] for part in face.parts]
+        if self.rest is not None:
+            whole = [self.rest.T @ T @ self.rest for T in whole]
+        pairs = [lapack.eigh(T, driver="evd") for T in whole]
+        joined = np.concatenate([*(values for values, _ in pairs), np.diag(V)[face.diagonal]])
+        d = np.maximum(joined, 0.0)
+        if face.equality or d.sum() > face.trace:
+            d = project_simplex(joined, face.trace)
+        S, start = np.zeros_like(V), 0
+        for part, (values, vectors) in zip(face.parts, pairs, strict=True):
+            own = d[start : start + values.size]
+            kept = own > 0
+            U = vectors[:, kept] if self.rest is None else self.rest @ vectors[:, kept]
+            S[part, part] = (U * own[kept]) @ U.T
+            start += values.size
+        S[face.diagonal, face.diagonal] = d[start:]
+        if face.offset is not None:
+            S += face.offset
+        return np.asarray(0.5 * (S + S.T), X.dtype), sum(len(T) for T in whole)
 
 
 class SimplexProjector:

@@ -17,7 +17,7 @@ def suited(problem: Problem) -> Method:
     Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
     such) it is `apg` where there is no g, else `rpdhg` where f is linear and projections are by a
     formula, else `pdhg`. Over a set of which only an oracle is known it is `pfw` where there is no
-    g.
+    g. Without g it is `apg` over a spectrahedron, too, up to a side of 1000, unless f is linear.
 
     Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
     least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate
 from condgrad.domains import Domain
-from condgrad.domains.projections import Projector
+from condgrad.domains.projections import FaceProjector, Projector
 from condgrad.estimators import Estimator, Relaxed
 from condgrad.functions import Linear, Smooth
 from condgrad.methods.control import first_factors
@@ -19,6 +20,9 @@ from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
+
+LARGE = 1000
+"""Side of a spectrahedron up to which all eigenvectors are found for a step."""
 
 
 @dataclass
@@ -248,18 +252,29 @@ class Balanced:
 RELAXATION, RATIO = Relaxation(), Ratio()
 
 
+def nearest_by(domain: Domain) -> Projector | None:
+    """What finds nearest points, also of a spectrahedron on the CPU, where no g needs multipliers.
+
+    Of a large one all eigenvectors take too long.
+    """
+    found, face = domain.projector(), domain.face
+    if found is not None or face is None or foreign(face.basis) or domain.shape[0] > LARGE:
+        return found
+    return FaceProjector(face)
+
+
 @dataclass(frozen=True)
 class Accelerated:
     """Accelerated gradient steps over domains with a projection; elsewhere steps to atoms."""
 
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
         """Whether all terms are smooth and some are not linear, and the domain has a projection."""
-        able = problem.domain.projector() is not None and not problem.composite
+        able = nearest_by(problem.domain) is not None and not problem.composite
         return able and any(bent(t) for t in problem.terms) and all(e.whole(t) for e, t in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where the problem has what it needs."""
-        projector = problem.domain.projector()
+        projector = nearest_by(problem.domain)
         if projector is None or not self.suits(problem, [(r.estimator, r.term) for r in rows]):
             return AtomStep(problem.domain)
         return AcceleratedStep(problem, projector, rows)
@@ -291,6 +306,12 @@ class AcceleratedStep(ProjectedStep):
         super().__init__(problem, projector)
         self._rows, self._guess = rows, sum(_bend(t) for t in problem.terms)
         self.state.weight = 1 / self._guess
+
+    def over(self, domain: Domain) -> None:
+        AtomStep.over(self, domain)
+        projector = nearest_by(domain)
+        assert projector is not None
+        self.state.projector, self.state.begun = projector, False
 
     def params(self, p: Params) -> Params:
         return replace(p, eta=1.0, beta=1.0, beta_before=1.0)
