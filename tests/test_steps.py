@@ -109,6 +109,9 @@ def test_block_steps_where_they_fit(problem, method, steps):
 NUCLEAR = domains.NuclearBall((5, 5), 1.0)
 
 
+ORACLE = domains.Oracle(domains.Simplex(5).lmo, 5, 2.0)
+
+
 @pytest.mark.parametrize(
     ("problem", "method"),
     [
@@ -119,7 +122,7 @@ NUCLEAR = domains.NuclearBall((5, 5), 1.0)
         (FITS, cg.cgal()),
         (with_terms(WHOLE), None),
         (with_terms(NUCLEAR, HALF), cg.sag_cgal()),
-        (Problem(domains.Simplex(5), [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
+        (Problem(ORACLE, [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
     ],
     ids=["no spectral", "beta0", "override", "v2", "cgal", "no g", "ball", "vector"],
 )
