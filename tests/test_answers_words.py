@@ -112,3 +112,13 @@ def test_short_words():
     assert len(repr(run)) < 160
     page = run._repr_html_()
     assert f'<td style="text-align:left">{run.value:.6g}</td>' in page
+
+
+def test_partitions_say_value_and_sizes():
+    path = np.diag(np.ones(3), 1)
+    found = cg.bisection(path + path.T)
+    assert str(found).startswith("Partition of 4 vertices into 2 parts (2, 2): value 1, ")
+    assert repr(found) == "<Partition: vertices 2 + 2, value 1, lower bound 1, gap 0 %; converged>"
+    alone = cg.correlation_clustering(path + path.T)
+    assert str(alone).startswith("Partition of 4 vertices into 1 part (4): value 0, ")
+    assert "value 1, " in repr(cg.qubo([[1.0]], sense="max"))
