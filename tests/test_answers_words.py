@@ -8,7 +8,7 @@ import pytest
 
 import condgrad as cg
 from condgrad import applications
-from condgrad.errors import InputError
+from condgrad.errors import InputError, ProblemError
 from condgrad.record import Record
 
 RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
@@ -122,3 +122,10 @@ def test_partitions_say_value_and_sizes():
     alone = cg.correlation_clustering(path + path.T)
     assert str(alone).startswith("Partition of 4 vertices into 1 part (4): value 0, ")
     assert "value 1, " in repr(cg.qubo([[1.0]], sense="max"))
+
+
+def test_text_among_the_points():
+    certify = pytest.importorskip("condgrad.sklearn").certify
+    points = np.array([["ann", 1.0], ["bob", 2.0]], dtype=object)
+    with pytest.raises(ProblemError, match=r"X: could not convert .*'ann'; leave columns of text"):
+        certify(points, [0, 1])
