@@ -8,7 +8,7 @@ import pytest
 
 import condgrad as cg
 from condgrad import applications
-from condgrad.errors import InputError
+from condgrad.errors import InputError, ProblemError
 from condgrad.record import Record
 
 RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
@@ -112,3 +112,20 @@ def test_short_words():
     assert len(repr(run)) < 160
     page = run._repr_html_()
     assert f'<td style="text-align:left">{run.value:.6g}</td>' in page
+
+
+def test_partitions_say_value_and_sizes():
+    path = np.diag(np.ones(3), 1)
+    found = cg.bisection(path + path.T)
+    assert str(found).startswith("Partition of 4 vertices into 2 parts (2, 2): value 1, ")
+    assert repr(found) == "<Partition: vertices 2 + 2, value 1, lower bound 1, gap 0 %; converged>"
+    alone = cg.correlation_clustering(path + path.T)
+    assert str(alone).startswith("Partition of 4 vertices into 1 part (4): value 0, ")
+    assert "value 1, " in repr(cg.qubo([[1.0]], sense="max"))
+
+
+def test_text_among_the_points():
+    certify = pytest.importorskip("condgrad.sklearn").certify
+    points = np.array([["ann", 1.0], ["bob", 2.0]], dtype=object)
+    with pytest.raises(ProblemError, match=r"X: could not convert .*'ann'; leave columns of text"):
+        certify(points, [0, 1])

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import condgrad as cg
 from condgrad import _progress, applications
-from condgrad._progress import Display, Lines, Seen, Terminal, numbers, shown
+from condgrad._progress import Display, Lines, Seen, Terminal, numbers, plain, shown
 from condgrad.applications import large_max_cut
 from condgrad.errors import ProblemError
 from condgrad.sdp import SDP
@@ -210,3 +210,10 @@ def test_every_door_has_it():
     doors = (cg.solve, cg.sparsest_cut, cg.max_cut, learn.certify)
     for door in (*doors, learn.SDPKMeans, learn.MatrixCompletion):
         assert not inspect.signature(door).parameters["verbose"].default
+
+
+def test_no_bound_is_not_shown():
+    row = {"objective": 2.0, "infeasibility": 0.0, "lower_bound": 1.0, "gap": 0.5}
+    assert plain(row) == "objective 2  infeasibility 0  bound 1  gap 0.5"
+    missing = {**row, "lower_bound": -np.inf, "gap": np.inf}
+    assert plain(missing) == "objective 2  infeasibility 0"

@@ -140,10 +140,10 @@ def numbers(seen: Seen) -> str:
 
 def plain(last: Mapping[str, float]) -> str:
     """The numbers of a run of which nothing else is made."""
-    return (
-        f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}  "
-        f"bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
-    )
+    text = f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}"
+    if abs(last["lower_bound"]) == float("inf"):
+        return text
+    return f"{text}  bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
 
 
 class Nothing:

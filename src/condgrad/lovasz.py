@@ -53,6 +53,7 @@ class Theta(Answer):
     infeasibility = 0.0
     """W meets all rows."""
     _feasible = True
+    _named = "value"
 
     @property
     def objective(self) -> float:

@@ -50,6 +50,7 @@ class Partition(Answer):
     infeasibility = 0.0
     """A partition is a partition."""
     _feasible = True
+    _named = "value"
 
     @property
     def objective(self) -> float:
@@ -61,15 +62,21 @@ class Partition(Answer):
         """That of `result`."""
         return self.result.trace
 
+    def _sizes(self, between: str, most: int) -> str:
+        sizes = between.join(str(len(part)) for part in self.parts[:most])
+        return sizes + (f"{between}…" if len(self.parts) > most else "")
+
+    def _facts(self) -> dict[str, str]:
+        return {"vertices": self._sizes(" + ", 5), **super()._facts()}
+
     def summary(self) -> str:
         """Value, bound and sizes of the parts, as a sentence."""
-        sizes = ", ".join(str(len(part)) for part in self.parts[:10])
-        more = ", …" if len(self.parts) > 10 else ""
+        count = f"{len(self.parts)} part{'s' if len(self.parts) > 1 else ''}"
         wrong = ""
         if self.bound_failure:
             wrong = f" (wrong with probability {up(self.bound_failure, 2)})"
         return (
-            f"Partition into {len(self.parts)} of {self.labels.size} vertices ({sizes}{more}): "
+            f"Partition of {self.labels.size} vertices into {count} ({self._sizes(', ', 10)}): "
             f"value {self.value:.6g}, none below {bound_text(self.bound, 6, 'min')} exists{wrong}, "
             f"so {closeness(self.gap, 'partition', 'min')}"
         )

@@ -150,6 +150,7 @@ class Qubo(Answer):
     infeasibility = 0.0
     """Zeros and ones are what is asked for."""
     _feasible = True
+    _named = "value"
 
     @property
     def objective(self) -> float:

@@ -126,9 +126,9 @@ def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
     last, found = record.trace.last, rounded(record)
     sign = -1 if record.sense == "max" else 1
     words = (
-        "Objective, bound, gap and infeasibility; at the last of the recorded iterations "
-        f"({len(record.trace)}) the objective is {sign * last['objective']:.6g} and the "
-        f"infeasibility {last['infeasibility']:.3g}."
+        f"Objective, bound, gap and infeasibility; at the last of {len(record.trace)} recorded "
+        f"iterations the objective is {sign * last['objective']:.6g} and the infeasibility "
+        f"{last['infeasibility']:.3g}."
     )
     if found is not None:
         words += (

@@ -31,7 +31,9 @@ def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: An
     except TypeError as error:
         raise KindError(f"{name}: {error}") from error
     except Exception as error:  # also of what is behind the array, a frame or a class of a user
-        raise ProblemError(f"{name}: {error}") from error
+        text = "could not convert string" in str(error)
+        hint = "; leave columns of text out, or make numbers of them" if text else ""
+        raise ProblemError(f"{name}: {error}{hint}") from error
 
 
 def refuse_guesses(name: str, X: Any, dates: bool = True) -> None:
