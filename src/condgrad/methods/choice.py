@@ -15,8 +15,8 @@ def suited(problem: Problem) -> Method:
     """The method that runs where none is named.
 
     Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
-    such) it is `apg` where there is no g and f is not linear, `rpdhg` with a g where f is linear and
-    projections are by a formula, else `pdhg`. Over a set of which only an oracle is known it is
+    such) it is `apg` where there is no g and f is not linear, `rpdhg` with a g where f is linear
+    and projections are by a formula, else `pdhg`. Over a set of which only an oracle is known it is
     `pfw` where there is no g and f is not linear. A linear f alone is left to `sag_cgal`, whose
     first atoms are optimal.
 
