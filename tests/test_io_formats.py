@@ -297,3 +297,29 @@ def test_the_command_reads_them_and_prints_names(run, tmp_path):
     options = ("--undirected", "--unweighted", "--repeats", "once", "--drop-loops", "--gap", 0.1)
     code, out, err = run("solve", "sparsest-cut", arcs, *options, "--format", "pajek")
     assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("A;B;2,5\nB;C;1,5\nA;C;3,5\n", "'2,5' is not a number"),
+        ("A\tB\t2,5\nB\tC\t1,5\nA\tC\t3,5\n", "'2,5' is not a number"),
+        ("A B 2,5\nB C 1,5\nA C 3,5\n", "may be in a number"),
+        ("0,1,2\na,b,1.5\nb,c,2.5\nc,a,1.0\n", "may be the numbers of columns"),
+        ("0,1,2\n7,8,1.0\n8,9,2.0\n9,7,1.0\n", "may be the numbers of columns"),
+    ],
+)
+def test_decimal_commas_and_numbers_of_columns_are_no_vertices(tmp_path, text, reason):
+    path = tmp_path / "list.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        read_named_graph(path)
+
+
+@pytest.mark.parametrize("text", ["0 1 2\n1 2 1\n2 3 1\n", "0 1 2\n1 2 1.5\n2 0 1.0\n"])
+def test_a_first_edge_from_0_to_1_is_one(tmp_path, text):
+    path = tmp_path / "list.txt"
+    path.write_text(text)
+    graph = read_named_graph(path)
+    assert graph.names[:2] == ("0", "1")
+    assert graph.adjacency[0, 1] == 2

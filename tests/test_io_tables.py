@@ -266,3 +266,23 @@ assert npy(POINTS) != LIES
 )
 def test_bad_numpy_files(name, content, word, tmp_path):
     check_refused(read_features, put(tmp_path, name, content), None, word)
+
+
+@pytest.mark.parametrize("text", ["0,1,2\n4,5,6\n1,1,2\n", "0,1\n0.5,1.0\n2.0,3.5\n"])
+def test_numbers_of_columns_are_no_point(tmp_path, text):
+    path = tmp_path / "points.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match="may be the numbers of columns"):
+        read_features(path)
+    path.write_text(text.replace("0,1", "0.0,1", 1))
+    assert read_features(path).points[0, :2].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rest", ["a,x,4\nb,x,3\n", "7,8,4.0\n8,8,3.5\n"])
+def test_numbers_of_columns_are_no_rating(tmp_path, rest):
+    path = tmp_path / "ratings.csv"
+    path.write_text("0,1,2\n" + rest)
+    with pytest.raises(InputError, match="may be the numbers of columns"):
+        read_ratings(path)
+    path.write_text("0,1,2\n1,1,4\n2,1,5\n")
+    assert read_ratings(path).values[0] == 2

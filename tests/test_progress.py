@@ -61,7 +61,7 @@ def model(**options):
     door = pytest.importorskip("condgrad.cvxpy")
     W = cp.Variable((3, 3), PSD=True)
     problem = cp.Problem(cp.Minimize(W[0, 1] + W[1, 2] + W[0, 2]), [cp.diag(W) == 1])
-    door.solve(problem, **options)
+    door.solve(problem, backend="condgrad", **options)
     return problem.solver_stats.extra_stats.solution
 
 

@@ -67,6 +67,14 @@ def test_a_repaired_point_meets_every_row():
         assert not plus or found.W.min() >= 0
 
 
+def test_the_point_has_the_value_that_is_proved():
+    # ϑ = 3 is an integer that iterates only come near to, an independent set has it
+    answer = cg.theta(nx.complete_bipartite_graph(2, 3))
+    assert answer.W.sum() == pytest.approx(answer.value, rel=1e-12)
+    assert answer.W.trace() == pytest.approx(1)
+    assert not answer.W[:2, 2:].any()
+
+
 def test_the_sentence_names_sets_and_cliques():
     text = str(cg.theta(nx.cycle_graph(5)))
     assert "no independent set has more than 2 vertices (found: 2)" in text

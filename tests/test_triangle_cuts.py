@@ -210,6 +210,8 @@ def test_one_variable_and_none_to_choose():
         ([1.0, 2.0], {}, "Q has shape"),
         ([[np.nan]], {}, "Q has an entry"),
         ([["a"]], {}, "Q is not a matrix"),
+        (np.array([[1 + 2j]]), {}, "Q is not a matrix"),
+        (np.array([["1"]]), {}, "Q is not a matrix"),
         ([[1e308, 1e308], [1e308, 1e308]], {}, "Q has entries whose sum"),
         ([[1.0]], {"sense": "most"}, "sense is 'most'"),
         ([[1.0]], {"offset": np.inf}, "offset is inf"),

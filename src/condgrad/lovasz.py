@@ -11,7 +11,7 @@ from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications.theta import Feasible, feasible, independent_set, theta_of
+from condgrad.applications.theta import Feasible, feasible, independent_set, of_set, theta_of
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.graphs import weights_of
@@ -178,7 +178,9 @@ def theta(
     assert met.best is not None
     ends: Feasible = met.best
     members = independent_set(A, ends.W)
-    value = max(ends.value, float(members.sum()))
+    if members.sum() > ends.value:
+        ends = of_set(members)
+    value = ends.value
     bound = max(-result.lower_bound, value)
     reached = relative_gap(value, bound)
     status = found.status

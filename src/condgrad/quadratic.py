@@ -243,7 +243,10 @@ def qubo(
 def _square(Q: Any) -> Any:
     """Q as a sparse matrix of float64."""
     try:
-        made = sp.csr_array(Q if sp.issparse(Q) else np.asarray(Q, np.float64), dtype=np.float64)
+        given = Q if sp.issparse(Q) else np.asarray(Q)
+        if given.dtype.kind not in "biufO":  # NumPy would drop imaginary parts, and read text
+            raise TypeError(f"its dtype is {given.dtype}")
+        made = sp.csr_array(given.astype(np.float64))
     except (TypeError, ValueError) as error:
         raise ProblemError(f"Q is not a matrix of numbers ({error}): pass a square one") from None
     if made.ndim != 2 or made.shape[0] != made.shape[1] or made.shape[0] == 0:

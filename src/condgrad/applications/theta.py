@@ -108,6 +108,12 @@ def feasible(A: Any, W: Array, plus: bool) -> Feasible:
     return Feasible(X / (trace + n * lift), above / below * (1 - 4 * EPS), failure)
 
 
+def of_set(members: Array) -> Feasible:
+    """The point 11ᵀ/|S| on the vertices of an independent set S, of value |S|."""
+    W = np.outer(members, members) / members.sum()
+    return Feasible(W, float(members.sum()), 0.0)
+
+
 def independent_set(A: Any, W: Array) -> Array:
     """A large independent set, grown greedily in the order that W suggests, True for its vertices.
 

@@ -36,7 +36,9 @@ class Certificate:
     problem is infeasible."""
     gap: float
     """|value − bound| relative to the larger, or to a small part of the terms of both, of a
-    geometric program that of the logarithms; ∞ without a bound or a point."""
+    geometric program that of the logarithms; ∞ without a bound or a point. Where Clarabel found the
+    point it is relative to 1e-5 of the largest number of the cone program's x times the highest
+    price, if that is more: an optimum that is small next to this is known less closely."""
     solution: Solution | None
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
     is a run on the scaled dual of the cone program, and None where no run was needed."""

@@ -31,7 +31,10 @@ ENDS = (
 """What the columns of the two ends are called, without ``id``, ``_`` and the like."""
 WEIGHTS = (USUAL, "weights", "w")
 """What the column of weights is called."""
-MARKS = (",", "\t", ";")
+MARKS = ("\t", ";", ",")
+"""Separators, one before those that may stand in its fields: 2,5 may be a number."""
+COMMA = re.compile(r"\S\s+[+-]?[0-9]+,[0-9]+\s*$")
+"""The end of a line of blanks with a decimal comma."""
 LONGEST = 10_000
 """Letters of a dictionary at the end of a line."""
 PLAIN = "format='edges' (--format edges)"
@@ -77,6 +80,9 @@ def read_list(path: str | Path, text: str, asked: Asked, form: str | None = None
             raise InputError(path, f"{error.reason}; {hint}", error.line) from None
     if form is None and _square(rows):
         return _square_table(path, rows, asked)
+    if form is None and _counted(rows):
+        reason = f"{show(' '.join(first.fields))} may be the numbers of columns: remove the line"
+        raise InputError(path, f"{reason}, or {SIZES}", first.line)
     return _named(path, rows, asked)
 
 
@@ -90,7 +96,16 @@ def _rows(path: str | Path, text: str, delimiter: str | None) -> Iterator[Row]:
             content = content[:-1] if content.endswith((*MARKS, delimiter or ",")) else content
         if mark is None:
             mark = next((m for m in MARKS if m in content), " ")
+            if mark == "," and content.count(",") == 1 and COMMA.search(content):
+                _refuse_comma(path, line, content)
         yield Row(line, _fields(path, line, content, mark, delimiter is not None), attributes)
+
+
+def _refuse_comma(path: str | Path, line: int, content: str) -> None:
+    """Refuse a comma that stands in a number or between two fields."""
+    reason = f"the comma in {show(content.strip())} may be in a number: write a point for it"
+    remedy = "or pass delimiter=',' (--delimiter ,) if it separates"
+    raise InputError(path, f"{reason}, {remedy}", line)
 
 
 def _fields(path: str | Path, line: int, content: str, mark: str, told: bool) -> list[str]:
@@ -167,6 +182,19 @@ def _square(rows: Sequence[Row]) -> bool:
     return n > 3 and all(
         len(r.fields) == n and all(number(f) is not None for f in r.fields) for r in rows
     )
+
+
+def _counted(rows: Sequence[Row]) -> bool:
+    """Whether the first line is 0, 1, … as pandas numbers columns, and not like the other lines.
+
+    It is not where they have names, or weights with a point and no vertex 0.
+    """
+    first, rest = rows[0].fields, [row.fields for row in rows[1:] if len(row.fields) > 1]
+    if not rest or first not in (["0", "1"], ["0", "1", "2"]):
+        return False
+    ends = [field for fields in rest for field in fields[:2]]
+    pointed = len(first) == 3 and all("." in fields[-1] for fields in rest) and "0" not in ends
+    return pointed or not any(map(WHOLE.fullmatch, ends))
 
 
 def _square_table(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:

@@ -195,6 +195,9 @@ def _table(
     body = rows[1:] if head is not None else rows
     if not body:
         raise InputError(path, "no numbers after the header", first)
+    if mark is not None and _counted(cells, [row for _, row in rows[1:]]):
+        reason = f"{show(mark.join(cells))} may be the numbers of columns: remove the line"
+        raise InputError(path, f"{reason}, or write 0.0 for 0 if it is a point", first)
     for line, row in rows:
         if len(row) != len(cells):
             raise InputError(path, f"{len(cells)} columns expected, found {len(row)}", line)
@@ -208,6 +211,16 @@ def _table(
                 raise InputError(path, _fault(head, k, row[k], value, texts[k]), line)
             points[at, place] = value
     return points, tuple(row[0] for _, row in body) if named else None
+
+
+def _counted(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line is 0, 1, … as pandas numbers columns.
+
+    Two numbers may be a point, unless all others are written with a point.
+    """
+    if len(first) < 2 or not rest or list(first) != [str(k) for k in range(len(first))]:
+        return False
+    return len(first) > 2 or all("." in cell for row in rest for cell in row)
 
 
 def _fault(head: Sequence[str] | None, k: int, cell: str, value: float | None, text: bool) -> str:

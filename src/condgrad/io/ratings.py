@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, ending, number, read_bytes, show, split
 from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
-from condgrad.io.roles import in_order, places_of
+from condgrad.io.roles import WHOLE, in_order, places_of
 
 _SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma", " ": "blank"}
 Row = tuple[int, str, str, float]
@@ -88,8 +88,14 @@ def _of_text(path: str | Path, text: str) -> Iterator[Row]:
         first, head = next(lines, (None, ""))
         if first is None:
             raise InputError(path, "no ratings after the header", top)
+    numbered = not header and names == [str(k) for k in range(len(names))]
     for line, content in chain([(first, head)], lines):
         fields = split(path, line, content, mark)
+        if numbered and line != top and len(fields) > 2:
+            if "." in fields[2] or not all(map(WHOLE.fullmatch, fields[:2])):
+                reason = f"{show(separator.join(names))} may be the numbers of columns: remove it"
+                raise InputError(path, f"{reason}, or write 2.0 for 2 if it is a rating", top)
+            numbered = False
         if len(fields) <= max(order):
             reason = f"expected {max(order) + 1} fields or more separated by "
             raise InputError(path, f"{reason}{_SEPARATORS[separator]}, found {len(fields)}", line)

@@ -15,9 +15,11 @@ def suited(problem: Problem) -> Method:
     """The method that runs where none is named.
 
     Over a set with a projection (simplex, box, balls of the l1, l2 and nuclear norm, products of
-    such) it is `apg` where there is no g, else `rpdhg` where f is linear and projections are by a
-    formula, else `pdhg`. Over a set of which only an oracle is known it is `pfw` where there is no
-    g. Without g it is `apg` over a spectrahedron, too, up to a side of 1000, unless f is linear.
+    such, and spectrahedra up to a side of 1000) it is `apg` where there is no g and f is not
+    linear. With a g it is `rpdhg` where f is linear and projections are by a formula, else `pdhg`,
+    but not over spectrahedra. Over a set of which only an oracle is known it is `pfw` where there
+    is no g and f is not linear. A linear f alone is left to `sag_cgal`, whose first atoms are
+    optimal.
 
     Over a spectrahedron `spdhg` where inequalities are many, a quarter of the entries of W at
     least. With equations the augmented Lagrangian of `sag_cgal` was about as good on dense programs
