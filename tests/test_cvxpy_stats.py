@@ -118,10 +118,17 @@ def test_statistics_are_printed_in_short(solve):
     assert f"bound {problem.solver_stats.extra_stats.bound}" in text
 
 
+def test_a_certificate_prints_who_solved_it_and_a_gap_only_of_a_point():
+    found = door.Certificate(1.0, 0.9, 0.1234567, None)
+    assert repr(found) == "<Certificate: value 1.0, bound 0.9; gap 0.12; solved by condgrad>"
+    nothing = door.Certificate(np.inf, np.inf, np.inf, None, solved_by="Clarabel")
+    assert repr(nothing) == "<Certificate: value inf, bound inf; solved by Clarabel>"
+
+
 def test_solutions_and_cuts_are_printed_in_short():
     solution = SDP(np.eye(20)).subject_to(np.eye(20), "==", 1.0).solve()
     assert len(repr(solution)) < 300
-    assert repr(solution).startswith("<Solution: value 1, proven lower bound 0.99")
+    assert repr(solution).startswith("<Solution: value 1, lower bound 0.99")
     cut = cg.max_cut(np.ones((30, 30)) - np.eye(30), max_seconds=None)
     assert len(repr(cut)) < 300
     assert "225" in repr(cut)

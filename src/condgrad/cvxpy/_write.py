@@ -59,9 +59,10 @@ class Certificate:
 
     def __repr__(self) -> str:
         proviso = f", {self.proviso}" if self.proviso else ""
-        by = "" if self.solved_by == "condgrad" else f"; solved by {self.solved_by}"
         ends = f"value {self.value}, bound {self.bound}{proviso}"
-        return f"<Certificate: {ends}; gap {self.gap}{by}>"
+        verdict = self.bound == self.value and not np.isfinite(self.value)
+        gap = "" if verdict else f"; gap {self.gap:.2g}"
+        return f"<Certificate: {ends}{gap}; solved by {self.solved_by}>"
 
 
 def write(
