@@ -20,14 +20,14 @@ from condgrad import report
 from condgrad._round import bound_text, down, percent, up
 from condgrad.applications import closeness, kmeans, max_cut, sparsest_cut
 from condgrad.applications._outcome import ROUNDING
-from condgrad.applications.presolve import exact
+from condgrad.applications.presolve import of_all
 from condgrad.graphs import GraphCut
 from condgrad.html import page
 from condgrad.record import Record
 from condgrad.sdp import SDP
 from condgrad.sklearn import Certification
 
-NO_RUN = exact(1.0, 1.0, [], 0)
+NO_RUN = of_all(1.0, 1.0, [], 0, 1.0)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 many = settings(max_examples=500)
 
