@@ -279,7 +279,7 @@ def test_unbounded():
 def test_a_limit_leaves_values_and_says_so():
     X = cp.Variable((20, 20), PSD=True)
     problem = cp.Problem(cp.Maximize(cp.trace(symmetric(20) @ X)), [cp.diag(X) == 1])
-    door.solve(problem, gap=1e-9, feasibility=1e-9, max_iter=5)
+    door.solve(problem, gap=1e-9, feasibility=1e-9, max_iter=5, backend="condgrad")
     assert problem.status == "user_limit"
     assert problem.solver_stats.extra_stats.bound >= reference(problem)[0]
 

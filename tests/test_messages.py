@@ -52,7 +52,18 @@ def test_arguments():
     learn, cvx = pytest.importorskip("condgrad.sklearn"), pytest.importorskip("condgrad.cvxpy")
     from condgrad.sdp import SDP
 
-    modules = (cg, cg.applications, cg.domains, estimators, functions, maps, methods, learn, cvx)
+    modules = (
+        cg,
+        cg.io,
+        cg.applications,
+        cg.domains,
+        estimators,
+        functions,
+        maps,
+        methods,
+        learn,
+        cvx,
+    )
     known = {"hermitian", "nonneg", "symmetric", "PSD", "solver", "axis", "x"}  # of others
     calls = [getattr(m, name) for m in modules for name in getattr(m, "__all__", dir(m))]
     for call in (*calls, SDP, SDP.solve, cg.Run.advance, *cg.METHODS.values()):

@@ -261,7 +261,7 @@ def test_what_suits():
     assert cg.solve(apps.max_cut(A).problem, max_iter=3).method == "SAG-CGAL"
     floor = Term(maps.AllEntries((4,)), functions.AtLeast(0.1), name="floor")
     box = Problem(domains.Simplex(4), [floor])
-    assert suited(box).slug == "sag-cgal"
+    assert suited(box).slug == "rpdhg"
     assert apps.sparsest_cut(A).default(1.0) == "sag-cgal"
 
 

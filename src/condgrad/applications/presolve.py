@@ -269,7 +269,7 @@ def inner(A: Any, block: Block) -> Any:
     return A if at.size == A.shape[0] else sp.csr_array(A)[at][:, at]
 
 
-SUMS = "k", "epochs", "seconds", "rows", "lmo_calls", "matvecs"
+SUMS = "k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"
 """Columns of a trace that go on where the next run begins."""
 
 

@@ -33,7 +33,7 @@ TOLERANCE = 1e-8
 CLOSER = 1e-3
 """Factor on them where nothing could be proved."""
 ROOT = float(np.sqrt(2.0))
-SCALE = 1e-5
+SCALE = 1e-6
 """Part of the largest number of x at the highest price in which a gap is measured at least."""
 MET = 1e-6
 """Part of its terms that an equation may miss at most."""

@@ -37,7 +37,7 @@ class Certificate:
     gap: float
     """|value − bound| relative to the larger, or to a small part of the terms of both, of a
     geometric program that of the logarithms; ∞ without a bound or a point. Where Clarabel found the
-    point it is relative to 1e-5 of the largest number of the cone program's x times the highest
+    point it is relative to 1e-6 of the largest number of the cone program's x times the highest
     price, if that is more: an optimum that is small next to this is known less closely."""
     solution: Solution | None
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
