@@ -89,8 +89,9 @@ class Suspicion:
             if ours(r.term.map):
                 continue
             x = rng.standard_normal(self._problem.domain.shape)
-            product = r.term.weight * float(np.vdot(r.point("slopes", W, beta), r.term.map.rows(x)))
-            if abs(float(np.vdot(p.v, x)) - product) > slack * length(x) * p.sizes.spread:
+            y = r.point("slopes", W, beta)  # a control may have moved β since p was made
+            off = float(np.vdot(r.term.map.adjoint(y), x)) - float(np.vdot(y, r.term.map.rows(x)))
+            if r.term.weight * abs(off) > slack * length(x) * max(p.sizes.spread, length(y)):
                 return True
         return False
 
