@@ -19,6 +19,7 @@ LAYERS = (
     ("problem", "schedules"),
     ("estimators",),
     ("rows",),
+    ("cluster",),
     ("certificate",),
     ("methods",),
     ("run", "theory"),

@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
         return getattr(methods, name)
     if name in DOORS:
         return getattr(importlib.import_module(f"condgrad.{DOORS[name]}"), name)
-    if name in ("applications", "graphs", "html", "io", "plot", "quadratic", "record"):
+    if name in ("applications", "cluster", "graphs", "html", "io", "plot", "quadratic", "record"):
         return importlib.import_module(f"condgrad.{name}")
     raise AttributeError(f"module 'condgrad' has no attribute {name!r}")
 

@@ -112,17 +112,24 @@ class Term:
     def _miss(self, W: Array) -> tuple[float, float, float, float]:
         """Σ r², Σ z², max |r| and `Violation.row`."""
         unit = norm(W) / float(np.sqrt(W.size))
-
-        def work(part: list[slice]) -> list[Miss]:
-            return [self.passes.miss(W, at, unit) for at in part]
-
-        found = threads.run([partial(work, part) for part in self.parts()])
-        squares, images, worst, row, plain = zip(*chain(*found), strict=True)
+        squares, images, worst, row, plain = zip(*self.misses(W, unit), strict=True)
         total, length = float(sum(images)), float(self.map.row_norm)
         if any(plain) and length:  # rows of 0 read 0, and miss no more than their data
             reads = max(unit, float(np.sqrt(total / self.map.size)) / length)
             row = (*row, max(plain) / reads if reads else np.inf)
         return sum(squares), total, max(worst), max(row)
+
+    def misses(self, W: Array, unit: float) -> list[Miss]:
+        """How its rows miss the set of an indicator, in parts; `unit` is the size of an entry."""
+
+        def work(part: list[slice]) -> list[Miss]:
+            return [self.passes.miss(W, at, unit) for at in part]
+
+        return list(chain(*threads.run([partial(work, part) for part in self.parts()])))
+
+    def lengths(self, W: Array) -> float:
+        """‖A W‖²."""
+        return sum(self.passes.lengths(W, b) for b in self.chunks())
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""

@@ -47,11 +47,14 @@ def dual(
     real, wide = y.dtype.type, G.dtype.type
     b, t, low, high = real(1 / beta), real(theta), real(lower / beta), real(upper / beta)
     buffer = np.empty(CHUNK, W.dtype)
-    for start, stop in ends:
+    for r in range(ends.shape[0]):
+        start, stop = ends[r, 0], ends[r, 1]
+        skip = start - ends[r, 2] if ends.shape[1] == 3 else 0
         for i in range(start, stop, CHUNK):
             j = min(i + CHUNK, stop)
             sweep(W, i, j, buffer)
-            z, some_y, some_slopes = buffer[: j - i], y[i:j], slopes[i:j]
+            z, some_y = buffer[: j - i], y[i - skip : j - skip]
+            some_slopes = slopes[i - skip : j - skip]
             for s in range(j - i):
                 old = some_y[s]
                 x = old + b * real(z[s])
@@ -68,11 +71,13 @@ def ascend(
     real, wide, total = y.dtype.type, G.dtype.type, 0.0
     b, low, high = real(1 / beta), real(lower / beta), real(upper / beta)
     buffer = np.empty(CHUNK, W.dtype)
-    for start, stop in ends:
+    for r in range(ends.shape[0]):
+        start, stop = ends[r, 0], ends[r, 1]
+        skip = start - ends[r, 2] if ends.shape[1] == 3 else 0
         for i in range(start, stop, CHUNK):
             j = min(i + CHUNK, stop)
             sweep(W, i, j, buffer)
-            z, some = buffer[: j - i], y[i:j]
+            z, some = buffer[: j - i], y[i - skip : j - skip]
             for s in range(j - i):
                 x = some[s] + b * real(z[s])
                 new = x - min(max(x, low), high)
@@ -87,11 +92,13 @@ def ascend(
 def squares(D: Array, slopes: Array, ends: Array) -> float:
     total = 0.0
     buffer = np.empty(CHUNK, D.dtype)
-    for start, stop in ends:
+    for r in range(ends.shape[0]):
+        start, stop = ends[r, 0], ends[r, 1]
+        skip = start - ends[r, 2] if ends.shape[1] == 3 else 0
         for i in range(start, stop, CHUNK):
             j = min(i + CHUNK, stop)
             sweep(D, i, j, buffer)
-            z, some = buffer[: j - i], slopes[i:j]
+            z, some = buffer[: j - i], slopes[i - skip : j - skip]
             for s in range(j - i):
                 total += z[s] * z[s] * (some[s] != 0)
     return total
@@ -123,14 +130,21 @@ def miss(W: Array, start: int, stop: int, lower: float, upper: float) -> tuple[f
 
 
 def merit(
-    W: Array, y: Array, start: int, stop: int, lower: float, upper: float, beta: float
+    W: Array,
+    y: Array,
+    start: int,
+    stop: int,
+    lower: float,
+    upper: float,
+    beta: float,
+    skip: int = 0,
 ) -> tuple[float, float]:
     total, lengths = 0.0, 0.0
     buffer = np.empty(CHUNK, W.dtype)
     for i in range(start, stop, CHUNK):
         j = min(i + CHUNK, stop)
         sweep(W, i, j, buffer)
-        z, some = buffer[: j - i], y[i:j]
+        z, some = buffer[: j - i], y[i - skip : j - skip]
         for s in range(j - i):
             x = np.float64(z[s]) + beta * some[s]
             r = x - min(max(x, lower), upper)
@@ -140,13 +154,21 @@ def merit(
 
 
 def pair(
-    W: Array, images: bool, G: Array, y: Array, start: int, stop: int, low: float, high: float
+    W: Array,
+    images: bool,
+    G: Array,
+    y: Array,
+    start: int,
+    stop: int,
+    low: float,
+    high: float,
+    skip: int = 0,
 ) -> tuple[float, float, float]:
     above, below, product = 0.0, 0.0, 0.0
     z, inside = np.empty(CHUNK, W.dtype), np.empty(CHUNK, G.dtype)
     for i in range(start, stop, CHUNK):
         j = min(i + CHUNK, stop)
-        some = y[i:j]
+        some = y[i - skip : j - skip]
         if images:
             sweep(W, i, j, z)
         for s in range(j - i):
@@ -180,6 +202,8 @@ def _over(driver: Callable[..., Any], sweep: Any, add: Any, **options: Any) -> C
     here = sweep.py_func
     code = driver.__code__.replace(co_filename=here.__code__.co_filename)
     name = f"{here.__qualname__}_{driver.__name__}".replace("<locals>.", "")
-    own = FunctionType(code, {**driver.__globals__, "sweep": sweep, "add": add}, name)
+    own = FunctionType(
+        code, {**driver.__globals__, "sweep": sweep, "add": add}, name, driver.__defaults__
+    )
     own.__qualname__, own.__module__ = name, here.__module__
     return njit(cache=sweep.stats.cache_path is not None, nogil=True, **options)(own)

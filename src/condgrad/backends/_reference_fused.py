@@ -34,8 +34,8 @@ class Family:
         beta: float,
     ) -> float:
         total = 0.0
-        for start, stop in ends:
-            some = y[start:stop]
+        for start, stop, at in placed(ends):
+            some = y[at]
             x = some + self.images(W, start, stop) / beta
             change = x - np.clip(x, lower / beta, upper / beta) - some
             some += change
@@ -55,8 +55,7 @@ class Family:
         beta: float,
         theta: float,
     ) -> None:
-        for start, stop in ends:
-            at = slice(start, stop)
+        for start, stop, at in placed(ends):
             x, old = y[at] + self.images(W, start, stop) / beta, slopes[at].copy()
             slopes[at] = x - np.clip(x, lower / beta, upper / beta)
             y[at] += theta * (slopes[at] - y[at])
@@ -78,16 +77,17 @@ class Family:
         lower: float,
         upper: float,
         beta: float,
+        skip: int = 0,
     ) -> tuple[float, float]:
-        some = y[start:stop].astype(np.float64)
+        some = y[start - skip : stop - skip].astype(np.float64)
         x = self.images(W, start, stop) + beta * some
         r = x - np.clip(x, lower, upper)
         return float(r @ r), float(some @ some)
 
     def squares(self, D: Array, slopes: Array, ends: Array) -> float:
         total = 0.0
-        for start, stop in ends:
-            z = self.images(D, start, stop) * (slopes[start:stop] != 0)
+        for start, stop, at in placed(ends):
+            z = self.images(D, start, stop) * (slopes[at] != 0)
             total += float(z @ z)
         return total
 
@@ -101,11 +101,18 @@ class Family:
         stop: int,
         low: float,
         high: float,
+        skip: int = 0,
     ) -> tuple[float, float, float]:
-        v = np.clip(y[start:stop].astype(np.float64), low, high)
+        v = np.clip(y[start - skip : stop - skip].astype(np.float64), low, high)
         self.add(G, start, stop, v)
         z = self.images(W, start, stop) if images else np.zeros(v.size)
         return float(np.maximum(v, 0).sum()), float(np.maximum(-v, 0).sum()), float(v @ z)
+
+
+def placed(ends: Array) -> list[tuple[int, int, slice]]:
+    """Start and stop of each range, and where in a table it is, by a third column or by itself."""
+    found = ((int(e[0]), int(e[1]), int(e[2] if len(e) == 3 else e[0])) for e in ends)
+    return [(start, stop, slice(at, at + stop - start)) for start, stop, at in found]
 
 
 def fused(sweep: str | Callable[..., None], add: str | Callable[..., None]) -> Drivers:

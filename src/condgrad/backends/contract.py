@@ -57,7 +57,8 @@ class Drivers(NamedTuple):
     """The passes over the rows of a family, made by `fused`; bounds are the same for all rows.
 
     Ranges are start and stop, or `ends` with a row of both for each; W and G are shaped as W where
-    the cotangent is.
+    the cotangent is. A table holds the rows from 0 on, unless `ends` have a third column with the
+    place of each range in it, or a last argument says how many rows come before the table's.
     """
 
     ascend: Callable[..., float]

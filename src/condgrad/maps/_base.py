@@ -96,6 +96,17 @@ class LinearMap(ABC):
         return float(np.sum(np.abs(y) * sizes)) + lost
 
     @property
+    def swept(self) -> tuple[Kernel, Kernel] | None:
+        """`kernels`, unless a class derived from theirs has changed rows."""
+        kinds = type(self).__mro__
+        owner = next(c for c in kinds if {"rows", "scatter", "kernels"} & set(vars(c)))
+        return self.kernels if "kernels" in vars(owner) else None
+
+    def pieces(self, start: int, stop: int) -> Array:
+        """The ranges that `kernels` sweep for a range of rows, and the first row of each."""
+        return np.array([[start, stop, start]], np.int64)
+
+    @property
     def stretch(self) -> int:
         """Rows that lie side by side in memory, the natural unit to draw; 1 where there is none."""
         return 1

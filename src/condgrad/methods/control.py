@@ -234,7 +234,7 @@ def _squares(term: Term, steps: list[Array]) -> float:
     """ω‖A s‖², along the first step or, where the family does not see it, a random one."""
     length = term.map.row_norm**2 * max(float(np.vdot(s, s)) for s in steps)
     for s in steps:
-        squares = sum(term.passes.lengths(s, b) for b in term.chunks())
+        squares = term.lengths(s)
         if squares > 1e-16 * length:  # less is rounding: the domain implies the constraint
             return term.weight * squares
     return term.weight * (length or 1.0)

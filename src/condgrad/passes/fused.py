@@ -24,10 +24,9 @@ class Fused(Plain):
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
-        if map.kernels is None or scalar_bounds(function) is None or np.ndim(map.lengths()):
+        if map.swept is None or scalar_bounds(function) is None:
             return False
-        owner = next(c for c in type(map).__mro__ if {"rows", "scatter", "kernels"} & set(vars(c)))
-        return "kernels" in vars(owner)  # else rows were changed in a class derived from theirs
+        return not np.ndim(map.lengths())
 
     def __init__(self, map: LinearMap, function: Function) -> None:
         super().__init__(map, function)
@@ -78,19 +77,28 @@ class Fused(Plain):
         return sum(threads.run([partial(work, part) for part in parts]))
 
     def _ends(self, ranges: Sequence[slice]) -> Array:
-        """Start and stop of each range, a row each."""
-        return np.array([span(at, self.map.size) for at in ranges], np.int64).reshape(-1, 2)
+        """Start and stop of each range as kernels count rows, and its place, a row each."""
+        pieces = [self.map.pieces(*span(at, self.map.size)) for at in ranges]
+        return np.concatenate([np.empty((0, 3), np.int64), *pieces])
+
+    def _pieces(self, at: slice) -> list[tuple[int, ...]]:
+        """The same of one range, with how far start lies behind the place."""
+        return [(start, stop, start - place) for start, stop, place in self._ends([at]).tolist()]
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
         W, map = self._seen(W), self.map
-        found = self._drivers(W).miss(W, *span(at, map.size), self._lower, self._upper)
-        squares, images, worst = found
+        miss, bounds = self._drivers(W).miss, (self._lower, self._upper)
+        found = [miss(W, *piece[:2], *bounds) for piece in self._pieces(at)]
+        squares, images = (sum(column) for column in list(zip(*found, strict=True))[:2])
+        worst = max(far for _, _, far in found)
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
-        W, rows = self._seen(W), span(at, self.map.size)
-        squares, lengths = self._drivers(W).merit(W, y, *rows, self._lower, self._upper, beta)
+        W, bounds = self._seen(W), (self._lower, self._upper)
+        merit = self._drivers(W).merit
+        found = [merit(W, y, *p[:2], *bounds, beta, *p[2:]) for p in self._pieces(at)]
+        squares, lengths = (sum(column) for column in zip(*found, strict=True))
         return float(squares / (2 * beta) - beta * lengths / 2)
 
     def pair(self, W: Array | None, G: Array, at: slice, y: Array | None, beta: float) -> Pairing:
@@ -99,10 +107,9 @@ class Fused(Plain):
         map, lower, upper = self.map, self._lower, self._upper
         low, high = 0.0 if np.isneginf(lower) else -np.inf, 0.0 if np.isposinf(upper) else np.inf
         point = np.empty(map.shape, like=G) if W is None else self._seen(W)
-        sums = self._drivers(G).pair(
-            point, W is not None, self._cotangent(G), y, *span(at, map.size), low, high
-        )
-        above, below, product = sums
+        pair, start = self._drivers(G).pair, (point, W is not None, self._cotangent(G), y)
+        sums = [pair(*start, *p[:2], low, high, *p[2:]) for p in self._pieces(at)]
+        above, below, product = (sum(column) for column in zip(*sums, strict=True))
         up, down = above * upper if above > 0 else 0.0, below * lower if below > 0 else 0.0
         size, total = abs(up) + abs(down), map.row_norm * (above + below)
         size += TINY if (above > 0 and upper != 0) or (below > 0 and lower != 0) else 0.0
@@ -120,6 +127,12 @@ class Tiled(Fused):
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
         return foreign(map.like) and super().serves(map, function)
+
+    def _ends(self, ranges: Sequence[slice]) -> Array:
+        return super()._ends(ranges)[:, :2]  # places are those of tiles
+
+    def _pieces(self, at: slice) -> list[tuple[int, ...]]:
+        return [span(at, self.map.size)]
 
     def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
         if slopes is None:

@@ -30,6 +30,9 @@ class Keeper:
         The problem.
     """
 
+    here = True
+    """Whether its tables are in this process."""
+
     @classmethod
     def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
         """Whether it can keep such rows."""
@@ -157,6 +160,15 @@ class Keeper:
     def arrays(self) -> dict[str, Any]:
         """What is kept, by name: all that a copy of this keeper needs to go on."""
         return vars(self.state)
+
+    def stow(self) -> None:
+        """Before a checkpoint is made: have all that it needs at hand, …"""
+
+    def stowed(self) -> None:
+        """… after that …"""
+
+    def revive(self) -> None:
+        """… and after one was read: go on where it was made."""
 
 
 KEEPERS: list[type[Keeper]] = [Keeper]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from condgrad.cluster import Ray
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Watch
 from condgrad.run.limits import Goal
@@ -23,6 +24,7 @@ class Options:
     seed: Any
     n_jobs: int | None
     device: str = "cpu"
+    cluster: Ray | None = None
 
 
 class Asked(NamedTuple):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from condgrad._types import Array
+from condgrad.cluster import Ray, cluster_of
+from condgrad.errors import ProblemError
 from condgrad.methods import suited
 from condgrad.methods.registry import Method, check
 from condgrad.problem import Problem
@@ -37,6 +39,7 @@ def start(
     seed: int | None = 0,
     n_jobs: int | None = None,
     device: str = "cpu",
+    cluster: str | Ray | None = None,
 ) -> Run:
     """A run that has not begun; `condgrad.solve` has the parameters.
 
@@ -60,6 +63,7 @@ def asked(
     seed: int | None = 0,
     n_jobs: int | None = None,
     device: str = "cpu",
+    cluster: str | Ray | None = None,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     **watched: Any,
 ) -> Asked:
@@ -70,9 +74,20 @@ def asked(
     generator(seed)
     watch = Watch(metrics=metrics or {}, **watched)
     watch.require(goal)
-    options = Options(start, goal, watch, seed, n_jobs, device)
+    wish = cluster_of(cluster)
+    if wish is not None and device != "cpu":
+        raise ProblemError(
+            f"device is {device!r} and cluster is given: leave device out; with "
+            "Ray(gpus_per_shard=1) the shards are on GPUs"
+        )
+    options = Options(start, goal, watch, seed, n_jobs, device, wish)
     if method is None and isinstance(problem, Problem):
         if suits(problem, options):
+            if wish is not None:
+                raise ProblemError(
+                    "cluster is given, but W is kept as factors here, whose rows are not dealt: "
+                    "leave cluster out, or name a method"
+                )
             return Asked(FactoredRun, problem, None, options)
         method = suited(problem)
     check(problem, method)

@@ -103,8 +103,11 @@ class Journal:
             raise
         self._open[number] = Open(run, prints, number, number)
         how["over"] = entry is not None and saved.ended(run)
-        with _keyboard.offers(run.snapshot, source=True) as offer:
-            result = offer.keep(self._advance(self._open[number], limits, None, **how))
+        try:
+            with _keyboard.offers(run.snapshot, source=True) as offer:
+                result = offer.keep(self._advance(self._open[number], limits, None, **how))
+        finally:
+            run.close()
         del self._open[number]
         memories = [saved.memory_of(w) for w in saved.watchers(watch)]
         self._finish((result, memories), "solve", prints)
@@ -347,8 +350,11 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     journal = _current.get()
     if journal is None:
         run = asked.begin()
-        with _keyboard.offers(run.snapshot, source=True) as offer:
-            return offer.keep(run.advance_to(limits).result(**how))
+        try:
+            with _keyboard.offers(run.snapshot, source=True) as offer:
+                return offer.keep(run.advance_to(limits).result(**how))
+        finally:
+            run.close()
     return journal.solve(asked, limits, **how)
 
 

@@ -17,6 +17,7 @@ from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
 from condgrad.certificate import Certificate
+from condgrad.cluster import Engine, Lost
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.control import BalanceState
@@ -65,6 +66,7 @@ class Run:
         "estimators",
         "_options",
         "_threads",
+        "_engine",
         "torn",
         "stale",
         "_note",
@@ -72,6 +74,7 @@ class Run:
     )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
     _note = ""  # on memory
+    _engine: Engine | None = None
     resumed: int | None = None
     """The iteration from which it went on, where it came from a file."""
 
@@ -83,8 +86,19 @@ class Run:
         """See where it will run, and who begins; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self.first, self.estimators, self.problem = leading(problem, method, options.device)
         check_parts(problem, options.watch.certify)
+        self._engine = None if options.cluster is None else Engine(options.cluster)
+        try:
+            found = leading(problem, method, options.device, self._engine)
+        except BaseException:
+            self.close()
+            raise
+        self.first, self.estimators, self.problem = found
+
+    def close(self) -> None:
+        """Give the actors of a cluster back, after which the run cannot go on; else nothing."""
+        if self._engine is not None:
+            self._engine.close()
 
     def _begin(self) -> None:
         """Make the state before the first iteration."""
@@ -193,6 +207,8 @@ class Run:
                     monitor.status = Status.NONFINITE
                 except MemoryError as error:
                     monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+                except Lost as error:
+                    monitor.status, self._note = Status.LOST, str(error)
         return self
 
     def _aim(self, goal: Goal) -> None:
@@ -311,17 +327,25 @@ class Run:
             how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
                 found = self._monitor.result(**how)
-                return replace(found, note=self._note, resumed=self.resumed)
+                return replace(found, note=self.note, resumed=self.resumed)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise
                 self._monitor.status = Status.INTERRUPTED
             except MemoryError as error:
                 self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+            except Lost as error:
+                self._monitor.status, self._note = Status.LOST, str(error)
             except deadline.OutOfTime:
                 pass
             found = self._monitor.result(**how, judge=False)
-            return replace(found, note=self._note, resumed=self.resumed)
+            return replace(found, note=self.note, resumed=self.resumed)
+
+    @property
+    def note(self) -> str:
+        """What was short of memory, or lost on the way."""
+        said = "" if self._engine is None else self._engine.note
+        return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:
         """What there is of the result where the program is about to end, see `_keyboard`."""

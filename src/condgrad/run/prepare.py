@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,21 +16,26 @@ from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
+from condgrad.cluster import Engine, dealt, large
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
 from condgrad.maps import LinearMap
 from condgrad.methods.lead import Lead
 from condgrad.methods.registry import Method
-from condgrad.problem import Problem
+from condgrad.problem import Problem, Term
 
 IMAGES = 5
 """Arrays as long as the rows that are worked on at a time, on a GPU."""
 SMALLER = "solve a smaller problem, or use device='cpu' if that has more memory"
 
 
-def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need]:
-    """What a run takes of the memory, by parts.
+def needs(
+    problem: Problem,
+    estimators: Sequence[Estimator],
+    here: Callable[[Term], bool] = lambda t: True,
+) -> list[memory.Need]:
+    """What a run takes of the memory, by parts; `here` says whose rows are in this process.
 
     Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
     the direction, the oracle and the bound, which takes two more for every term. On a GPU, where
@@ -41,11 +46,11 @@ def needs(problem: Problem, estimators: Sequence[Estimator]) -> list[memory.Need
     size = arrays * 8 * int(np.prod(problem.domain.shape))
     dense = memory.Need("W, direction and oracle", size, remedy)
     pairs = zip(estimators, problem.terms, strict=True)
-    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs))]
+    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs if here(t)))]
 
 
 def leading(
-    problem: Problem, method: Method, device: str
+    problem: Problem, method: Method, device: str, engine: Engine | None = None
 ) -> tuple[Lead | None, list[Estimator], Problem]:
     """The method that runs before this one, if there is memory for it, who begins, and where.
 
@@ -55,23 +60,26 @@ def leading(
     if lead is not None:
         first = [lead.method.estimator(t) for t in problem.terms]
         try:
-            return lead, first, placed(problem, first, device)
+            return lead, first, placed(problem, first, device, engine)
         except MemoryLimit:
             pass
     own = [method.estimator(t) for t in problem.terms]
     try:
-        return None, own, placed(problem, own, device)
+        return None, own, placed(problem, own, device, engine)
     except MemoryLimit as error:
         halves = [e.halved() for e in own]
-        if device == "cpu" or halves == own:
+        gpu = device != "cpu" or (engine is not None and engine.gpu)
+        if not gpu or halves == own:
             raise
         try:
-            return None, halves, placed(problem, halves, device)
+            return None, halves, placed(problem, halves, device, engine)
         except ProblemError:
             raise error from None
 
 
-def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Problem:
+def placed(
+    problem: Problem, estimators: Sequence[Estimator], device: str, engine: Engine | None = None
+) -> Problem:
     """The problem where a run will keep its arrays.
 
     Raises
@@ -80,6 +88,9 @@ def placed(problem: Problem, estimators: Sequence[Estimator], device: str) -> Pr
         Where it cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
     devices.check_device(device)
+    if engine is not None:
+        memory.require(needs(problem, estimators, here=lambda t: not large(t)))
+        return dealt(problem, estimators, engine)
     there, free = problem, 0.0
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):

@@ -55,6 +55,9 @@ class Status(Enum):
     PAUSED = "the run was left before anything ended it"
     INTERRUPTED = "the run was interrupted"
     OUT_OF_MEMORY = "there was no memory to go on; the best point so far is returned"
+    LOST = (
+        "shards of the cluster were lost and could not be brought back; the best point is returned"
+    )
     NONFINITE = "a number became infinite or NaN; the best point before that is returned"
 
     def __str__(self) -> str:
@@ -66,7 +69,7 @@ class Status(Enum):
         return cls.MAX_ITER, cls.MAX_EPOCHS, cls.MAX_SECONDS, cls.MAX_LMO
 
 
-KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY)
+KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 """What says more about the end of a run than that a bound was taken back."""
 
 
@@ -293,7 +296,8 @@ class Result(Answer):
     device: str = "cpu"
     """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
     note: str = ""
-    """Where memory ended the run: what it was wanted for, how much was free, and a remedy."""
+    """Where memory ended the run: what it was wanted for, how much was free, and a remedy. On a
+    cluster: the shards that were lost, and with what they began again."""
     resumed: int | None = None
     """The iteration from which the run went on, where it was resumed from a checkpoint."""
 

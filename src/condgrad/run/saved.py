@@ -20,7 +20,9 @@ from condgrad.checkpoint import Given, Pack, Print, Reader, packed, print_of, un
 from condgrad.checkpoint.graph import Maker, attributes
 from condgrad.checkpoint.packs import FAULTS
 from condgrad.checkpoint.prints import difference
+from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
+from condgrad.rows import Keeper
 from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.monitor import Monitor
 from condgrad.run.result import KEEP, Status
@@ -97,6 +99,9 @@ def watchers(watch: Watch) -> list[Any]:
 def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
     options, method = run._options, getattr(run, "method", None)
+    keepers = [rows for rows in run.state.terms if isinstance(rows, Keeper)]
+    for rows in keepers:
+        rows.stow()
     value = {
         "run": attributes(run),
         "goal": options.goal,
@@ -112,7 +117,12 @@ def pack(run: Run, **facts: Any) -> Pack:
             | {"seed": options.seed, "goal": options.goal}
         ),
     }
-    return packed(value, "the run", given_by(run), **about, **facts)
+    if run._engine is not None:
+        about["shards"] = run._engine.shards
+    found = packed(value, "the run", given_by(run), **about, **facts)
+    for rows in keepers:
+        rows.stowed()
+    return found
 
 
 def _alone(method: Any) -> Any:
@@ -132,6 +142,8 @@ def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print
     about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
     about |= {"seed": options.seed, "start": options.start, "metrics": sorted(watch.metrics)}
     about |= {"propose": watch.propose is not None, "run": kind.__name__}
+    if options.cluster is not None:
+        about["shards"] = options.cluster.shards
     if given:  # these are named first
         about = {**given, **{f"{n} of the run" if n in given else n: v for n, v in about.items()}}
     for name, value in about.items():
@@ -160,6 +172,9 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     try:
         vars(run).update(found["run"])
         _require_fit(run)
+        for rows in run.state.terms:
+            if isinstance(rows, Keeper):
+                rows.revive()
         run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
@@ -182,6 +197,8 @@ def _require_fit(run: Run) -> None:
         sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
         parts = {n: getattr(kept, n, None) for n in sizes}
         good = good and isinstance(s.rng, np.random.Generator) and rows.term is term
+        if not getattr(rows, "here", True):
+            parts = {"G": parts["G"]}
         good = good and all(a is None or foreign(a) or a.size == sizes[n] for n, a in parts.items())
         values = getattr(getattr(kept, "table", None), "values", None)
         good = good and (values is None or values.size == term.map.size)
@@ -261,6 +278,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     propose: Callable[[Array], Array | None] | None = None,
     n_jobs: int | None = None,
+    cluster: str | Ray | None = None,
 ) -> Run:
     """The run of a checkpoint, as it was when it was saved; `advance` takes it further.
 
@@ -278,6 +296,8 @@ def resume(
         The same method, where it has parts that are not of this package; default: that of the file.
     metrics, callbacks, propose, n_jobs
         As they were given to `condgrad.solve`, of which a checkpoint has none.
+    cluster : str or condgrad.cluster.Ray, optional
+        Where the run was on a cluster: one for as many shards.
 
     Returns
     -------
@@ -310,7 +330,8 @@ def resume(
             raise ProblemError("the method has parts of your own: pass it as `method`")
         seed, goal = options.pop("seed"), options.pop("goal")
         watch = Watch(metrics=metrics or {}, callbacks=callbacks, propose=propose, **options)
-        own = Asked(kind, problem, method, Options(None, goal, watch, seed, n_jobs, device))
+        wish = cluster_of(cluster)
+        own = Asked(kind, problem, method, Options(None, goal, watch, seed, n_jobs, device, wish))
     except ProblemError:
         raise
     except FAULTS:
@@ -321,14 +342,33 @@ def resume(
     return revived(own, entry, reader)
 
 
+def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
+    """A cluster for the shards of a checkpoint."""
+    if shards is None and wish is None:
+        return None
+    if shards is None:
+        raise ProblemError("cluster is given, but the checkpoint is of a run without: leave it out")
+    if wish is None or wish.shards not in (None, shards):
+        raise ProblemError(
+            f"the checkpoint is of a run on a cluster with {shards} shards: pass "
+            f"cluster=Ray(shards={shards})"
+        )
+    return replace(wish, shards=int(shards))
+
+
 def revived(own: Asked, entry: Any, reader: Reader) -> Run:
     """The run that an entry of a file is of; `own` says what is given to it."""
     run, method = own.kind.__new__(own.kind), own.method
     if method is not None and not entry.get("led"):
         method = replace(method, first=None)
-    device = entry.get("device", "cpu")
-    run.prepare(own.problem, method, replace(own.options, device=device))
-    restore(run, entry, reader)
+    wish = _for_shards(entry.get("shards"), own.options.cluster)
+    options = replace(own.options, device=entry.get("device", "cpu"), cluster=wish)
+    run.prepare(own.problem, method, options)
+    try:
+        restore(run, entry, reader)
+    except BaseException:
+        run.close()
+        raise
     return run
 
 

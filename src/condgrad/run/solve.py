@@ -8,6 +8,7 @@ from os import PathLike
 from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
+from condgrad.cluster import Ray
 from condgrad.methods.registry import Method
 from condgrad.problem import Problem
 from condgrad.run.begin import asked
@@ -43,6 +44,7 @@ def solve(
     seed: int | None = 0,
     n_jobs: int | None = None,
     device: str = "cpu",
+    cluster: str | Ray | None = None,
     checkpoint: str | PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | PathLike[str] | bool | None = None,
@@ -116,6 +118,11 @@ def solve(
         there, the problem can be on it and has five million rows or more, or a matrix or a block
         of side 500 or more. Whatever is given to and returned from the run is NumPy's. The same
         seed gives the same bits on one GPU, but not those of the CPU.
+    cluster : str or condgrad.cluster.Ray, optional
+        Deal the rows of terms that have more of them than W has entries to the actors of a Ray
+        cluster: ``"ray"`` or ``"local"`` for this machine, an address, or
+        ``Ray(shards=…, gpus_per_shard=…)`` (docs/cluster.md). One shard gives the bits of a run
+        without, several those of the same sums in another order.
     checkpoint : path, optional
         Write all of the run's state to this file about every `every` seconds and at its end, from
         which `resume` goes on (docs/checkpoints.md).
@@ -171,6 +178,7 @@ def solve(
             seed=seed,
             n_jobs=n_jobs,
             device=device,
+            cluster=cluster,
         )
         try:
             return solved(run, limits)

@@ -1,0 +1,101 @@
+"""Ray itself: imported where it is asked for, connected to once, its faults as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from types import ModuleType
+from typing import Any
+
+from condgrad.backends import threads
+from condgrad.cluster.options import Ray
+from condgrad.errors import ProblemError
+
+REACH = 5.0
+"""Seconds in which an address must answer."""
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""What Ray would send or say by itself."""
+
+
+def ray_module() -> ModuleType:
+    """Ray, or a sentence that says how to get it."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise ProblemError(
+            "cluster needs Ray, which is not installed: pip install 'condgrad[ray]', or leave "
+            "cluster out"
+        ) from None
+    module: ModuleType = ray
+    return module
+
+
+def connected(wish: Ray) -> ModuleType:
+    """Ray, connected to the cluster that is asked for.
+
+    Raises
+    ------
+    ProblemError
+        Where it is not installed, or nothing answers at the address.
+    """
+    ray = ray_module()
+    if ray.is_initialized():
+        here = _port(ray.get_runtime_context().gcs_address)
+        other = wish.address not in (None, "local") and not str(wish.address).startswith("ray://")
+        if other and _port(str(wish.address)) != here:
+            raise ProblemError(
+                f"address is {wish.address!r}, but this process is connected to the cluster at "
+                f"{ray.get_runtime_context().gcs_address}: leave it out, or call ray.shutdown()"
+            )
+        return ray
+    address = wish.address or os.environ.get("RAY_ADDRESS") or "local"
+    how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        cpus = (wish.shards or 1) * wish.cpus_per_shard
+        how |= {"num_cpus": max(threads.available(), cpus), "include_dashboard": False}
+    else:
+        _require_answer(address)
+    try:
+        with _silent():
+            ray.init(address=address, ignore_reinit_error=True, **how)
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())[:200]
+        raise ProblemError(
+            f"the Ray cluster at {address!r} could not be reached ({text}): see that it runs "
+            "(ray status) and has this version of Ray and Python"
+        ) from None
+    return ray
+
+
+@contextlib.contextmanager
+def _silent() -> Any:
+    """Without what Ray warns of about itself."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def _require_answer(address: str) -> None:
+    """Refuse an address at which nobody listens; Ray would try for minutes."""
+    plain = address.removeprefix("ray://").split("/")[0]
+    if plain == "auto":
+        return
+    name, _, port = plain.rpartition(":")
+    if not (name and port.isdigit()):
+        raise ProblemError(f"address is {address!r}: use 'local', 'host:port' or 'ray://host:port'")
+    try:
+        socket.create_connection((name.strip("[]"), int(port)), REACH).close()
+    except (OSError, OverflowError) as error:
+        raise ProblemError(
+            f"nothing answers at the address {address!r} ({error}): start Ray there "
+            "(ray start --head), or use 'local'"
+        ) from None

@@ -1,0 +1,360 @@
+"""The actors of a run: they are asked together, and those that die are replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from condgrad._types import Array
+from condgrad.cluster.connect import connected
+from condgrad.cluster.options import Ray
+from condgrad.cluster.shard import Shard
+from condgrad.errors import ProblemError
+from condgrad.estimators import Estimator
+from condgrad.problem import Term
+
+if TYPE_CHECKING:
+    from condgrad.cluster.keeper import Sharded
+
+PATIENCE = 120.0
+"""Seconds for actors to begin, or to say that they are alive."""
+SOON = 10.0
+"""Seconds in which actors that were given back are gone."""
+TRIES = 3
+"""Times in a row that actors may be lost at one question."""
+KEPT = {"recent": 2, "saved": 3}
+"""Tables on disk that are kept of each kind: to restart actors, and behind checkpoints of runs."""
+
+
+class Lost(Exception):
+    """Actors were lost again and again."""
+
+
+class Engine:
+    """The actors of one run.
+
+    Parameters
+    ----------
+    wish : Ray
+        What is asked for.
+    """
+
+    def __init__(self, wish: Ray) -> None:
+        self.wish, self._ray = wish, connected(wish)
+        self.gpu = wish.gpus_per_shard > 0
+        self.shards = wish.shards or self._room()
+        self.keepers: weakref.WeakValueDictionary[str, Sharded] = weakref.WeakValueDictionary()
+        self.losses: list[str] = []
+        self._held: dict[str, tuple[Any, Estimator, Any]] = {}
+        self._recent: dict[str, list[str]] = {}
+        self._token, self._count, self._wrote = secrets.token_hex(6), 0, time.monotonic()
+        self._require_room()
+        self.actors: list[Any] = [self._actor(i) for i in range(self.shards)]
+        try:
+            self._ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _room(self) -> int:
+        """As many shards as the cluster has room for."""
+        free, wish = self._ray.available_resources(), self.wish
+        kind, each = ("GPU", wish.gpus_per_shard) if self.gpu else ("CPU", wish.cpus_per_shard)
+        return max(1, int(free.get(kind, 0) / each))
+
+    def _require_room(self) -> None:
+        """Refuse more shards than the cluster has CPUs or GPUs for; Ray would wait without end."""
+        wish, began = self.wish, time.monotonic()
+        for kind, each in (("CPU", wish.cpus_per_shard), ("GPU", wish.gpus_per_shard)):
+            wanted, all_of_them = each * self.shards, self._ray.cluster_resources().get(kind, 0)
+            free = self._ray.available_resources().get(kind, 0)
+            while free < wanted <= all_of_them and time.monotonic() - began < SOON:
+                time.sleep(0.1)  # those of a run that has just ended
+                free = self._ray.available_resources().get(kind, 0)
+            if free < wanted:
+                raise ProblemError(
+                    f"{self.shards} shards need {wanted:g} {kind}s, but the cluster has {free:g} "
+                    f"of {all_of_them:g} free: ask for fewer shards, or add nodes"
+                )
+
+    def _actor(self, number: int) -> Any:
+        wish = self.wish
+        kind = self._ray.remote(Shard).options(
+            num_cpus=wish.cpus_per_shard,
+            num_gpus=wish.gpus_per_shard,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        )
+        return kind.remote(number, self.shards, wish.cpus_per_shard, self.gpu)
+
+    def _ready(self) -> None:
+        """Wait until all are there."""
+        with self._sentences():
+            asked = [a.where.remote() for a in self.actors]
+            self.places = [node for node, *_ in self._ray.get(asked, timeout=PATIENCE)]
+
+    @contextlib.contextmanager
+    def _sentences(self) -> Any:
+        """What goes wrong before a run begins, in a sentence."""
+        errors = self._ray.exceptions
+        try:
+            yield
+        except errors.GetTimeoutError:
+            raise ProblemError(
+                f"{self.shards} shards were not ready after {PATIENCE:g} s: the cluster is busy, "
+                "or its nodes lack CPUs or GPUs for them (ray status)"
+            ) from None
+        except errors.RayTaskError as error:
+            raise _within(error, "a shard") from None
+        except errors.RayError as error:
+            raise ProblemError(f"a shard could not begin: {_short(error)}") from None
+
+    def facts(self) -> list[tuple[str, int, int]]:
+        """Node, process and resident memory of every actor."""
+        found: list[tuple[str, int, int]] = self._ray.get([a.where.remote() for a in self.actors])
+        return found
+
+    def require(self, terms: Sequence[Term], estimators: Sequence[Estimator]) -> None:
+        """Refuse tables that do not fit into the memory of the nodes."""
+        with self._sentences():
+            try:
+                shared = self._ray.put(list(terms))
+            except (TypeError, AttributeError, self._ray.exceptions.RayError) as error:
+                raise ProblemError(
+                    f"the rows cannot be sent to other processes ({_short(error)}): a map or a "
+                    "function of your own must be one that pickle can copy"
+                ) from None
+            pairs = zip(self.actors, self.places, strict=True)
+            beside = [(actor, self.places.count(place)) for actor, place in pairs]
+            own = list(estimators)
+            self._ray.get([actor.require.remote(shared, own, n) for actor, n in beside])
+
+    def hold(self, term: Term, estimator: Estimator, dtype: Any) -> None:
+        """Let the actors keep the rows of a term."""
+        shared = self._ray.put(term)
+        self._held[term.name] = shared, estimator, dtype
+        with self._sentences():
+            self._ray.get([a.hold.remote(shared, estimator, dtype) for a in self.actors])
+
+    def sent(self, value: Any) -> Any:
+        """An array in the object store, once for each node; None as it is."""
+        return None if value is None else self._ray.put(value)
+
+    def ask(self, what: str, name: str, *args: Any, heal: bool = True) -> list[Any]:
+        """What every actor answers, in their order; arrays among the arguments go out once."""
+
+        def work() -> list[Any]:
+            given = self._given(args)
+            asked = [getattr(a, what).remote(name, *given) for a in self.actors]
+            answers: list[Any] = self._ray.get(asked)
+            return answers
+
+        return self.safe(work) if heal else work()
+
+    def total(self, what: str, name: str, *args: Any, heal: bool = True) -> tuple[Array, list[Any]]:
+        """The sum of the arrays that actors answer with, and all else that they say."""
+
+        def work() -> tuple[Array, list[Any]]:
+            given = self._given(args)
+            methods = [getattr(a, what).options(num_returns=2) for a in self.actors]
+            asked = [method.remote(name, *given) for method in methods]
+            return self._sum([a for a, _ in asked]), self._ray.get([b for _, b in asked])
+
+        return self.safe(work) if heal else work()
+
+    def gathered(self, what: str, name: str, *args: Any, heal: bool = True) -> Array:
+        """The sum of arrays that are all that actors answer with."""
+
+        def work() -> Array:
+            return self._sum([getattr(a, what).remote(name, *args) for a in self.actors])
+
+        return self.safe(work) if heal else work()
+
+    def _given(self, args: Sequence[Any]) -> list[Any]:
+        return [self._ray.put(a) if hasattr(a, "__array__") and a.size > 64 else a for a in args]
+
+    def _sum(self, parts: list[Any]) -> Array:
+        """The sum of arrays, two at a time where they are, so that two of them come here."""
+        owners = list(self.actors)
+        while len(parts) > 2:
+            pairs = range(0, len(parts) - 1, 2)
+            sums = [owners[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
+            parts = sums + parts[2 * len(sums) :]
+            owners = [owners[i] for i in pairs] + owners[2 * len(sums) :]
+        found = self._ray.get(parts)
+        total: Array = found[0].copy() if len(found) == 1 else found[0] + found[1]
+        return total
+
+    def safe(self, work: Callable[[], Any]) -> Any:
+        """What some work says; where an actor is lost meanwhile it is replaced, and asked again."""
+        for _ in range(TRIES):
+            try:
+                return work()
+            except self.faults as error:
+                self.heal(error)
+        raise Lost(f"{self.losses[-1]}, and so were others {TRIES} times in a row")
+
+    @property
+    def faults(self) -> type[Exception]:
+        """What is raised where an actor is lost, or something is wrong within one."""
+        kind: type[Exception] = self._ray.exceptions.RayError
+        return kind
+
+    def heal(self, error: Exception) -> None:
+        """Replace the actors that are gone; what else can be behind an error is raised."""
+        errors = self._ray.exceptions
+        if isinstance(error, errors.RayTaskError) and not isinstance(error.cause, errors.RayError):
+            raise _within(error, "a shard") from None
+        for attempt in range(TRIES):
+            try:
+                gone = self._gone()
+                if not gone and attempt == 0:
+                    self.losses.append(f"an answer was lost ({_short(error)}) and asked for again")
+                for number in gone:
+                    self._replace(number, error)
+                for keeper in list(self.keepers.values()):
+                    keeper.gather()
+                return
+            except errors.RayTaskError as other:
+                if not isinstance(other.cause, errors.RayError):
+                    raise _within(other, "a shard") from None
+                error = other
+            except errors.RayError as other:
+                error = other
+        raise Lost(f"shards of the cluster could not be brought back ({_short(error)})")
+
+    def _gone(self) -> list[int]:
+        """The actors that do not answer."""
+        asked, gone = [a.where.remote() for a in self.actors], []
+        for number, one in enumerate(asked):
+            try:
+                self.places[number] = self._ray.get(one, timeout=PATIENCE)[0]
+            except self.faults:
+                gone.append(number)
+        return gone
+
+    def _replace(self, number: int, error: Exception) -> None:
+        with contextlib.suppress(Exception):
+            self._ray.kill(self.actors[number])  # it may only be out of reach
+        new = self.actors[number] = self._actor(number)
+        self.places[number] = self._ray.get(new.where.remote(), timeout=PATIENCE)[0]
+        found = "empty multipliers"
+        for name, held in self._held.items():
+            self._ray.get(new.hold.remote(*held))
+            paths = self._latest(name)
+            if paths is not None:
+                with contextlib.suppress(self._ray.exceptions.RayTaskError):  # a damaged file
+                    self._ray.get(new.take.remote(name, paths[number]))
+                    found = "its part of the last checkpoint"
+        self.losses.append(
+            f"shard {number + 1} of {self.shards} was lost ({_short(error)}) and began again with "
+            f"{found}"
+        )
+
+    def _latest(self, name: str) -> list[str] | None:
+        own = self.keepers.get(name)
+        found = [*self._recent.get(name, []), *([] if own is None else own.files)]
+        if not found:
+            return None
+        last = max(found, key=lambda stem: int(stem.rpartition("-")[2]))
+        return self._paths(last)
+
+    def _paths(self, stem: str) -> list[str]:
+        return [f"{stem}.{i}.npz" for i in range(self.shards)]
+
+    def written(self, name: str, kind: str, before: list[str]) -> list[str]:
+        """Let the actors write their tables of a term; the stems of the files that are kept."""
+        assert self.wish.checkpoint is not None
+        numbers = [int(stem.rpartition("-")[2]) for stem in before]
+        self._count = max([self._count, *numbers]) + 1
+        place = Path(self.wish.checkpoint).absolute() / f"{name}-{self._token}-{kind}"
+        stem = f"{place}-{self._count}"
+
+        def work() -> None:
+            pairs = zip(self.actors, self._paths(stem), strict=True)
+            self._ray.get([actor.write.remote(name, path) for actor, path in pairs])
+
+        self.safe(work)
+        stems = [*before, stem]
+        for old in stems[: -KEPT[kind]]:
+            self._forget(old)
+        return stems[-KEPT[kind] :]
+
+    def _forget(self, stem: str) -> None:
+        for path in self._paths(stem):
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+
+    def tick(self) -> None:
+        """Write the tables, if it is time."""
+        if self.wish.checkpoint is None or time.monotonic() - self._wrote < self.wish.every:
+            return
+        for name in self._held:
+            self._recent[name] = self.written(name, "recent", self._recent.get(name, []))
+        self._wrote = time.monotonic()
+
+    def took(self, name: str, tables: Sequence[Any]) -> None:
+        """Let every actor go on with its part of tables, arrays or names of files."""
+        with self._sentences():
+            pairs = zip(self.actors, tables, strict=True)
+            self._ray.get([actor.take.remote(name, own) for actor, own in pairs])
+
+    def switch(self, name: str, estimator: Estimator) -> None:
+        """Let the actors go on with another estimator; `Sharded.gather` follows."""
+        shared, _, dtype = self._held[name]
+        self._held[name] = shared, estimator, dtype
+        self.ask("switch", name, estimator)
+
+    def wait(self, asked: Sequence[Any], at_least: int) -> set[Any]:
+        """Those of some answers that are there, at least so many."""
+        ready, _ = self._ray.wait(list(asked), num_returns=max(1, at_least), fetch_local=False)
+        return set(ready)
+
+    def get(self, asked: Any) -> Any:
+        """An answer."""
+        return self._ray.get(asked)
+
+    @property
+    def note(self) -> str:
+        """What was lost, in words."""
+        if len(self.losses) <= 3:
+            return "; ".join(self.losses)
+        return f"{len(self.losses)} times shards were lost, the last time: {self.losses[-1]}"
+
+    def close(self) -> None:
+        """Give the actors back, and delete what was written to restart them."""
+        for stems in self._recent.values():
+            for stem in stems:
+                self._forget(stem)
+        self._recent = {}
+        actors, self.actors = self.actors, []
+        for actor in actors:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+
+
+def _short(error: BaseException) -> str:
+    """What Ray says of a fault, in few words."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
+        return "its node was out of memory"
+    if "died" in text or "Died" in name:
+        return "its process died"
+    return f"{name}: {text[:120]}" if text else name
+
+
+def _within(error: Any, who: str) -> BaseException:
+    """What went wrong within an actor, as it would have been raised here."""
+    cause: BaseException = error.cause
+    if isinstance(cause, MemoryError):
+        return MemoryError(f"{who} of the cluster had no memory left ({_short(cause)})")
+    if isinstance(cause, ProblemError):
+        return ProblemError(f"{who} of the cluster: {cause}")
+    return cause

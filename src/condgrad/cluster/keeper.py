@@ -1,0 +1,240 @@
+"""The rows of a term, kept by the actors of a cluster."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from condgrad._ours import ours
+from condgrad._types import Array, Params
+from condgrad.cluster.engine import Engine
+from condgrad.cluster.terms import DealtTerm
+from condgrad.estimators import DualState, Estimator, SagAugmented, State, TableState
+from condgrad.maps.dealt import Deal
+from condgrad.points.dense import Dense
+from condgrad.problem import Problem, Term
+from condgrad.rows import KEEPERS, Keeper, Part, Sizes
+
+
+class Sharded(Keeper):
+    """Rows that are dealt to actors, each with an ordinary keeper; here are sums only.
+
+    Rows are drawn here, as by the keeper of all of them, and every actor takes its part of what was
+    drawn: the number of actors changes nothing but the order of sums.
+    """
+
+    here = False
+
+    @classmethod
+    def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
+        return isinstance(term, DealtTerm)
+
+    def __init__(self, term: Term, estimator: Estimator, problem: Problem) -> None:
+        map = copy.copy(term.map)
+        map.table = _none  # type: ignore[method-assign]
+        hollow = replace(cast(DealtTerm, term).alone, map=map)
+        self.term, self.estimator = term, estimator
+        self.state: State = estimator.init(hollow, problem)
+        self.files: list[str] = []
+        """Stems of the files in which actors have written their tables for a checkpoint, …"""
+        self.tables: list[Any] | None = None
+        """… or those tables, while one is made."""
+        self._late: dict[int, Any] = {}
+        self._own = _given(estimator, self.state, self.engine.gpu)
+        if term.name not in self.engine.keepers:
+            self.engine.hold(cast(DealtTerm, term).alone, self._own, problem.dtype)
+        self.engine.keepers[term.name] = self
+
+    @property
+    def engine(self) -> Engine:
+        """The actors."""
+        found: Engine = cast(DealtTerm, self.term).engine
+        return found
+
+    @property
+    def _name(self) -> str:
+        return self.term.name
+
+    def update(self, W: Dense, p: Params, rng: np.random.Generator) -> None:
+        s, engine = self.state, self.engine
+        drawer: Any = s.drawer
+        drawn = None if drawer is None else drawer.draw(rng)
+        if isinstance(s, TableState):
+            s.drawn = drawn or []
+        single = engine.wish.wire == "float32"
+        wire = np.dtype(np.float32) if single else None
+        seen = (
+            np.float32 if single else s.changed.dtype if isinstance(s, DualState) else W.array.dtype
+        )
+        point, size = W.array.astype(seen, copy=False), self.term.map.size
+        ranges = [slice(0, size)] if drawn is None else drawn
+        try:
+            if engine.wish.staleness:
+                self._loose(point, p, drawn, wire)
+            else:
+                found = engine.total("update", self._name, point, p, drawn, wire, False, heal=False)
+                self._take(*found, sum(at.stop - at.start for at in ranges))
+        except engine.faults as error:
+            engine.heal(error)  # which gathers what the actors have
+        engine.tick()
+
+    def _take(self, G: Array, squares: list[float], count: int) -> None:
+        """What the actors have summed over so many rows."""
+        s = self.state
+        if isinstance(s, DualState):
+            s.changed[...] = G
+            s.G += s.changed
+            s.squares, s.share = sum(squares), count / self.term.map.size
+        else:
+            s.G[...] = G
+        s.evaluated += count
+
+    def _loose(self, W: Array, p: Params, drawn: list[slice] | None, wire: Any) -> None:
+        """An update that waits only for those who are too far behind."""
+        engine, s = self.engine, self.state
+        shared, k, deals = engine.sent(W), p.k, self._deals()
+        ranges = [slice(0, self.term.map.size)] if drawn is None else drawn
+        for i, actor in enumerate(engine.actors):
+            if i not in self._late:
+                call = actor.update.options(num_returns=2)
+                self._late[i] = (
+                    k,
+                    *call.remote(self._name, shared, p, drawn, wire, True),
+                    sum(deals[i].own(at).stop - deals[i].own(at).start for at in ranges),
+                )
+        behind = [late for late in self._late.values() if k - late[0] >= engine.wish.staleness]
+        if behind:
+            engine.wait([late[2] for late in behind], len(behind))
+        there = engine.wait([late[2] for late in self._late.values()], 1)
+        done = [i for i, late in self._late.items() if late[2] in there]
+        total, squares, count = np.zeros_like(s.G), 0.0, 0
+        for i in done:
+            _, change, square, rows = self._late.pop(i)
+            total += engine.get(change)
+            squares, count = squares + engine.get(square), count + rows
+        if isinstance(s, DualState):
+            self._take(total, [squares], count)
+        else:
+            s.G += total
+            s.evaluated += count
+
+    def _settle(self) -> None:
+        """Wait for those who are behind."""
+        if self._late:
+            self.engine.safe(self.gather)
+
+    def _deals(self) -> list[Deal]:
+        shards = self.engine.shards
+        return [Deal.of(self.term.map, shards, i) for i in range(shards)]
+
+    def gather(self) -> None:
+        """Sum anew what the actors have: the estimate is A*y of the multipliers that they keep."""
+        s, late = self.state, self._late
+        s.G[...] = self.engine.gathered("gather", self._name, heal=False)
+        s.evaluated += sum(rows for *_, rows in late.values())  # they have answered before
+        self._late = {}
+        if isinstance(s, DualState):
+            s.changed.fill(0)
+            s.squares = 0.0
+
+    def measure(self, D: Array) -> float:
+        s, size = self.state, self.term.map.size
+        total = float(sum(self.engine.ask("squares", self._name, D)))
+        if not isinstance(s, TableState):
+            return total
+        drawn = s.drawn or [slice(0, size)]
+        return size / sum(at.stop - at.start for at in drawn) * total
+
+    @property
+    def dual_square(self) -> float:
+        return float(sum(self.engine.ask("dual_square", self._name)))
+
+    def leave(self) -> None:
+        """Nothing is here; the actors let go when they switch."""
+
+    def adopt(self, other: Keeper) -> None:
+        self.engine.switch(self._name, self._own)
+        self.state.evaluated = other.rows
+        self.engine.safe(self.gather)
+
+    def over(self, problem: Problem, share: float) -> None:
+        self.engine.ask("scale", self._name, share)
+        self.engine.safe(self.gather)
+
+    def merit(self, W: Array, beta: float) -> float | None:
+        found = self.engine.ask("merit", self._name, W, beta)
+        return None if found[0] is None else float(sum(found))
+
+    def pairing(self, which: str, W: Array | None, beta: float) -> Part:
+        self._settle()
+        sent = W if self._reads(which) else None
+        v, found = self.engine.total("pairing", self._name, which, sent, beta)
+        conjugates, products, values, sizes = zip(*found, strict=True)
+        product, more, w = sum(products), len(found) - 1, self.term.weight
+        if sent is None and W is not None:
+            product = w * (float(np.vdot(v, W)) / w)
+        own = [Sizes(*s) for s in sizes]
+        total = Sizes(
+            sum(s.spread for s in own),
+            max(s.depth for s in own) + more,
+            sum(s.conjugates for s in own),
+            max(s.additions for s in own) + more,
+        )
+        return Part(v, sum(conjugates), product, sum(values), total)
+
+    def _reads(self, which: str) -> bool:
+        """Whether a pairing needs the images of W."""
+        none = which == "residuals" or not self.points
+        return none or not (self.term.function.indicator and ours(self.term.map))
+
+    def point(self, which: str, W: Array, beta: float) -> Array:
+        found = self.engine.ask("point", self._name, which, W, beta)
+        y = np.empty(self.term.map.size)
+        for deal, own in zip(self._deals(), found, strict=True):
+            y[deal.ids()] = own
+        return y
+
+    def price(self, which: str, W: Array, beta: float, point: Array) -> float:
+        return float(sum(self.engine.ask("price", self._name, which, W, beta, point)))
+
+    def stow(self) -> None:
+        """Have the tables where a checkpoint of the run finds them."""
+        self._settle()
+        if self.engine.wish.checkpoint is None:
+            self.tables = self.engine.ask("tables", self._name)
+        else:
+            self.files = self.engine.written(self._name, "saved", self.files)
+
+    def stowed(self) -> None:
+        """The checkpoint is made."""
+        self.tables = None
+
+    def revive(self) -> None:
+        """Go on with the tables of a checkpoint."""
+        engine, own = self.engine, cast(DealtTerm, self.term)
+        engine.hold(own.alone, self._own, self.state.G.dtype)
+        engine.keepers[self._name] = self
+        shards = engine.shards
+        engine.took(
+            self._name,
+            self.tables or [f"{self.files[-1]}.{i}.npz" for i in range(shards)],
+        )
+        self.tables = None
+
+
+def _none(dtype: Any = np.float64) -> Array:
+    """A table of no rows."""
+    return np.empty(0, dtype)
+
+
+def _given(estimator: Estimator, state: State, gpu: bool) -> Estimator:
+    """The estimator as actors have it, with the type of tables that all rows would have."""
+    if gpu or not isinstance(estimator, SagAugmented):
+        return estimator
+    return replace(estimator, table_dtype=cast(Any, state).y.dtype)
+
+
+KEEPERS.insert(0, Sharded)
