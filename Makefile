@@ -23,7 +23,7 @@ demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-elsewhere: .venv/dev.stamp
 	$(BIN)/python .ci/elsewhere.py -n 2

@@ -53,13 +53,14 @@ class Engine:
         self._held: dict[str, tuple[Any, Estimator, Any]] = {}
         self._recent: dict[str, list[str]] = {}
         self._token, self._count, self._wrote = secrets.token_hex(6), 0, time.monotonic()
-        self._require_room()
-        self.actors: list[Any] = [self._actor(i) for i in range(self.shards)]
-        try:
+        self.actors: list[Any] = []
+
+    def begin(self) -> None:
+        """Start the actors, unless they are there."""
+        if not self.actors:
+            self._require_room()
+            self.actors = [self._actor(i) for i in range(self.shards)]
             self._ready()
-        except BaseException:
-            self.close()
-            raise
 
     def _room(self) -> int:
         """As many shards as the cluster has room for."""
@@ -311,10 +312,11 @@ class Engine:
         self._held[name] = shared, estimator, dtype
         self.ask("switch", name, estimator)
 
-    def wait(self, asked: Sequence[Any], at_least: int) -> set[Any]:
-        """Those of some answers that are there, at least so many."""
-        ready, _ = self._ray.wait(list(asked), num_returns=max(1, at_least), fetch_local=False)
-        return set(ready)
+    def wait(self, asked: Sequence[Any], least: int) -> set[Any]:
+        """Those of some answers that are there, once there are so many."""
+        count, some = len(asked), list(asked)
+        self._ray.wait(some, num_returns=least, fetch_local=False)
+        return set(self._ray.wait(some, num_returns=count, timeout=0, fetch_local=False)[0])
 
     def get(self, asked: Any) -> Any:
         """An answer."""

@@ -72,9 +72,10 @@ class Sharded(Keeper):
         point, size = W.array.astype(seen, copy=False), self.term.map.size
         ranges = [slice(0, size)] if drawn is None else drawn
         try:
-            if engine.wish.staleness:
+            if engine.wish.staleness and not self.whole:
                 self._loose(point, p, drawn, wire)
             else:
+                self._settle()
                 found = engine.total("update", self._name, point, p, drawn, wire, False, heal=False)
                 self._take(*found, sum(at.stop - at.start for at in ranges))
         except engine.faults as error:
@@ -116,7 +117,8 @@ class Sharded(Keeper):
             total += engine.get(change)
             squares, count = squares + engine.get(square), count + rows
         if isinstance(s, DualState):
-            self._take(total, [squares], count)
+            self._take(total, [squares], sum(at.stop - at.start for at in ranges))
+            s.evaluated += count - round(s.share * self.term.map.size)
         else:
             s.G += total
             s.evaluated += count

@@ -40,9 +40,10 @@ class Ray:
         Precision in which W and cotangents travel at every iteration: that of the tables and of W,
         or single. Bounds are summed in float64 and travel so, whatever this is.
     staleness : int, default 0
-        Passes that an actor may be behind before the others wait for it; what it has contributed
-        stays as it was until it answers. With 0 all are waited for, and the same seed and number of
-        shards give the same bits; otherwise that depends on who is fast.
+        Passes that an actor may be behind before the others wait for it, where rows are drawn; what
+        it has contributed stays as it was until it answers. Passes over all rows always wait. With
+        0 all do, and the same seed and number of shards give the same bits; otherwise that depends
+        on who is fast.
 
     Examples
     --------

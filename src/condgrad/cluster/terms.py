@@ -67,6 +67,7 @@ def dealt(problem: Problem, estimators: Sequence[Estimator], engine: Engine) -> 
     for term, estimator in pairs:
         _check(term, estimator, engine)
     own = [t for t, _ in pairs]
+    engine.begin()
     engine.require(own, [e for _, e in pairs])
     terms = [
         DealtTerm(t.map, t.function, t.weight, t.name, engine) if t in own else t

@@ -10,7 +10,9 @@ from condgrad._types import ALL, Array, Rows, span
 from condgrad.maps._base import Kernel, LinearMap
 
 LEAST = 1024
-"""Rows of a unit that a shard has, where there are as many: a compiled call is worth them."""
+"""Rows of a unit that a shard has, where there are as many: a compiled call is worth them, …"""
+UNITS = 32
+"""… and units, so that the last one, of which some shards have more, is a small part of all."""
 
 
 class Deal(NamedTuple):
@@ -33,7 +35,8 @@ class Deal(NamedTuple):
     def of(cls, map: LinearMap, shards: int, shard: int) -> Deal:
         """The rows of one of several shards."""
         stretch, size = map.stretch, map.size
-        unit = min(size, stretch * -(-shards * LEAST // stretch))
+        wanted = max(shards, min(shards * LEAST, size // UNITS))
+        unit = min(size, stretch * -(-wanted // stretch))
         return cls(size, unit, unit * shard // shards, unit * (shard + 1) // shards)
 
     @property

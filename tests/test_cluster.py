@@ -1,0 +1,382 @@
+"""Rows dealt to the actors of a Ray cluster: the same run, and what faults do to it."""
+
+import functools
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Problem, Term, applications, domains, functions, maps
+from condgrad.backends import _reference_fused
+from condgrad.cluster import Ray, cluster_of
+from condgrad.cluster.shard import cut
+from condgrad.errors import InputError, ProblemError
+from condgrad.maps import dealt
+from condgrad.maps.dealt import Deal, Dealt
+from condgrad.passes import Fused, Plain
+
+try:
+    import ray
+except ImportError:
+    ray = None
+
+pytestmark = pytest.mark.xdist_group("ray")
+needs_ray = pytest.mark.skipif(
+    ray is None, reason="Ray is not installed: pip install 'condgrad[ray]'"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster on this machine, small and silent."""
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray.init(address="local", num_cpus=4, object_store_memory=150_000_000, **quiet)
+    yield
+    ray.shutdown()
+
+
+def graph(n, seed=0):
+    rng = np.random.default_rng(seed)
+    A = np.triu(rng.random((n, n)) < 0.3, 1).astype(float)
+    A += np.diag(np.ones(n - 1), 1)
+    return np.minimum(A, 1) + np.minimum(A, 1).T
+
+
+def asked(n=24, method=cg.spdhg, **more):
+    """What to solve."""
+    found = applications.sparsest_cut(graph(n))
+    how = {"start": found.start, "gap": 1e-3, "max_iter": 400, "n_jobs": 1, **more}
+    return found.problem, method(), how
+
+
+def solved(n=24, method=cg.spdhg, **more):
+    problem, method, how = asked(n, method, **more)
+    return cg.solve(problem, method, **how)
+
+
+def started(n=24, method=cg.spdhg, **more):
+    problem, method, how = asked(n, method, **more)
+    return cg.start(problem, method, **{k: v for k, v in how.items() if k != "max_iter"})
+
+
+# Which rows a shard has.
+
+
+@pytest.mark.parametrize(
+    ("n", "shards", "least"), [(12, 3, 1), (12, 3, 1024), (30, 4, 1), (9, 2, 7)]
+)
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+def test_shards_have_all_rows_once(n, shards, least, kind, monkeypatch):
+    monkeypatch.setattr(dealt, "LEAST", least)
+    rng, whole = np.random.default_rng(0), kind(n)
+    W, y = rng.standard_normal((n, n)), rng.standard_normal(whole.size)
+    W, G, H = W + W.T, np.zeros(n * n), np.zeros(n * n)
+    deals = [Deal.of(whole, shards, i) for i in range(shards)]
+    ids = np.concatenate([deal.ids() for deal in deals])
+    assert np.array_equal(np.sort(ids), np.arange(whole.size))
+    whole.scatter(G, slice(0, whole.size), y)
+    for at in (slice(0, whole.size), slice(3, whole.size // 2), slice(5, 6)):
+        mine = [deal.ids()[deal.own(at)] for deal in deals]
+        assert np.array_equal(np.sort(np.concatenate(mine)), np.arange(at.start, at.stop))
+    for deal in deals:
+        own = Dealt(whole, deal)
+        assert np.array_equal(own.rows(W), whole.rows(W)[deal.ids()])
+        some = np.array([2, 0])
+        np.testing.assert_allclose(own.rows(W, some), whole.rows(W)[deal.ids(some)])
+        own.scatter(H, slice(0, own.size), y[deal.ids()])
+    np.testing.assert_allclose(H, G, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+def test_compiled_passes_of_a_shard_are_the_plain_ones(kind, monkeypatch):
+    monkeypatch.setattr(dealt, "LEAST", 1)
+    n, whole, h = 14, kind(14), functions.AtMost(0.1)
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((n, n))
+    W, own = W + W.T, Dealt(whole, Deal.of(whole, 3, 1))
+    fused, plain = Term(own, h).passes, Plain(own, h)
+    assert type(fused) is Fused
+    y, a, b = rng.standard_normal(own.size), own.size // 3, own.size - 2
+    found = []
+    twin = _reference_fused.fused(*whole.kernels)
+    for passes, drivers in ((plain, None), (fused, None), (fused, twin)):
+        with monkeypatch.context() as patch:
+            if drivers is not None:
+                patch.setattr(type(fused), "_drivers", lambda self, array: twin)
+            ys, slopes, G = y.copy(), 0.5 * y, np.zeros(n * n)
+            passes.renew(W, G, [slice(0, a), slice(b, own.size)], ys, slopes, 0.4, 0.3)
+            numbers = [passes.ascend(W, G, [slice(a, b)], ys, 0.2)]
+            numbers += [passes.squares(W, [slice(a, b)], slopes), *passes.miss(W, slice(a, b), 0.1)]
+            numbers += [passes.merit(W, slice(a, b), ys, 0.3)]
+            numbers += passes.pair(W, G, slice(a, b), ys, 1.0)
+            found.append(np.concatenate([ys, slopes, G, numbers]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-9, atol=1e-11)
+
+
+def test_data_of_rows_are_cut_with_them():
+    deal = Deal(10, 5, 1, 3)
+    own = cut(functions.Interval(np.arange(10.0) - 1, np.arange(10.0)), deal)
+    assert own.size == 4
+    np.testing.assert_array_equal(own.interval[1], [1, 2, 6, 7])
+    assert cut(functions.AtMost(0.5), deal).size is None
+
+
+# The same run.
+
+
+@functools.cache
+def local(method=cg.spdhg):
+    return solved(method=method)
+
+
+@needs_ray
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_one_shard_has_the_bits_of_the_local_run(cluster, method):
+    here, there = local(method), solved(method=method, cluster=Ray(shards=1))
+    assert here.status is cg.Status.CONVERGED
+    assert np.array_equal(here.W, there.W)
+    same = ("lower_bound", "gap", "iterations", "rows", "objective")
+    assert [getattr(there, n) for n in same] == [getattr(here, n) for n in same]
+
+
+@needs_ray
+def test_several_shards_are_the_local_run_up_to_the_order_of_sums(cluster):
+    here = local()
+    first, again = (solved(cluster=Ray(shards=3)) for _ in range(2))
+    assert np.array_equal(first.W, again.W)
+    assert first.lower_bound == again.lower_bound
+    assert first.iterations == here.iterations
+    np.testing.assert_allclose(first.W, here.W, atol=1e-9)
+    assert first.lower_bound == pytest.approx(here.lower_bound, rel=1e-9)
+    assert first.note == ""
+
+
+@needs_ray
+def test_two_families_in_single_precision(cluster):
+    """Max-cut has triangles and perimeters; what travels is rounded."""
+    application = applications.max_cut(graph(16), triangles=True)
+    how = {"start": application.start, "gap": 1e-3, "max_iter": 3000}
+    here = cg.solve(application.problem, **how)
+    there = cg.solve(application.problem, cluster=Ray(shards=2, wire="float32"), **how)
+    assert there.status is here.status is cg.Status.CONVERGED
+    assert there.lower_bound <= here.objective + 2e-3 * abs(here.objective)
+    assert here.lower_bound <= there.objective + 2e-3 * abs(here.objective)
+
+
+@needs_ray
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_stragglers_are_not_waited_for(cluster, method):
+    run = started(method=functools.partial(method, batch=0.1), cluster=Ray(shards=2, staleness=3))
+    rows = run.state.terms[-1]
+    found = run.advance(iterations=60).result()
+    assert found.lower_bound <= local().objective * (1 + 2e-3)
+    rows._settle()
+    y = rows.point("slopes", run.state.W.array, 1.0)
+    np.testing.assert_allclose(rows.state.G, _adjoint(rows.term.map, y), atol=1e-9)
+    assert rows.rows <= 60 * 0.2 * rows.term.map.size
+    run.close()
+
+
+def _adjoint(map, y):
+    G = map.zeros()
+    map.scatter(G, slice(0, map.size), y)
+    return G
+
+
+def _held(run):
+    """What the actors hold is what the bound and the direction are of."""
+    rows, W = run.state.terms[-1], run.state.W.array
+    y, part = rows.point("slopes", W, 1.0), rows.pairing("slopes", W, 1.0)
+    v, G = np.zeros(rows.term.map.shape), _adjoint(rows.term.map, y)
+    rows.term.map.add_to(G, rows.term.weight, v)
+    np.testing.assert_allclose(part.v, v, atol=1e-11)
+    np.testing.assert_allclose(rows.state.G, G, atol=1e-9)
+    return y
+
+
+# Faults.
+
+
+def killed(run, number=0):
+    """Kill an actor, and wait until it is gone."""
+    pid = run._engine.facts()[number][1]
+    os.kill(pid, signal.SIGKILL)
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.05)
+
+
+@needs_ray
+def test_actors_that_die_begin_anew_and_bounds_hold(cluster, monkeypatch):
+    run = started(cluster=Ray(shards=2))
+    run.advance(iterations=6)
+    rows, W, engine = run.state.terms[-1], run.state.W.array, run._engine
+    arrays = [a for a in vars(rows.state).values() if isinstance(a, np.ndarray)]
+    assert max(a.size for a in arrays) == rows.term.map.storage  # there is no table here
+    sizes = [p["y"].size for p in engine.ask("tables", rows.term.name)]
+    assert sum(sizes) == rows.term.map.size
+    assert max(sizes) <= 0.51 * rows.term.map.size
+    before, given, seen = _held(run), type(engine)._given, []
+
+    def once(self, args):
+        if not seen:
+            seen.append(killed(run, 1))
+        return given(self, args)
+
+    with monkeypatch.context() as patch:  # while a bound is computed
+        patch.setattr(type(engine), "_given", once)
+        rows.pairing("slopes", W, 1.0)
+    assert seen
+    after = _held(run)
+    assert "shard 2 of 2 was lost" in run.note
+    assert "empty multipliers" in run.note
+    assert 0 < np.count_nonzero(after) < np.count_nonzero(before)
+    seen.clear()
+    with monkeypatch.context() as patch:  # while the point is judged
+        patch.setattr(type(engine), "_given", once)
+        found = rows.violation(W, 1.0)
+    assert found.l2 == pytest.approx(rows.term.alone.violation(W, 1.0).l2)
+    killed(run)  # before a pass
+    run.advance(iterations=1)
+    _held(run)
+    end = run.advance(until=cg.Goal(gap=1e-3)).result()
+    assert end.status is cg.Status.CONVERGED
+    assert end.lower_bound <= local().objective * (1 + 2e-3)
+    assert "shard 1 of 2 was lost" in end.summary()
+
+    def broken(self, number, error):
+        raise ray.exceptions.RaySystemError("no room")
+
+    monkeypatch.setattr(type(engine), "_replace", broken)
+    killed(run)
+    last = run.advance(until=cg.Goal(gap=1e-6)).result()
+    run.close()
+    assert last.status is cg.Status.LOST
+    assert last.lower_bound == end.lower_bound
+    assert "could not be brought back" in last.note
+
+
+@needs_ray
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_driver_that_dies_goes_on_from_its_checkpoint(cluster, tmp_path, folder):
+    tables = tmp_path / "tables"
+    wish = Ray(shards=2, checkpoint=tables if folder else None, every=0)
+    run = started(cluster=wish)
+    run.advance(iterations=9).save(tmp_path / "run.ckpt")
+    whole = run.advance(iterations=8).result()
+    if folder:  # a shard that dies has what it wrote last
+        before = _held(run)
+        killed(run)
+        assert "its part of the last checkpoint" in run.advance(iterations=1).result().note
+        assert np.count_nonzero(_held(run)) > 0.5 * np.count_nonzero(before)
+    run.close()
+    assert len(list(tables.iterdir())) == 2 if folder else not tables.exists()
+    again = cg.resume(tmp_path / "run.ckpt", asked()[0], n_jobs=1, cluster=wish)
+    found = again.advance(iterations=8).result()
+    again.close()
+    assert found.resumed == 9
+    assert np.array_equal(found.W, whole.W)
+    assert found.lower_bound == whole.lower_bound
+
+
+@needs_ray
+def test_a_checkpoint_wants_its_number_of_shards(cluster, tmp_path):
+    problem, method, how = asked(max_iter=5)
+    file, wish = tmp_path / "run.ckpt", Ray(shards=1)
+    cg.solve(problem, method, cluster=wish, checkpoint=file, **how)
+    with pytest.raises(ProblemError, match="with 1 shards: pass cluster=Ray"):
+        cg.resume(file, problem)
+    with pytest.raises(ProblemError, match="with 1 shards"):
+        cg.resume(file, problem, cluster=Ray(shards=3))
+    with pytest.raises(InputError, match="shards"):
+        cg.solve(problem, method, cluster=Ray(shards=2), resume=file, **how)
+    how["max_iter"] = 10
+    found = cg.solve(problem, method, cluster=wish, resume=file, **how)
+    assert (found.resumed, found.iterations) == (5, 10)
+
+
+# Wishes that cannot be met.
+
+
+def test_wishes_are_checked():
+    for bad in ({"shards": 0}, {"shards": 1.5}, {"wire": "half"}, {"staleness": -1}):
+        with pytest.raises(ProblemError, match=f"^{next(iter(bad))} is "):
+            Ray(**bad)
+    for bad in ("rays", 3):
+        with pytest.raises(ProblemError, match=r"^cluster is"):
+            cluster_of(bad)
+    with pytest.raises(ProblemError, match="leave device out"):
+        solved(cluster="local", device="cuda")
+
+
+def test_without_ray_it_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ProblemError, match="not installed: pip install 'condgrad\\[ray\\]'"):
+        solved(cluster="ray")
+
+
+@needs_ray
+def test_an_address_where_nobody_listens(monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        with pytest.raises(ProblemError, match="nothing answers at the address"):
+            solved(cluster=address)
+    with pytest.raises(ProblemError, match="address is 'ray://here'"):
+        solved(cluster="ray://here")
+
+
+class Unsendable(maps.Triangles):
+    """A map with something that cannot be copied to another process."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.file = sys.stderr.buffer
+
+
+@needs_ray
+def test_what_cannot_be_dealt(cluster):
+    n = 8
+    C = np.random.default_rng(0).standard_normal((n, n))
+    cost = Term(maps.Inner(C + C.T), functions.Linear(), name="cost")
+    domain = domains.Spectrahedron(n, 2.0, equality=True)
+
+    def refused(sentence, rows, method=None, shards=2):
+        problem = Problem(domain, [cost, rows])
+        with pytest.raises(ProblemError, match=sentence):
+            cg.solve(problem, method, max_iter=5, cluster=Ray(shards=shards))
+
+    triangles = Term(maps.Triangles(n), functions.AtMost(0.1), name="triangles")
+    refused("nothing to deal", Term(maps.Diagonal(n), functions.Equal(0.25)))
+    refused("cannot be dealt to a cluster: use condgrad.spdhg", triangles, cg.cgal(beta0=1.0))
+    refused("9 shards need 9 CPUs", triangles, shards=9)
+    refused("337 shards, but term 'triangles' has only 168 rows", triangles, shards=337)
+    group = Term(maps.Triangles(n), functions.L2Ball(1.0), name="triangles")
+    refused("cannot be dealt to a cluster one by one", group, cg.sag_cgal())
+    own = Term(Unsendable(n), functions.AtMost(0.1), name="own")
+    refused("cannot be sent to other processes", own, cg.sag_cgal())
+
+
+@needs_ray
+def test_no_memory_on_a_node_is_one_sentence(cluster, monkeypatch):
+    problem, method, how = asked()
+    engine = sys.modules["condgrad.cluster.engine"].Engine
+    require = engine.require
+
+    def much(self, terms, estimators):
+        term = terms[0]
+        term = Term(maps.Triangles(40_000), term.function, term.weight, term.name)
+        return require(self, [term], estimators)
+
+    monkeypatch.setattr(engine, "require", much)
+    with pytest.raises(ProblemError, match=r"a shard of the cluster: this run needs .* GiB"):
+        cg.solve(problem, method, cluster=Ray(shards=2), **how)
