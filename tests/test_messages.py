@@ -56,6 +56,7 @@ def test_arguments():
         cg,
         cg.io,
         cg.applications,
+        cg.cluster,
         cg.domains,
         estimators,
         functions,

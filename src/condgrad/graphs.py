@@ -29,6 +29,7 @@ from condgrad.applications.presolve import by_blocks_of, of_all, uneven
 from condgrad.applications.rounding import sizes_of, smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
+from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
 from condgrad.io.edges import NamedGraph
 from condgrad.io.frames import Frame
@@ -123,6 +124,7 @@ def sparsest_cut(
     method: str | Method | None = None,
     n_jobs: int | None = None,
     device: str = "cpu",
+    cluster: str | Ray | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
@@ -168,6 +170,8 @@ def sparsest_cut(
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
         Where the relaxation is solved, as for `condgrad.solve`.
+    cluster : str or condgrad.cluster.Ray, optional
+        A Ray cluster to deal the inequalities to, as for `condgrad.solve`.
     checkpoint, every, resume
         A file that keeps the state of all runs, and one to go on from, as for `condgrad.solve`.
     verbose : bool or int, default False
@@ -196,6 +200,7 @@ def sparsest_cut(
         "seed": seed,
         "n_jobs": n_jobs,
         "device": device,
+        **({} if cluster is None else {"cluster": cluster_of(cluster)}),
     }
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         progress.doing("looking for blocks of the graph")
@@ -220,6 +225,7 @@ def max_cut(
     n_jobs: int | None = None,
     hyperplanes: int = 100,
     device: str = "cpu",
+    cluster: str | Ray | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = EVERY,
     resume: str | os.PathLike[str] | bool | None = None,
@@ -244,6 +250,8 @@ def max_cut(
         Relative gap of the relaxation to end at.
     max_seconds, seed, weight, method, n_jobs, device, checkpoint, every, resume, verbose
         As for `sparsest_cut`.
+    cluster : str or condgrad.cluster.Ray, optional
+        With `triangles`: a Ray cluster to deal them to, as for `condgrad.solve`.
     hyperplanes : int, default 100
         How many random hyperplanes to round with.
 
@@ -271,6 +279,7 @@ def max_cut(
             "seed": seed,
             "n_jobs": n_jobs,
             "device": device,
+            **({} if cluster is None else {"cluster": cluster_of(cluster)}),
         }
         found = application.run(method, max_epochs=PASSES, **options)
     return _cut(found, names)
@@ -352,9 +361,8 @@ def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
             raise ProblemError("vertex_weight is a name, but graph has no attributes: pass numbers")
         missing = [v for v, data in graph.nodes(data=True) if vertex_weight not in data]
         if missing:
-            raise ProblemError(
-                f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
-            )
+            text = f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
+            raise ProblemError(text)
         vertex_weight = [data[vertex_weight] for _, data in graph.nodes(data=True)]
     return sizes_of(vertex_weight, n, "vertex_weight")
 

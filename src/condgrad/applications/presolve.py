@@ -28,6 +28,7 @@ from condgrad.applications.sparsest_cut import Rounding, sparsest_cut_of, unit_o
 from condgrad.backends import lapack
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
+from condgrad.cluster import large
 from condgrad.domains.eigen import lowest_eigpair
 from condgrad.errors import MemoryLimit
 from condgrad.methods import Method
@@ -133,6 +134,8 @@ class ByBlocks(Application):
                     limits["max_seconds"] = max(0.0, seconds - spent)
                 own = self._own(block)
                 how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
+                if not any(map(large, own.problem.terms)):
+                    how.pop("cluster", None)
                 try:
                     end = own.run(slug, beta0, batch, **how)
                 except MemoryLimit as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -138,6 +138,15 @@ class RunOptions:
     device: Annotated[
         Device, typer.Option(help="Where to solve: on the CPU, on a GPU by CuPy, or where it pays.")
     ] = Device.cpu
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Deal rows to a Ray cluster: local, or an address like ray://HOST:10001."
+        ),
+    ] = None
+    shards: Annotated[
+        int | None, typer.Option(help="… in so many parts; default: as it has CPUs.")
+    ] = None
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Keep the state of the run in this file; default: that of --resume."),
@@ -204,6 +213,14 @@ class RunOptions:
         method = self.method or (None if self.preset is Preset.auto else paper)
         how = {**limits, "seed": self.seed, "n_jobs": self.jobs, "quiet": quiet}
         how["device"] = self.device.value
+        if self.shards is not None and self.cluster is None:
+            raise ProblemError("--shards is given without --cluster: add --cluster local")
+        if self.cluster is not None:
+            from condgrad.cluster import cluster_of
+
+            wish = cluster_of(self.cluster)
+            assert wish is not None
+            how["cluster"] = replace(wish, shards=self.shards)
         return report.run_live(application, method, self.beta0, parse_batch(self.batch), **how)
 
 

@@ -98,6 +98,7 @@ def refuse_plain(options: RunOptions, l1: float | None) -> None:
     given = [f"--{name}" for name in PLAIN_ONLY if getattr(options, name) is not None]
     given += ["--l1"] if l1 is not None else []
     given += ["--preset"] if options.preset is not Preset.auto else []
+    given += ["--cluster"] if options.cluster is not None else []
     given += ["--device"] if options.device.value == "cuda" else []
     if given:
         raise ProblemError(

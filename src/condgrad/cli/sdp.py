@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from condgrad.sdp import SDP, Solution
 
 
-@grouped("batch", "epochs", "preset")
+@grouped("batch", "cluster", "epochs", "preset", "shards")
 def solve_sdp(
     file: Annotated[Path, typer.Argument(help="An SDPA sparse file, .dat-s or .dat-s.gz.")],
     *,

@@ -96,6 +96,5 @@ def _require_answer(address: str) -> None:
         socket.create_connection((name.strip("[]"), int(port)), REACH).close()
     except (OSError, OverflowError) as error:
         raise ProblemError(
-            f"nothing answers at the address {address!r} ({error}): start Ray there "
-            "(ray start --head), or use 'local'"
+            f"nothing answers at the address {address!r} ({error}): start Ray there, or use 'local'"
         ) from None

@@ -14,7 +14,7 @@ from condgrad._types import Array
 from condgrad.cluster.connect import connected
 from condgrad.cluster.options import Ray
 from condgrad.cluster.shard import Shard
-from condgrad.errors import ProblemError
+from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
 from condgrad.problem import Term
 
@@ -357,6 +357,9 @@ def _within(error: Any, who: str) -> BaseException:
     cause: BaseException = error.cause
     if isinstance(cause, MemoryError):
         return MemoryError(f"{who} of the cluster had no memory left ({_short(cause)})")
+    if isinstance(cause, MemoryLimit):
+        remedy = str(cause).removeprefix(f"{cause.figures}: ")
+        return MemoryLimit(f"{who} of the cluster: {cause.figures}", f"{remedy}, or add nodes")
     if isinstance(cause, ProblemError):
         return ProblemError(f"{who} of the cluster: {cause}")
     return cause

@@ -40,6 +40,8 @@ from condgrad.run.state import RunState
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
+BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
+"""What may break it off, and leaves the best point so far."""
 TOWARDS = 100_000
 """Iterations towards a goal, where there is no limit."""
 
@@ -59,18 +61,8 @@ class Run:
     """
 
     _transient: tuple[str, ...] = (
-        "problem",
-        "method",
-        "asked",
-        "first",
-        "estimators",
-        "_options",
-        "_threads",
-        "_engine",
-        "torn",
-        "stale",
-        "_note",
-        "resumed",
+        *("problem", "method", "asked", "first", "estimators", "_options", "_threads", "_engine"),
+        *("torn", "stale", "_note", "resumed"),
     )
     """What is not of its state: it was given, or is made of that (`saved.py`)."""
     _note = ""  # on memory
@@ -197,19 +189,24 @@ class Run:
                     while self._iterate():
                         self._switch()
                     self.torn = False
-                except (KeyboardInterrupt, SystemError) as error:
-                    if not from_keyboard(error):
-                        raise
-                    monitor.status = Status.INTERRUPTED
                 except deadline.OutOfTime:
                     monitor.status = Status.MAX_SECONDS
                 except np.linalg.LinAlgError:
                     monitor.status = Status.NONFINITE
-                except MemoryError as error:
-                    monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
-                except Lost as error:
-                    monitor.status, self._note = Status.LOST, str(error)
+                except BREAKS as error:
+                    self._break_off(error)
         return self
+
+    def _break_off(self, error: BaseException) -> None:
+        """Say what has broken it off."""
+        if isinstance(error, MemoryError):
+            self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+        elif isinstance(error, Lost):
+            self._monitor.status, self._note = Status.LOST, str(error)
+        elif from_keyboard(error):
+            self._monitor.status = Status.INTERRUPTED
+        else:
+            raise error
 
     def _aim(self, goal: Goal) -> None:
         self._options.watch.require(goal)
@@ -328,16 +325,10 @@ class Run:
             try:
                 found = self._monitor.result(**how)
                 return replace(found, note=self.note, resumed=self.resumed)
-            except (KeyboardInterrupt, SystemError) as error:
-                if not from_keyboard(error):
-                    raise
-                self._monitor.status = Status.INTERRUPTED
-            except MemoryError as error:
-                self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
-            except Lost as error:
-                self._monitor.status, self._note = Status.LOST, str(error)
             except deadline.OutOfTime:
                 pass
+            except BREAKS as error:
+                self._break_off(error)
             found = self._monitor.result(**how, judge=False)
             return replace(found, note=self.note, resumed=self.resumed)
 
