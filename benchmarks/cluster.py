@@ -1,0 +1,158 @@
+"""What a Ray cluster costs on this machine, beside threads.
+
+    python benchmarks/cluster.py gap --n 300        the same proven gap, with actors and without
+    python benchmarks/cluster.py overhead --n 500   seconds of two actors and of two threads
+    python benchmarks/cluster.py memory --n 300     memory of each of 1, 2 and 4 actors
+    python benchmarks/cluster.py pass --n 1000      what travels in a pass, and how long it takes
+
+Runs with actors and with threads take turns in one process, and the median of their ratios counts.
+The time of actors to begin is not a part of it and is given by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+
+import condgrad as cg
+from condgrad import applications
+from condgrad.cluster import Ray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from on_gpu import planted  # after the path
+
+MIB = 1 << 20
+
+
+def gap(n: int) -> None:
+    """The sparsest cut of a planted graph, to a gap of 1e-3."""
+    A = planted(n, n)
+    for name, wish in (("two threads", {"n_jobs": 2}), ("two actors", {"cluster": Ray(shards=2)})):
+        began = time.perf_counter()
+        cut = cg.sparsest_cut(A, gap=1e-3, max_seconds=None, presolve=False, **wish)
+        spent, result = time.perf_counter() - began, cut.result
+        print(
+            f"{name}: gap {cut.gap:.6e}, bound {cut.bound:.12g}, {result.iterations} iterations, "
+            f"{result.epochs:.1f} passes, {spent:.1f} s, {cut.status.name}"
+        )
+
+
+def started(application: applications.Application, **how: object) -> cg.Run:
+    """A run of which two iterations are done, so that everything is loaded."""
+    run = cg.start(application.problem, cg.spdhg(), start=application.start, gap=1e-3, **how)
+    return run.advance(iterations=2)
+
+
+def overhead(n: int, rounds: int, iterations: int) -> None:
+    """Iterations of two actors and of two threads in turns."""
+    application = applications.sparsest_cut(planted(n, n))
+    began = time.perf_counter()
+    there = started(application, cluster=Ray(shards=2))
+    print(f"actors began and made two iterations in {time.perf_counter() - began:.1f} s")
+    here, ratios = started(application, n_jobs=2), []
+    for _ in range(rounds):
+        spent = []
+        for run in (here, there):
+            began = time.perf_counter()
+            run.advance(iterations=iterations)
+            spent.append(time.perf_counter() - began)
+        ratios.append(spent[1] / spent[0])
+        print(f"{iterations} iterations: threads {spent[0]:.2f} s, actors {spent[1]:.2f} s")
+    there.close()
+    print(f"median of the ratios {statistics.median(ratios):.3f} of {len(ratios)}")
+
+
+def memory(n: int) -> None:
+    """Resident memory of actors with their tables, less that of one with hardly any rows."""
+    small = started(applications.sparsest_cut(planted(40, 1)), cluster=Ray(shards=1))
+    base = small._engine.facts()[0][2]
+    small.close()
+    application, own = applications.sparsest_cut(planted(n, n)), Path("/proc/self/statm")
+    rows = application.problem.terms[-1].map.size
+    print(f"{rows} rows; an actor with hardly any: {base / MIB:.0f} MiB")
+    for shards in (1, 2, 4):
+        before = int(own.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        run = started(application, cluster=Ray(shards=shards)).advance(iterations=10)
+        sizes = [(used - base) / MIB for *_, used in run._engine.facts()]
+        keeper = run.state.terms[-1]
+        tables = [p["y"].nbytes / MIB for p in keeper.engine.ask("tables", keeper.term.name)]
+        after = int(own.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        run.close()
+        each, held = (", ".join(f"{x:.0f}" for x in some) for some in (sizes, tables))
+        print(
+            f"{shards} actors: {each} MiB more each, of which tables {held}; here "
+            f"{(after - before) / MIB:+.0f} MiB"
+        )
+
+
+class Idle:
+    """An actor that answers with an array as large as what it was sent."""
+
+    def answer(self, W: np.ndarray) -> np.ndarray:
+        return np.array(W)
+
+    def plus(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return one + other
+
+
+def travel(n: int, repeats: int) -> None:
+    """W out, a cotangent of its size back from every actor, summed two at a time."""
+    W = np.zeros((n, n), np.float32)
+    for shards in (1, 2, 4):
+        actors = [ray.remote(Idle).options(num_cpus=1).remote() for _ in range(shards)]
+        ray.get([a.answer.remote(W) for a in actors])
+        spent = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            sent = ray.put(W)
+            parts = [a.answer.remote(sent) for a in actors]
+            while len(parts) > 2:
+                pairs = range(0, len(parts) - 1, 2)
+                parts = [actors[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
+            found = ray.get(parts)
+            sum(found[1:], found[0].copy())
+            spent.append(time.perf_counter() - began)
+        least, middle = min(spent), statistics.median(spent)
+        print(
+            f"n = {n}, {shards} actors: {(1 + shards) * W.nbytes / MIB:.1f} MiB, median "
+            f"{1e3 * middle:.2f} ms, least {1e3 * least:.2f} ms"
+        )
+        for actor in actors:
+            ray.kill(actor)
+        time.sleep(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("gap", "overhead", "memory", "pass"))
+    parser.add_argument("--n", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=20)
+    given = parser.parse_args()
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=4, object_store_memory=500 * MIB, **quiet)
+    match given.what:
+        case "gap":
+            gap(given.n)
+        case "overhead":
+            overhead(given.n, given.rounds, given.iterations)
+        case "memory":
+            memory(given.n)
+        case "pass":
+            travel(given.n, 30)
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
