@@ -86,7 +86,8 @@ def memory(n: int) -> None:
         run = started(application, cluster=Ray(shards=shards)).advance(iterations=10)
         sizes = [(used - base) / MIB for *_, used in run._engine.facts()]
         keeper = run.state.terms[-1]
-        tables = [p["y"].nbytes / MIB for p in keeper.engine.ask("tables", keeper.term.name)]
+        parts = keeper.engine.ask("tables", keeper.term.name)
+        tables = [sum(a.nbytes for name, a in p.items() if name != "G") / MIB for p in parts]
         after = int(own.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         run.close()
         each, held = (", ".join(f"{x:.0f}" for x in some) for some in (sizes, tables))

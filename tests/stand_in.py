@@ -233,6 +233,85 @@ def table_square(y):
     return float(np.square(tiles.widened(y._a), dtype=np.float64).sum())
 
 
+class SharedPasses:
+    """Those of tables that have some tiles only: of all rows, less what is not of these."""
+
+    def __init__(self, kind, share):
+        self.whole, self.share, self.kind = Passes(kind), share, kind
+
+    def _rows(self, n):
+        """Where rows lie in the table, and which do."""
+        at = tiles.places(n, np.arange(self.whole._size(n)), self.whole.others)
+        at = at - self.share[0] * n * tiles.SIDE**2
+        return at, (at >= 0) & (at < self.share[1] * n * tiles.SIDE**2)
+
+    def _open(self, n, *tables):
+        at, here = self._rows(n)
+        found = []
+        for table in tables:
+            assert table.size == tiles.entries(n, self.share)
+            y = np.zeros(at.size, table.dtype)
+            y[here] = table._a[at[here]]
+            found.append(y)
+        return at, here, found
+
+    def _images(self, W):
+        z = np.empty(self.whole._size(W.shape[0]))
+        getattr(_reference, f"{self.kind}_sweep")(W._a, 0, z.size, z)
+        return z
+
+    def _add(self, G, y):
+        self.whole._add(G._a, 0, y.size, y)
+
+    def _moved(self, W, G, tables, ends, move):
+        """What a pass over all rows does to the rows that are here."""
+        n = W.shape[0]
+        self.whole._check(n, ends)
+        at, here, old = self._open(n, *tables)
+        new = [y.copy() for y in old]
+        move(W._a, np.zeros_like(G._a), *new, ends)
+        for table, y in zip(tables, new, strict=True):
+            table._a[at[here]] = y[here]
+        change = np.where(here, new[-1] - old[-1], 0.0)
+        self._add(G, change)
+        return float(np.square(change).sum())
+
+    def ascend(self, W, G, y, ends, *bounds):
+        return self._moved(W, G, [y], ends, lambda *a: self.whole.family.ascend(*a, *bounds))
+
+    def dual(self, W, G, y, slopes, ends, *scalars):
+        both = [y, slopes]
+        self._moved(W, G, both, ends, lambda *a: self.whole.family.dual(*a, *scalars))
+
+    def miss(self, W, start, stop, lower, upper):
+        z = self._images(W)[self._rows(W.shape[0])[1]]
+        r = z - np.clip(z, lower, upper)
+        return float(r @ r), float(z @ z), float(np.abs(r).max(initial=0.0))
+
+    def merit(self, W, y, start, stop, lower, upper, beta):
+        _, here, (own,) = self._open(W.shape[0], y)
+        x = (self._images(W) + beta * own)[here]
+        r = x - np.clip(x, lower, upper)
+        return float(r @ r), float(own @ own)
+
+    def squares(self, D, slopes, ends):
+        _, _, (own,) = self._open(D.shape[0], slopes)
+        return self.whole.family.squares(D._a, own, ends)
+
+    def pair(self, W, images, G, y, start, stop, low, high):
+        _, _, (own,) = self._open(W.shape[0], y)
+        return self.whole.family.pair(W._a, images, G._a, own, start, stop, low, high)
+
+    @property
+    def drivers(self):
+        return Drivers(self.ascend, self.dual, self.miss, self.merit, self.squares, self.pair)
+
+
+def shared(sweep, share):
+    """`_cupy_triangles.shared`."""
+    return SharedPasses(sweep.removesuffix("_sweep"), share).drivers
+
+
 @contextmanager
 def installed(memory=float(1 << 33), gpus=1):
     """With a module of the name `cupy` that is this one."""
@@ -256,6 +335,7 @@ def installed(memory=float(1 << 33), gpus=1):
         kernels, triangles = (importlib.import_module(name) for name in names[1:3])
         kinds = ("triangle", "perimeter")
         triangles.DRIVERS = {f"{kind}_sweep": Passes(kind).drivers for kind in kinds}
+        triangles.shared = shared
         kernels.triangle_price, kernels.triangle_square = price, table_square
         kernels.own = triangles
         for name in ("earlier", "places", "prefixes"):

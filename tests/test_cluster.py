@@ -5,19 +5,24 @@ import os
 import signal
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
-from condgrad.backends import _reference_fused
+from condgrad.backends import _reference_fused, tiles
+from condgrad.backends.arrays import HOST
 from condgrad.cluster import Ray, cluster_of
-from condgrad.cluster.shard import cut
+from condgrad.cluster.shard import Shard, Told, cut
 from condgrad.errors import InputError, ProblemError
 from condgrad.maps import dealt
 from condgrad.maps.dealt import Deal, Dealt
 from condgrad.passes import Fused, Plain
+from condgrad.points.dense import Dense
+from condgrad.rows import Keeper
+from stand_in import alike
 
 try:
     import ray
@@ -126,6 +131,48 @@ def test_data_of_rows_are_cut_with_them():
     assert own.size == 4
     np.testing.assert_array_equal(own.interval[1], [1, 2, 6, 7])
     assert cut(functions.AtMost(0.5), deal).size is None
+
+
+# On GPUs tiles are dealt: tried on a stand-in for CuPy, without a cluster.
+
+
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_shards_on_gpus_are_one_keeper_together(kind, method, monkeypatch):
+    n, rng = 70, np.random.default_rng(2)  # three tiles
+    whole = kind(n)
+    h = functions.AtMost(0.1) if kind is maps.Triangles else functions.AtLeast(-0.5)
+    term, estimator = Term(whole, h, 0.5, name="rows"), method(table_dtype="float32").composite
+    W = rng.standard_normal((n, n))
+    W, p = W + W.T, method().schedule(1)
+    problem = SimpleNamespace(dtype=np.dtype(float), like=HOST)
+    step = whole.stretch
+    drawn = [slice(4 * step, 9 * step), slice(20 * step, 40 * step)]
+    if kind is maps.Perimeters:  # there apexes count whose first rows are drawn
+        drawn = [slice(0, 10 * 9 * 8 // 6), slice(20 * 19 * 18 // 6, 60 * 59 * 58 // 6)]
+    with alike(monkeypatch):
+        shards = [Shard(i, 2, 1, True) for i in range(2)]
+        here = Keeper(term, estimator, problem)
+        here.state.stretches = Told(drawn)
+        here.update(Dense(W), p, None)
+        for shard in shards:
+            shard.hold(term, estimator, float)
+        found = [shard.update("rows", W, p, drawn, None, False) for shard in shards]
+        G = here.state.changed if method is cg.spdhg else here.state.G
+        size = np.abs(G).max()
+        np.testing.assert_allclose(sum(g for g, _ in found), G, atol=1e-5 * size)
+        y = sum(shard.point("rows", "slopes", W, 1.0) for shard in shards)
+        np.testing.assert_allclose(y, here.point("slopes", W, 1.0), atol=1e-5 * np.abs(y).max())
+        parts = [shard.pairing("rows", "slopes", None, 1.0) for shard in shards]
+        own = here.pairing("slopes", None, 1.0)
+        np.testing.assert_allclose(sum(v for v, _ in parts), own.v, atol=1e-5 * size)
+        assert sum(rest[0] for _, rest in parts) == pytest.approx(own.conjugate, rel=1e-4)
+        assert sum(rest[3][0] for _, rest in parts) == pytest.approx(own.sizes.spread, rel=1e-4)
+        misses = [m for shard in shards for m in shard.misses("rows", W, 0.3)]
+        assert sum(m[0] for m in misses) == pytest.approx(term.misses(W, 0.3)[0].squares)
+        tables = [shard.tables("rows")["y"].size for shard in shards]
+        assert tables == [tiles.entries(n, tiles.dealt(n, 2, i)) for i in range(2)]
+        assert sum(tables) == tiles.entries(n)
 
 
 # The same run.

@@ -270,3 +270,43 @@ def test_the_same_bits_every_time(real):
         numbers += own.miss(W, 0, case.size, -np.inf, 0.0)
         found.append((G.get().tobytes(), y.get().tobytes(), s.get().tobytes(), numbers))
     assert found[0] == found[1]
+
+
+@KINDS
+@SIDES
+@REAL
+@pytest.mark.parametrize("shards", [2, 3])
+def test_shares_of_the_tiles_are_the_whole_together(n, real, kind, shards):
+    """What actors of a cluster do, each with some tiles of the tables."""
+    from condgrad.backends import _cupy
+
+    if tiles.count(n) < shards:
+        pytest.skip("there are fewer tiles")
+    case, bounds, name = Case(n, real, kind=kind), (-np.inf, 0.1), f"{kind}_sweep"
+    (W, G, y, s), (_, H, _, _) = case.there(), case.there()
+    whole, unit = drivers(kind), n * tiles.SIDE**2
+    numbers = np.zeros(6)
+    for i in range(shards):
+        first, count = tiles.dealt(n, shards, i)
+        at = slice(first * unit, (first + count) * unit)
+        own, y_own, s_own = (
+            _cupy.fused(name, f"{kind}_add", (first, count)),
+            y[at].copy(),
+            s[at].copy(),
+        )
+        own.dual(W, H, y_own, s_own, case.ends, *bounds, 0.7, 0.3)
+        numbers[0] += own.ascend(W, H, y_own, case.ends, *bounds, 0.4)
+        numbers[1] += own.squares(W, s_own, case.ends)
+        numbers[2] += own.miss(W, 0, case.size, *bounds)[0]
+        numbers[3] += own.merit(W, y_own, 0, case.size, *bounds, 0.7)[0]
+        numbers[4] += own.pair(W, True, H, y_own, 0, case.size, 0.0, np.inf)[0]
+        how = (0, case.size, *bounds, case.others, (first, count))
+        numbers[5] += _cupy.triangle_price(W, y_own, *how)
+    whole.dual(W, G, y, s, case.ends, *bounds, 0.7, 0.3)
+    wanted = [whole.ascend(W, G, y, case.ends, *bounds, 0.4), whole.squares(W, s, case.ends)]
+    wanted += [whole.miss(W, 0, case.size, *bounds)[0]]
+    wanted += [whole.merit(W, y, 0, case.size, *bounds, 0.7)[0]]
+    wanted += [whole.pair(W, True, G, y, 0, case.size, 0.0, np.inf)[0]]
+    wanted += [_cupy.triangle_price(W, y, 0, case.size, *bounds, case.others)]
+    np.testing.assert_allclose(numbers, wanted, rtol=1e-9 if real == np.float64 else 1e-4)
+    case.same(H.get(), G.get(), n)

@@ -135,11 +135,14 @@ def perimeter_add(G: Array, start: int, stop: int, y: Array) -> None:
     own.DRIVERS["perimeter_sweep"].pair(G, False, G, table, 0, size, -np.inf, np.inf)
 
 
-def fused(sweep: Any, add: Any) -> Drivers:
-    """The passes over the rows of a family, which are triangles or perimeters."""
+def fused(sweep: Any, add: Any, share: tuple[int, int] | None = None) -> Drivers:
+    """The passes over the rows of a family, which are triangles or perimeters.
+
+    With `share`, the first tile and how many, tables have only these tiles.
+    """
     if (sweep, add) not in (
         ("triangle_sweep", "triangle_add"),
         ("perimeter_sweep", "perimeter_add"),
     ):
         raise TypeError(f"there are no passes on a GPU over the rows of {sweep} and {add}")
-    return own.DRIVERS[sweep]
+    return own.DRIVERS[sweep] if share is None else own.shared(sweep, share)

@@ -6,7 +6,8 @@ rows and columns of the tile, which belong to an apex, are written to a buffer t
 Nothing is added atomically: the same numbers give the same bits. REAL is the type of the work on
 tables, which are of that type or, where HALF is set, in bfloat16. Where PERIMETER is set the rows
 are W_pq + W_qr + W_pr with p < r < q, the apex being the largest: signs differ, and the places of
-other apexes have no row. `_cupy_sums` has the other half.
+other apexes have no row. Where SKIP and HELD are set the tables, and the grid, have only HELD tiles
+from tile SKIP on: others are elsewhere. `_cupy_sums` has the other half.
 """
 
 SOURCE = r"""
@@ -17,6 +18,10 @@ SOURCE = r"""
 #else
 #define IMAGE(near, far) ((near) - (far))
 #define OWN(x) (x)
+#endif
+
+#ifndef HELD
+#define SKIP 0
 #endif
 
 struct alignas(16) Four { REAL v[4]; };
@@ -167,7 +172,7 @@ template <bool TWO> __device__ __forceinline__ void moved(
     int per, Kept* __restrict__ y, Kept* __restrict__ slopes, REAL inverse, REAL low, REAL high,
     REAL theta, unsigned salt, REAL* __restrict__ sums, Four* __restrict__ pairs,
     double* __restrict__ squares) {
-  Place at(blockIdx.x, n, across);
+  Place at(blockIdx.x + SKIP, n, across);
   __shared__ REAL col[2][8][64];
   __shared__ double room[8];
   int ld = 64 * across, first = blockIdx.y * per, last = min(count, first + per);

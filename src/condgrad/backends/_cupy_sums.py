@@ -7,7 +7,7 @@ template <bool ONE> __device__ __forceinline__ void collected(
     const double* __restrict__ W, int images, int n, int across, const int* __restrict__ apexes,
     int count, int per, const Kept* __restrict__ y, REAL low, REAL high,
     double* __restrict__ sums, Wide* __restrict__ pairs, double* __restrict__ found) {
-  Place at(blockIdx.x, n, across);
+  Place at(blockIdx.x + SKIP, n, across);
   __shared__ double col[2][8][64];
   __shared__ double room[8];
   int ld = 64 * across, first = blockIdx.y * per, last = min(count, first + per);
@@ -89,12 +89,20 @@ template <class A, class B> __device__ __forceinline__ void folded(
     #pragma unroll 4
     for (int x = a; x < across; x++) {
       size_t tile = (size_t)a * across - a * (a - 1) / 2 + (x - a);
+#ifdef HELD
+      if (tile < SKIP || tile >= SKIP + HELD) continue;
+      tile -= SKIP;
+#endif
       Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + o);
       for (int e = 0; e < 4; e++) rows[e] += s.v[e];
     }
     #pragma unroll 4
     for (int x = 0; x <= a; x++) {
       size_t tile = (size_t)x * across - x * (x - 1) / 2 + (a - x);
+#ifdef HELD
+      if (tile < SKIP || tile >= SKIP + HELD) continue;
+      tile -= SKIP;
+#endif
       Quad<A> s = *reinterpret_cast<const Quad<A>*>(sums + (tile * count + b) * 128 + 64 + o);
       for (int e = 0; e < 4; e++) columns[e] += s.v[e];
     }
@@ -114,7 +122,7 @@ template <class A, class B> __device__ __forceinline__ void folded(
 // D[i][k] −= sums over apexes, which blocks have made of some apexes each.
 template <class A, class B> __device__ __forceinline__ void paired(
     B* __restrict__ D, const A* __restrict__ pairs, int parts, int n, int across) {
-  int a = 0, left = blockIdx.x;
+  int a = 0, left = blockIdx.x + SKIP;
   while (left >= across - a) { left -= across - a; a++; }
   int place = blockIdx.y * 256 + threadIdx.x, low = place & 1023;
   int i = 64 * a + 4 * (low >> 6) + (place >> 10), k = 64 * (a + left) + (low & 63);
@@ -189,7 +197,7 @@ template <int KIND> __device__ __forceinline__ void summed(
     const double* __restrict__ W, int n, int across, const int* __restrict__ apexes, int count,
     int per, const Kept* __restrict__ y, double low, double high, double beta,
     double* __restrict__ found) {
-  Place at(blockIdx.x, n, across);
+  Place at(blockIdx.x + SKIP, n, across);
   __shared__ double room[8];
   int ld = 64 * across, first = blockIdx.y * per, last = min(count, first + per);
   Wide w[4];

@@ -33,6 +33,8 @@ LONGEST = 512
 TYPES = {"float32": ("float", 0), "float64": ("double", 0), tiles.HALF.name: ("float", 1)}
 """The type of the work on a table, and whether the table is in bfloat16, by its type."""
 WIDE = np.dtype(np.float64)
+Share = tuple[int, int] | None
+"""The first tile of a table and how many it has, where others are elsewhere."""
 
 spent = 0.0
 """Seconds spent compiling."""
@@ -52,13 +54,14 @@ class Sums(IntEnum):
 
 
 @cache
-def module(table: str, perimeters: bool) -> Any:
-    """The kernels for tables of a type, of triangle or of perimeter rows."""
+def module(table: str, perimeters: bool, share: Share = None) -> Any:
+    """The kernels for tables of a type, of triangle or of perimeter rows, whole or of a share."""
     global spent
     began = time.perf_counter()
     name, half = TYPES[table]
     rows = f"-DPERIMETER={int(perimeters)}"
-    options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}", rows)
+    own = () if share is None else (f"-DSKIP={share[0]}", f"-DHELD={share[1]}")
+    options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}", rows, *own)
     found = cp.RawModule(code=_cupy_source.SOURCE + _cupy_sums.SOURCE, options=options)
     found.get_function("ascend")
     spent += time.perf_counter() - began
@@ -72,16 +75,21 @@ def processors() -> int:
 
 
 @cache
-def kernel(table: np.dtype, name: str, perimeters: bool = False) -> Any:
+def kernel(table: np.dtype, name: str, perimeters: bool = False, share: Share = None) -> Any:
     """One of them."""
-    return module(table.name, perimeters).get_function(name)
+    return module(table.name, perimeters, share).get_function(name)
 
 
 def launch(
-    table: np.dtype, name: str, grid: tuple[int, ...], *arguments: Any, perimeters: bool = False
+    table: np.dtype,
+    name: str,
+    grid: tuple[int, ...],
+    *arguments: Any,
+    perimeters: bool = False,
+    share: Share = None,
 ) -> None:
     """Run a kernel; integers and floats among the arguments have the types of the kernel."""
-    kernel(table, name, perimeters)(grid, (THREADS,), arguments)
+    kernel(table, name, perimeters, share)(grid, (THREADS,), arguments)
 
 
 def work(table: np.dtype) -> np.dtype:
@@ -140,21 +148,31 @@ class Pass:
         Type of W and of all sums.
     perimeters : bool
         Whose rows they are.
+    share : (int, int), optional
+        The tiles of the tables, where these are not all.
     """
 
     def __init__(
-        self, W: Array, ends: Array, table: np.dtype, real: np.dtype, perimeters: bool = False
+        self,
+        W: Array,
+        ends: Array,
+        table: np.dtype,
+        real: np.dtype,
+        perimeters: bool = False,
+        share: Share = None,
     ) -> None:
         n = W.shape[0]
         side = tiles.across(n) * tiles.SIDE
         self.W = cp.empty((side, side), real) if side > n else W.astype(real, copy=False)
         if side > n:
             padded()(W, n, side, self.W)  # the rest is done while it runs
-        self.n, self.across, self.tiles = np.int32(n), np.int32(side // tiles.SIDE), tiles.count(n)
+        self.n, self.across = np.int32(n), np.int32(side // tiles.SIDE)
+        self.tiles = tiles.count(n) if share is None else share[1]
         self.table, self.real, self.shape = table, real, W.shape
         ranges = np.asarray(ends, np.int64).tobytes()
-        self._batches = batches(n, ranges, real.itemsize, perimeters)
-        self._launch = partial(launch, table, perimeters=perimeters)
+        self._batches = batches(n, ranges, real.itemsize, perimeters, self.tiles)
+        own: dict[str, Any] = {} if share is None else {"share": share}
+        self._launch: Any = partial(launch, table, perimeters=perimeters, **own)
 
     def __iter__(self) -> Iterator[Some]:
         return iter(self._batches)
@@ -198,9 +216,12 @@ class Pass:
 
 
 @lru_cache(maxsize=64)
-def batches(n: int, ends: bytes, size: int, perimeters: bool) -> list[Some]:
-    """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow."""
-    count, apexes = tiles.count(n), sent(n, ends, perimeters)
+def batches(n: int, ends: bytes, size: int, perimeters: bool, count: int) -> list[Some]:
+    """The apexes whose rows ranges hold, as many at a time as sums in numbers of a size allow.
+
+    `count` is that of the tiles.
+    """
+    apexes = sent(n, ends, perimeters)
     most, found = max(1, tiles.BUFFER // (count * 128 * size)), []
     for i in range(0, apexes.size, most):
         some = apexes[i : i + most]
@@ -248,12 +269,13 @@ def ascend(
     upper: float,
     beta: float,
     perimeters: bool = False,
+    share: Share = None,
 ) -> float:
     """`Drivers.ascend`."""
     real = work(y.dtype)
     bounds = [real.type(x) for x in (1 / beta, lower / beta, upper / beta)]
     own = (y, *bounds, salt(beta, ends, y.dtype))
-    totals = Pass(W, ends, y.dtype, real, perimeters).collect("ascend", G, (), own, 1)
+    totals = Pass(W, ends, y.dtype, real, perimeters, share).collect("ascend", G, (), own, 1)
     return float(totals[0])
 
 
@@ -268,12 +290,13 @@ def dual(
     beta: float,
     theta: float,
     perimeters: bool = False,
+    share: Share = None,
 ) -> None:
     """`Drivers.dual`."""
     real = work(y.dtype)
     scalars = [real.type(x) for x in (1 / beta, lower / beta, upper / beta, theta)]
     own = (y, slopes, *scalars, salt(beta, ends, y.dtype))
-    Pass(W, ends, y.dtype, real, perimeters).collect("dual", G, (), own)
+    Pass(W, ends, y.dtype, real, perimeters, share).collect("dual", G, (), own)
 
 
 def pair(
@@ -286,10 +309,11 @@ def pair(
     low: float,
     high: float,
     perimeters: bool = False,
+    share: Share = None,
 ) -> tuple[float, float, float]:
     """`Drivers.pair`, summed in float64 whatever the table is; bounds are 0 or infinite."""
     real, one = work(y.dtype), not images and (low >= 0 or high <= 0)
-    own = Pass(W, np.array([[start, stop]]), y.dtype, WIDE, perimeters)
+    own = Pass(W, np.array([[start, stop]]), y.dtype, WIDE, perimeters, share)
     ends, name = (real.type(low), real.type(high)), "pair_one" if one else "pair"
     totals = own.collect(name, G, (np.int32(images),), (y, *ends), 3)
     return float(totals[0]), float(totals[1]), float(totals[2])
@@ -304,10 +328,11 @@ def summed(
     upper: float = 0.0,
     beta: float = 0.0,
     perimeters: bool = False,
+    share: Share = None,
 ) -> tuple[float, float, float]:
     """The sums of a kind over ranges of rows."""
     table = cp.empty(0, np.float32) if y is None else y
-    p, one, two, worst = Pass(W, ends, table.dtype, WIDE, perimeters), 0.0, 0.0, 0.0
+    p, one, two, worst = Pass(W, ends, table.dtype, WIDE, perimeters, share), 0.0, 0.0, 0.0
     scalars = [np.float64(x) for x in (lower, upper, beta)]
     for some in p:
         found = cp.empty((3, some.parts * p.tiles))
@@ -320,11 +345,17 @@ def summed(
 
 
 def miss(
-    W: Array, start: int, stop: int, lower: float, upper: float, perimeters: bool = False
+    W: Array,
+    start: int,
+    stop: int,
+    lower: float,
+    upper: float,
+    perimeters: bool = False,
+    share: Share = None,
 ) -> tuple[float, float, float]:
     """`Drivers.miss`."""
     ends = np.array([[start, stop]])
-    return summed(Sums.MISS, W, None, ends, lower, upper, perimeters=perimeters)
+    return summed(Sums.MISS, W, None, ends, lower, upper, perimeters=perimeters, share=share)
 
 
 def merit(
@@ -336,15 +367,18 @@ def merit(
     upper: float,
     beta: float,
     perimeters: bool = False,
+    share: Share = None,
 ) -> tuple[float, float]:
     """`Drivers.merit`."""
     ends = np.array([[start, stop]])
-    return summed(Sums.MERIT, W, y, ends, lower, upper, beta, perimeters)[:2]
+    return summed(Sums.MERIT, W, y, ends, lower, upper, beta, perimeters, share)[:2]
 
 
-def squares(D: Array, slopes: Array, ends: Array, perimeters: bool = False) -> float:
+def squares(
+    D: Array, slopes: Array, ends: Array, perimeters: bool = False, share: Share = None
+) -> float:
     """`Drivers.squares`."""
-    return summed(Sums.SQUARES, D, slopes, ends, perimeters=perimeters)[0]
+    return summed(Sums.SQUARES, D, slopes, ends, perimeters=perimeters, share=share)[0]
 
 
 def triangle_price(
@@ -355,10 +389,11 @@ def triangle_price(
     lower: float,
     upper: float,
     perimeters: bool = False,
+    share: Share = None,
 ) -> float:
     """Σ |y_l r_l|, r the residuals at a point."""
     ends = np.array([[start, stop]])
-    return summed(Sums.PRICE, point, y, ends, lower, upper, perimeters=perimeters)[0]
+    return summed(Sums.PRICE, point, y, ends, lower, upper, 0.0, perimeters, share)[0]
 
 
 def triangle_square(y: Array) -> float:
@@ -375,3 +410,9 @@ DRIVERS = {
     "perimeter_sweep": Drivers(*[cast("Any", partial(f, perimeters=True)) for f in PASSES]),
 }
 """All of them, by the kernel that is swept with on the CPU."""
+
+
+def shared(sweep: str, share: Share) -> Drivers:
+    """The same for tables of a share of the tiles."""
+    own = {"perimeters": sweep == "perimeter_sweep", "share": share}
+    return Drivers(*[cast("Any", partial(f, **own)) for f in PASSES])

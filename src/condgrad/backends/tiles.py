@@ -38,9 +38,15 @@ def count(n: int) -> int:
     return across(n) * (across(n) + 1) // 2
 
 
-def entries(n: int) -> int:
-    """Numbers in a table."""
-    return count(n) * n * SIDE * SIDE
+def entries(n: int, share: tuple[int, int] | None = None) -> int:
+    """Numbers in a table, or in one that has only so many tiles from a first one on."""
+    return (count(n) if share is None else share[1]) * n * SIDE * SIDE
+
+
+def dealt(n: int, shards: int, shard: int) -> tuple[int, int]:
+    """The first tile of one of several shards, and how many it has."""
+    first, last = (count(n) * i // shards for i in (shard, shard + 1))
+    return first, last - first
 
 
 def buffers(n: int) -> int:
@@ -59,13 +65,24 @@ def places(n: int, ids: Array, perimeters: bool = False) -> Array:
     return found
 
 
-def listed(n: int, table: Array, size: int, perimeters: bool = False) -> Array:
-    """The numbers of a table in the order of the rows, in an array of NumPy."""
-    values = host(table)
-    out = np.empty(size, np.float32 if table.dtype == HALF else table.dtype)
+def listed(
+    n: int,
+    table: Array,
+    size: int,
+    perimeters: bool = False,
+    share: tuple[int, int] | None = None,
+) -> Array:
+    """The numbers of a table in the order of the rows, in an array of NumPy.
+
+    Rows in other tiles than those of the `share` are 0.
+    """
+    values, first = host(table), 0 if share is None else share[0]
+    out = np.zeros(size, np.float32 if table.dtype == HALF else table.dtype)
     for start in range(0, size, CHUNK):
         stop = min(start + CHUNK, size)
-        out[start:stop] = widened(values[places(n, np.arange(start, stop), perimeters)])
+        at = places(n, np.arange(start, stop), perimeters) - first * n * SIDE * SIDE
+        here = (at >= 0) & (at < values.size)
+        out[start:stop][here] = widened(values[at[here]])
     return out
 
 

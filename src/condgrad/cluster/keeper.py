@@ -194,6 +194,8 @@ class Sharded(Keeper):
 
     def point(self, which: str, W: Array, beta: float) -> Array:
         found = self.engine.ask("point", self._name, which, W, beta)
+        if self.engine.gpu:  # each with zeros for the others
+            return np.asarray(sum(found))
         y = np.empty(self.term.map.size)
         for deal, own in zip(self._deals(), found, strict=True):
             y[deal.ids()] = own

@@ -13,7 +13,7 @@ import numpy as np
 from condgrad._files import replaced
 from condgrad._ours import ours
 from condgrad._types import Array, Params
-from condgrad.backends import devices, memory, threads
+from condgrad.backends import devices, memory, threads, tiles
 from condgrad.backends.arrays import HOST, host, placed
 from condgrad.errors import ProblemError
 from condgrad.estimators import DualState, Estimator, State
@@ -81,7 +81,7 @@ class Shard:
     def __init__(self, number: int, shards: int, jobs: int, gpu: bool) -> None:
         self.number, self.shards = number, shards
         self._calm = threads.Calm(jobs)
-        self._like = devices.on_gpu() if gpu else HOST
+        self._gpu, self._like = gpu, devices.on_gpu() if gpu else HOST
         self._keepers: dict[str, Keeper] = {}
         self._terms: dict[str, Term] = {}
         self._problem = SimpleNamespace(dtype=np.dtype(np.float64), like=self._like)
@@ -100,9 +100,12 @@ class Shard:
         needs = [n for t, e in zip(own, estimators, strict=True) for n in e.memory(t, self.problem)]
         shape = max(int(np.prod(t.map.shape)) for t in own)
         needs.append(memory.Need("W and sums", 8 * 8 * shape))
-        gpu = self._like is not HOST
-        free = devices.free_memory() if gpu else memory.free_memory() / beside
-        memory.require(needs, free, "a GPU's memory" if gpu else "each shard's part of a node")
+        if self._gpu:
+            needs += [memory.Need("sums", tiles.buffers(own[0].map.shape[0]))]
+            memory.require(needs, devices.free_memory(), "a GPU's memory")
+        else:
+            free = memory.free_memory() / beside
+            memory.require(needs, free, "each shard's part of a node's memory")
 
     @property
     def problem(self) -> Problem:
@@ -110,6 +113,10 @@ class Shard:
         return cast(Problem, self._problem)
 
     def _cut(self, term: Term) -> Term:
+        if self._gpu:
+            map: Any = term.map.on(self._like)
+            map.share = tiles.dealt(map.shape[0], self.shards, self.number)
+            return Term(map, term.function.on(self._like), term.weight, term.name)
         deal = Deal.of(term.map, self.shards, self.number)
         return Term(Dealt(term.map, deal), cut(term.function, deal), term.weight, term.name)
 
@@ -142,15 +149,20 @@ class Shard:
         With `change` only by how much the cotangent has changed.
         """
         keeper = self._keepers[name]
-        s, deal = keeper.state, cast(Dealt, keeper.term.map).deal
+        s = keeper.state
         before = s.G.copy() if change and not isinstance(s, DualState) else None
         if drawn is not None:
-            cast(Any, s).stretches = Told([deal.own(at) for at in drawn])
+            cast(Any, s).stretches = Told(drawn if self._gpu else self._own(keeper, drawn))
         with self._calm():
             keeper.update(Dense(self._point(W)), p, cast(Any, None))
         if isinstance(s, DualState):
             return self._sent(s.changed, wire), s.squares
         return self._sent(s.G if before is None else s.G - before, wire), 0.0
+
+    def _own(self, keeper: Keeper, drawn: list[slice]) -> list[slice]:
+        """Its part of what was drawn; on a GPU tiles are dealt, and apexes drawn."""
+        deal = cast(Dealt, keeper.term.map).deal
+        return [deal.own(at) for at in drawn]
 
     def _sent(self, array: Array, wire: Any) -> Array:
         found: Array = host(array)

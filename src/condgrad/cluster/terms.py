@@ -15,7 +15,7 @@ from condgrad.cluster.shard import cuttable
 from condgrad.errors import ProblemError
 from condgrad.estimators import Ascent, Estimator, Full, SagAugmented
 from condgrad.maps import Perimeters, RowStorage, Triangles
-from condgrad.passes import Miss
+from condgrad.passes import Fused, Miss
 from condgrad.problem import Problem, Term
 
 DEALT = (Full, SagAugmented, Ascent)
@@ -92,10 +92,11 @@ def _check(term: Term, estimator: Estimator, engine: Engine) -> None:
         )
     units, what = term.map.size, "rows"
     if engine.gpu:
-        if type(term.map) not in (Triangles, Perimeters):
+        fit = type(term.map) in (Triangles, Perimeters) and type(estimator) is not Full
+        if not (fit and Fused.serves(term.map, term.function)):
             raise ProblemError(
-                f"term {term.name!r} has a {type(term.map).__name__}, which cannot be dealt to "
-                "GPUs: use gpus_per_shard=0"
+                f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "
+                "perimeters with one interval for all rows: use gpus_per_shard=0"
             )
         units, what = tiles.count(term.map.shape[0]), "tiles of 64 × 64 pairs"
     if engine.shards > units:

@@ -40,6 +40,8 @@ class Perimeters(Covering):
 
     row_norm = float(np.sqrt(3))
     portable = True
+    share: tuple[int, int] | None = None
+    """The first tile of its tables on a GPU and how many they have, where others are elsewhere."""
     kernels = ("perimeter_sweep", "perimeter_add")
 
     def __init__(self, n: int) -> None:
@@ -85,11 +87,13 @@ class Perimeters(Covering):
     @property
     def entries(self) -> int:
         """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
-        return tiles.entries(self.shape[0]) if foreign(self.like) else self.size
+        return tiles.entries(self.shape[0], self.share) if foreign(self.like) else self.size
 
     def listed(self, table: Array) -> Array:
         """The numbers of a table in the order of the rows."""
-        return tiles.listed(self.shape[0], table, self.size, True) if foreign(table) else table
+        if not foreign(table):
+            return table
+        return tiles.listed(self.shape[0], table, self.size, True, self.share)
 
     @property
     def stretch(self) -> int:

@@ -50,6 +50,8 @@ class Triangles(Covering):
 
     row_norm = 2.0
     portable = True
+    share: tuple[int, int] | None = None
+    """The first tile of its tables on a GPU and how many they have, where others are elsewhere."""
     kernels = ("triangle_sweep", "triangle_add")
 
     def __init__(self, n: int, weights: Any = None, unit: bool = False) -> None:
@@ -123,11 +125,13 @@ class Triangles(Covering):
     @property
     def entries(self) -> int:
         """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
-        return tiles.entries(self.shape[0]) if foreign(self.like) else self.size
+        return tiles.entries(self.shape[0], self.share) if foreign(self.like) else self.size
 
     def listed(self, table: Array) -> Array:
         """The numbers of a table in the order of the rows."""
-        return tiles.listed(self.shape[0], table, self.size) if foreign(table) else table
+        if not foreign(table):
+            return table
+        return tiles.listed(self.shape[0], table, self.size, False, self.share)
 
     @property
     def stretch(self) -> int:

@@ -128,6 +128,17 @@ class Tiled(Fused):
     def serves(cls, map: LinearMap, function: Function) -> bool:
         return foreign(map.like) and super().serves(map, function)
 
+    @property
+    def _share(self) -> tuple[tuple[int, int], ...]:
+        """The tiles of the tables, where these are not all."""
+        share = getattr(self.map, "share", None)
+        return () if share is None else (share,)
+
+    def _drivers(self, array: Array) -> Drivers:
+        assert self.map.kernels is not None
+        drivers: Drivers = kernels(array).fused(*self.map.kernels, *self._share)
+        return drivers
+
     def _ends(self, ranges: Sequence[slice]) -> Array:
         return super()._ends(ranges)[:, :2]  # places are those of tiles
 
@@ -155,5 +166,6 @@ class Tiled(Fused):
             return super().price(W, at, y, beta, point)
         point, rows = self._seen(point), span(at, self.map.size)
         others = self.map.kernels == ("perimeter_sweep", "perimeter_add")
-        found = kernels(point).triangle_price(point, y, *rows, self._lower, self._upper, others)
+        how = (self._lower, self._upper, others, *self._share)
+        found = kernels(point).triangle_price(point, y, *rows, *how)
         return float(found)
