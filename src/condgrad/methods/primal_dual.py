@@ -14,7 +14,7 @@ from condgrad.domains import Face
 from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
 from condgrad.methods.control import Measured, first_factors, passes_over
-from condgrad.methods.lead import Propose, asked, look
+from condgrad.methods.lead import Propose, look
 from condgrad.methods.spectral import FrameState, FrameStep, face_for, fits
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
@@ -113,11 +113,6 @@ class PrimalDualStep(FrameStep):
         self.state: PrimalDualState = PrimalDualState([*none], D, [*none], self.least, 1.0)
 
     @property
-    def unmoved(self) -> bool:
-        """Whether all multipliers are where a run begins, at 0."""
-        return all(r.dual_square == 0 for r in self._own)
-
-    @property
     def least(self) -> float:
         """√p/‖A‖."""
         return float(np.sqrt(min(r.share for r in self._own)) / self.norm)
@@ -162,9 +157,7 @@ class PrimalWeight:
 
     .. math:: ω = \tfrac45 ‖A‖ (U - ⟨∇f, S⟩)/‖r‖^2,
 
-    or 3/10 of the same with the start for S, where that is below U and no rows have been drawn
-    before: one near the optimum without constraints says much more than S does. Where nothing was
-    proposed, it is ‖A‖ over the mean of the β that `Balance` would begin with.
+    or, where nothing was proposed, ‖A‖ over the mean of the β that `Balance` would begin with.
     Later ω is kept between `least` and `most` times ‖y‖/‖W − W_1‖, the ratio of the distances that
     both sides have to go, and, from twice `start` passes on, is moved by 1.5 where violation and
     slack on one side, and the Frank-Wolfe gap of the direction on the other, differ by more than
@@ -258,25 +251,15 @@ class Weighing:
     def _guess(self, W: Array) -> float:
         """The first ω."""
         problem, step = self._problem, self._step
-        if self._propose is not None and step.unmoved:
-            point = asked(self._propose, W)
-            above = -np.inf if point is None else problem.objective(point)
-            if (first := self._price(W, above)) is not None:
-                return 0.3 * first
         seen = look(problem, self._propose, W)
-        if seen is not None and (first := self._price(seen.point, seen.above)) is not None:
-            return 0.8 * first
+        if seen is not None:
+            families = problem.evaluate(seen.point).families
+            lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
+            missed = sum((f.l2 / lengths[name]) ** 2 for name, f in families.items())
+            if missed > 0 and seen.above > seen.below:
+                return 0.8 * step.norm * (seen.above - seen.below) / missed
         guesses = zip(first_factors(problem, W, 0.5), step.scales, problem.terms, strict=True)
         return step.norm / float(np.mean([b / c for b, c, t in guesses if not t.function.smooth]))
-
-    def _price(self, point: Array, above: float) -> float | None:
-        """‖A‖ times what lacks to a feasible objective, over the violation, if there is any."""
-        problem, evaluation = self._problem, self._problem.evaluate(point)
-        lengths = {t.name: t.map.row_norm or 1.0 for t in problem.composite}
-        missed = sum((f.l2 / lengths[name]) ** 2 for name, f in evaluation.families.items())
-        if not (missed > 0 and above > evaluation.objective):
-            return None
-        return self._step.norm * (above - evaluation.objective) / missed
 
     def params(self, i: int, p: Params) -> Params:
         """The scalars of an iteration as term i sees them."""
