@@ -6,7 +6,7 @@
   the pairs, chosen at random, the opposite;
 * `sparse-d`: the same with 10 percent of mistakes, but only pairs that are edges of a random graph
   of mean degree d say something;
-* `real-s`: similarities 1 − distance of points in the plane, with Gaussian noise of deviation s/100;
+* `real-s`: similarities 1 − distance of points in the plane, with noise of deviation s percent;
 * `random`: ±1 with equal chance, which fits no clustering.
 """
 

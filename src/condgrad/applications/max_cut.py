@@ -33,8 +33,9 @@ from condgrad.run import journal
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
-LATER = 3
-"""Cuts by hyperplanes that are improved after the first time, where annealing goes on with them."""
+LATER, MANY = 3, 1000
+"""Cuts by hyperplanes that are improved after the first time, where annealing goes on with them,
+and the number of vertices above which none is."""
 BOUNDS = 6
 """Bounds for which there must be time before W is dense."""
 DENSE = 4 * 8
@@ -190,8 +191,9 @@ class _Rounding:
     def __call__(self, W: Any) -> Rounded:
         A, hyperplanes, seed = self._how
         self._found, self._W = [], W
-        kept = LATER if self._search and self._calls else KEPT
-        how = (hyperplanes, seed, self._found, True, kept)
+        later = self._search and self._calls > 0
+        passes, kept = not later or A.shape[0] <= MANY, LATER if later else KEPT
+        how = (hyperplanes, seed, self._found, passes, kept)
         cut = round_max_cut(A, np.asarray(W, dtype=np.float64), *how)
         if self._search:
             self._found.append(cut)
