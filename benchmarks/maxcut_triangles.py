@@ -1,10 +1,15 @@
 """Maximum cuts with all triangle inequalities on the instances of `maxcut.csv`.
 
 `python benchmarks/maxcut_triangles.py --seconds 60 pm1s_80.0 g05_100.0` prints a table: the proven
-bound, the best cut, the gap between them (weights are integers, so it is that of the bound rounded
-down), CPU seconds to the bound that was asked for, or to a gap of 0, and in all, passes over the
+bound, the best cut, the gap between them (where weights are integers that of the bound rounded
+down), seconds to the bound that was asked for, or to a gap of 0, and in all, passes over the
 rows, and what is listed: the plain relaxation, the specialist's bound with triangle inequalities,
 the optimum or the best cut known. Without names all instances are run, the small ones first.
+
+Seconds are those of the processor, or with `--device cuda` those of the clock after a run that
+compiles and is not counted; the last column is then what the GPU's memory has held at most. With
+`--stop` a run ends where its target is reached. A name with a colon is that of a random graph and
+its seed (`cut_instances.py`), `toruspm3-15:1` for one.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import os
 import time
 from pathlib import Path
 from typing import Any
+
+from cut_instances import generated
 
 import condgrad as cg
 from condgrad.applications import max_cut
@@ -29,20 +36,26 @@ TARGETS = {
 """Bounds to reach where the table lists none; elsewhere the listed one and a thousandth of it."""
 COLUMNS = ("instance", "n", "bound", "cut", "gap", "to target", "all", "passes")
 LISTED = ("SDP", "triangles", "optimum")
+FIELDS = ("sdp_bound", "triangle_bound_biqbin", "optimum_or_best_cut")
 
 
 class Watch:
-    """Notes the CPU seconds at which a bound was reached."""
+    """Notes the seconds at which a bound was reached."""
 
-    def __init__(self, target: float, most: float) -> None:
-        self.target, self.most = target, most
-        self.began, self.reached = time.process_time(), float("nan")
+    def __init__(self, target: float, most: float, clock: Any, stop: bool) -> None:
+        self.target, self.most, self.clock, self.stop = target, most, clock, stop
+        self.began, self.reached = clock(), float("nan")
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return float(self.clock() - self.began)
 
     def __call__(self, info: Any) -> Any:
-        spent = time.process_time() - self.began
         if not self.reached > 0 and -info.trace.last["lower_bound"] <= self.target:
-            self.reached = spent
-        return cg.Status.MAX_SECONDS if spent > self.most else None
+            self.reached = self.spent
+        over = self.spent > self.most or (self.stop and self.reached > 0)
+        return cg.Status.MAX_SECONDS if over else None
 
 
 def table(folder: Path) -> dict[str, dict[str, str]]:
@@ -52,29 +65,44 @@ def table(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def target_of(row: dict[str, str]) -> float:
-    """The bound to reach, or infinity."""
+    """The bound to reach, 0 where none is known."""
     name, listed = row["instance"], row["triangle_bound_biqbin"]
-    return TARGETS.get(name, 1.001 * float(listed) if listed else float("inf"))
+    return TARGETS.get(name, 1.001 * float(listed) if listed else 0.0)
 
 
-def run(folder: Path, row: dict[str, str], seconds: float, jobs: int, device: str) -> list[str]:
+def held() -> str:
+    """GiB that the GPU's memory has held."""
+    import cupy as cp
+
+    return f"{cp.get_default_memory_pool().total_bytes() / 2**30:.1f}"
+
+
+def run(asked: argparse.Namespace, row: dict[str, str]) -> list[str]:
     """A line of the table."""
-    A = read_graph(str(folder / f"{row['instance']}.mc"), signed=True)
+    name, on_gpu = row["instance"], asked.device == "cuda"
+    if ":" in name:
+        A = generated(name)
+    else:
+        A = read_graph(str(Path(asked.data) / "maxcut" / f"{name}.mc"), signed=True)
 
-    watch = Watch(target_of(row), seconds)
+    clock = time.perf_counter if on_gpu else time.process_time
+    watch = Watch(asked.target or target_of(row), asked.seconds, clock, asked.stop)
     application = max_cut(A, triangles=True, warm=1e-2)
-    how: dict[str, Any] = {"gap": 1e-4, "n_jobs": jobs, "callbacks": [watch], "device": device}
-    found = application.run(**how)
-    spent = time.process_time() - watch.began
+    limits: dict[str, Any] = {"gap": asked.gap, "n_jobs": asked.jobs, "device": asked.device}
+    found = application.run(**limits, callbacks=[watch])
+    spent = watch.spent
     assert found.rounded is not None
     cut, bound = -found.rounded.value, -found.result.lower_bound
     there = bound <= watch.target or found.rounded_gap == 0  # the last bound is not watched
     reached = spent if there and not watch.reached > 0 else watch.reached
     if row["optimum_or_best_cut"]:
         assert bound >= float(row["optimum_or_best_cut"]), "below the optimum"
+    assert bound >= cut, "below a cut"
+    if asked.profile:
+        print({what: round(long, 1) for what, long in found.result.profile.items()})
     return [
-        row["instance"],
-        row["n"],
+        name,
+        str(A.shape[0]),
         f"{bound:.2f}",
         f"{cut:.0f}",
         f"{100 * found.rounded_gap:.2f} %",
@@ -84,6 +112,7 @@ def run(folder: Path, row: dict[str, str], seconds: float, jobs: int, device: st
         row["sdp_bound"] or "–",
         row["triangle_bound_biqbin"] or "–",
         row["optimum_or_best_cut"] or "–",
+        *([held()] if on_gpu else []),
     ]
 
 
@@ -91,18 +120,28 @@ def main() -> None:
     """Print the table, a line as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("instances", nargs="*")
-    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for each")
+    parser.add_argument("--seconds", type=float, default=60.0, help="the most for each")
+    parser.add_argument("--gap", type=float, default=1e-4, help="of the relaxation")
+    parser.add_argument("--target", type=float, help="the bound to reach, in place of those listed")
+    parser.add_argument("--stop", action="store_true", help="end where the target is reached")
+    parser.add_argument("--profile", action="store_true", help="print where the time went")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data", default=os.environ.get("CONDGRAD_DATA", "data"))
     asked = parser.parse_args()
-    folder = Path(asked.data) / "maxcut"
-    known = table(folder)
+    known: dict[str, dict[str, str]] = {}
+    if not asked.instances or any(":" not in name for name in asked.instances):
+        known = table(Path(asked.data) / "maxcut")
+    if asked.device == "cuda":
+        for warm in ("pm1s-80:1", "toruspm3-7:1"):  # kernels for both kinds of projection
+            A = generated(warm)
+            max_cut(A, triangles=True, warm=1e-2).run(gap=1e-4, device="cuda", max_seconds=20)
     names = asked.instances or sorted(known, key=lambda name: int(known[name]["n"]))
-    print("| " + " | ".join((*COLUMNS, *LISTED)) + " |")
-    print("|" + "---|" * len((*COLUMNS, *LISTED)))
+    columns = (*COLUMNS, *LISTED, *(["GiB"] if asked.device == "cuda" else []))
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
     for name in names:
-        line = run(folder, known[name], asked.seconds, asked.jobs, asked.device)
+        line = run(asked, known.get(name, dict.fromkeys(FIELDS, "") | {"instance": name}))
         print("| " + " | ".join(line) + " |", flush=True)
 
 

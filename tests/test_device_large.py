@@ -7,8 +7,9 @@ import pytest
 
 import condgrad as cg
 from condgrad import applications, domains
-from condgrad.applications import clustering
-from condgrad.applications.clustering import Denoised, _hartigan, denoised
+from condgrad.applications import lloyd
+from condgrad.applications.clustering import denoised
+from condgrad.applications.lloyd import Denoised, hartigan
 from condgrad.backends import devices
 from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom, projected
@@ -232,10 +233,10 @@ def test_points_are_moved_where_their_distances_lie(monkeypatch):
             X = rng.standard_normal((40, 3))
             C = np.square(X[:, None] - X[None]).sum(axis=-1)
             labels = rng.permutation(np.arange(40) % k)
-            here = _hartigan(C, labels, k)
+            here = hartigan(C, labels, k)
             with monkeypatch.context() as patch:
-                patch.setattr(clustering, "MANY", 0)
-                assert np.array_equal(_hartigan(ndarray(C), labels, k), here)
+                patch.setattr(lloyd, "MANY", 0)
+                assert np.array_equal(hartigan(ndarray(C), labels, k), here)
 
 
 @pytest.mark.parametrize("pinned", [0, 1])

@@ -57,6 +57,25 @@ def test_sections_are_the_best_partitions(n, seed, parts):
     assert found.bound <= best + 1e-12 * abs(A).sum()
 
 
+def test_bisections_of_twelve_vertices():
+    A = graph(12, 5, True)
+    halves = (np.isin(np.arange(12), c) for c in itertools.combinations(range(1, 12), 6))
+    best = min(section_value(A, half) for half in halves)
+    found = cg.bisection(A)
+    assert found.value == best
+    assert found.bound <= best
+
+
+def test_a_correlation_clustering_of_ten_vertices():
+    S = graph(10, 6, True)
+    every = np.array(list(partitions(10)), dtype=np.int8)
+    together = every[:, :, None] == every[:, None]
+    best = np.where(together, np.maximum(-S, 0), np.maximum(S, 0)).sum(axis=(1, 2)).min() / 2
+    found = cg.correlation_clustering(S)
+    assert found.value == best
+    assert found.bound <= best
+
+
 @pytest.mark.parametrize("triangles", [False, True])
 def test_partitions_are_feasible_points_of_their_value(triangles):
     A = graph(7, 5, False)

@@ -32,9 +32,16 @@ def test_both_bounds_enclose_the_optimum(seed, plus):
     assert not G.subgraph(answer.independent_set).edges
 
 
-def test_plus_is_not_larger():
-    G = nx.gnp_random_graph(30, 0.3, seed=3)
-    assert cg.theta(G, plus=True).value <= cg.theta(G).bound
+@pytest.mark.parametrize("seed", range(20))
+def test_plus_is_not_larger(seed):
+    rng = np.random.default_rng(seed)
+    G = nx.gnp_random_graph(int(rng.integers(6, 16)), rng.uniform(0.15, 0.8), seed=seed)
+    plain, plus = cg.theta(G), cg.theta(G, plus=True)
+    assert plus.value <= plain.bound
+    assert plus.bound <= plain.bound * (1 + 1e-4)
+    if seed % 5 == 0:
+        assert plain.bound == pytest.approx(optimum(G, False), rel=1e-3)
+        assert plus.bound == pytest.approx(optimum(G, True), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,12 @@ class Term:
         """Who makes the passes over its rows."""
         return passes_of(self.map, self.function)
 
+    @property
+    def loose(self) -> bool:
+        """Whether some row is an inequality."""
+        ends = self.function.interval
+        return ends is not None and bool(np.any(ends[0] < ends[1]))
+
     def chunks(self) -> Iterator[slice]:
         """All rows, in contiguous chunks; in one chunk where the function does not separate."""
         return chunks(self.map, self.function)

@@ -19,13 +19,14 @@ from condgrad.applications._base import (
 from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.clustering import (
     Clustering,
-    Denoised,
     best_start,
     clustering_matrix,
     denoised,
     rounded_clusters,
     squared_distances,
+    weights_of_points,
 )
+from condgrad.applications.lloyd import Denoised
 from condgrad.backends.arrays import HOST, floats, foreign, host
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
@@ -51,7 +52,9 @@ PAPER_BETA0: dict[str, float | str] = {
 }
 
 
-def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) -> Application:
+def kmeans(
+    distances: Any, k: int, preset: str = "auto", tight: bool = False, weights: Any = None
+) -> Application:
     r"""The semidefinite relaxation of k-means.
 
     .. math:: \min ⟨C, W⟩ \quad W ⪰ 0,\; \mathrm{Tr}\, W = k,\; W1 = 1,\; W ≥ 0
@@ -73,6 +76,10 @@ def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) ->
         the bound where clusters overlap [3]_. W_ij ≤ W_ii need not be asked for: the sum of these
         over k, with W1 = 1, is (n − 2)(W_ij − W_jj) ≤ W_jj − W_ii, and the same with i and j
         exchanged.
+    weights : array, optional
+        With preset ``auto``, positive weights a of the points: what is minimised is
+        Σ_S Σ_{i∈S} a_i ‖x_i − mean of S by weight‖². The cost is √(a_i a_j) C_ij then, W√a = √a is
+        asked of the domain, and the inequalities of triples are those of W_ij/√(a_i a_j).
 
     References
     ----------
@@ -83,18 +90,24 @@ def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) ->
        sum-of-squares clustering", INFORMS J. Comput. 34(4), 2022.
     """
     check_preset(preset)
-    if tight and preset != "auto":
-        raise ProblemError(f"preset {preset} has no tight form: use preset auto")
+    for what, asked in (("tight form", tight), ("weights", weights is not None)):
+        if asked and preset != "auto":
+            raise ProblemError(f"preset {preset} has no {what}: use preset auto")
     n = rows_of(distances)
     require_room((n, n), 3, "cluster a sample of the points")
     checked = squared_distances(distances)
     C, n = Inner(checked, _symmetric=True), checked.shape[0]
+    a = weights_of_points(weights, n)
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
         raise ProblemError(f"k is {k!r}: it must be an integer between 1 and the {n} points")
-    rounding = _Rounding(C, int(k))
+    rounding = _Rounding(C, int(k), a)
     floor = n * (1 + EPS) * min(float(checked.min()), 0.0)  # W ≥ 0, and its entries sum to n
+    if a is not None:  # √(a_i a_j) W_ij sum to Σ a
+        floor *= 2 * float(a.sum()) / n
+    if a is not None and k == 1:
+        raise ProblemError("k is 1: with weights there is but one W, and clustering_value has it")
     if preset == "auto" and k > 1:
-        return _reduced(C, int(k), rounding, floor, tight)
+        return _reduced(C, int(k), rounding, floor, tight, a)
     problem = Problem(
         Spectrahedron(n, trace=k, equality=True),
         [
@@ -125,16 +138,32 @@ def kmeans(distances: Any, k: int, preset: str = "auto", tight: bool = False) ->
     )
 
 
-def _reduced(C: Inner, k: int, rounding: Any, floor: float, tight: bool) -> Application:
+class _Weighed(Inner):
+    """A cost that has been rounded already: every entry in four operations."""
+
+    portable = True
+
+    @property
+    def depth(self) -> int:
+        return super().depth + 4
+
+
+def _reduced(
+    C: Inner, k: int, rounding: Any, floor: float, tight: bool, weights: Array | None
+) -> Application:
     """The form of preset ``auto``."""
     n = C.shape[0]
-    domain = PinnedSpectrahedron(np.ones(n), trace=k, values=1.0, equality=True)
+    root = np.ones(n)
+    if weights is not None:
+        root = np.sqrt(weights)
+        C = _Weighed(C.matrix(HOST) * root * root[:, None], _symmetric=True)
+    domain = PinnedSpectrahedron(root, trace=k, values=1.0, equality=True)
     terms = [
         Term(C, Linear(), name="cost"),
         Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
     ]
     if tight and n > 2:
-        terms.append(Term(Triangles(n), AtMost(0.0), name="triangles"))
+        terms.append(Term(Triangles(n, weights), AtMost(0.0), name="triangles"))
     problem = Problem(domain, terms)
     return Application(
         name="kmeans",
@@ -144,7 +173,7 @@ def _reduced(C: Inner, k: int, rounding: Any, floor: float, tight: bool) -> Appl
         beta0={"": "auto"},
         batch=0.05,
         formula=" + ".join(term.name for term in terms[1:]),
-        settings={"points": n, "clusters": k, "tight": tight},
+        settings={"points": n, "clusters": k, "tight": tight, "weights": weights is not None},
         rounding=rounding,
         floor=floor,
         rows=0.1 if n > LARGE else None,
@@ -161,35 +190,41 @@ class _Rounding:
     anywhere = True
     remembers = ("_rng", "_finished", "_there", "_best")
 
-    def __init__(self, distances: Inner, k: int) -> None:
+    def __init__(self, distances: Inner, k: int, weights: Array | None) -> None:
         self._distances, self._k, self._rng = distances, k, np.random.default_rng(0)
+        self._weights = weights
         self._finished: dict[bytes, Clustering] = {}
         self._there: Array | None = None
         self._best: Rounded | None = None
 
     def fresh(self) -> _Rounding:
         """One for another run."""
-        return _Rounding(self._distances, self._k)
+        return _Rounding(self._distances, self._k, self._weights)
 
     def __call__(self, W: Any) -> Rounded:
         if not foreign(W):
             C = self._distances.matrix(HOST)
-            found = rounded_clusters(C, np.asarray(W, dtype=np.float64), self._k)
-            return Rounded(found.value, clustering_matrix(found.labels), found)
+            how = (self._k, 0, self._weights)
+            found = rounded_clusters(C, np.asarray(W, dtype=np.float64), *how)
+            W = clustering_matrix(found.labels, weights=self._weights)
+            return Rounded(found.value, W, found)
         first = self._there is None
         if self._there is None:
             self._there = self._distances.matrix(W)
         C, near = self._there, self._near(W)
         given = C if isinstance(near, Denoised) else self._distances.matrix(HOST)
         metrics = [*[near] * FIRST, *[given] * FIRST] if first else [near]
-        found = best_start(C, metrics, self._k, self._rng, self._finished)
+        found = best_start(C, metrics, self._k, self._rng, self._finished, self._weights)
         if self._best is None or found.value < self._best.value:  # the matrix is large
-            self._best = Rounded(found.value, clustering_matrix(found.labels, W), found)
+            made = clustering_matrix(found.labels, W, self._weights)
+            self._best = Rounded(found.value, made, found)
         return self._best
 
     def _near(self, W: Array) -> Array | Denoised:
         """Denoised distances: as rows are read, or all of them at once, on the CPU."""
         assert self._there is not None
+        if self._weights is not None:
+            W = W * np.asarray(np.sqrt(self._weights), like=W)
         if self._there.shape[0] > NEARBY:
             return Denoised(self._there, W)
         return host(denoised(self._there, floats(W)))

@@ -19,7 +19,7 @@ from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import Mixed, mixing
-from condgrad.applications.rounding import Cut
+from condgrad.applications.rounding import KEPT, Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.applications.triangle_cuts import annealed, require_tables, triangle_terms
 from condgrad.backends import memory
@@ -33,6 +33,9 @@ from condgrad.run import journal
 
 LARGEST = 2.0**53
 """Up to here float64 counts integers without rounding."""
+LATER, MANY = 3, 1000
+"""Cuts by hyperplanes that are improved after the first time, where annealing goes on with them,
+and the number of vertices above which none is."""
 BOUNDS = 6
 """Bounds for which there must be time before W is dense."""
 DENSE = 4 * 8
@@ -188,7 +191,9 @@ class _Rounding:
     def __call__(self, W: Any) -> Rounded:
         A, hyperplanes, seed = self._how
         self._found, self._W = [], W
-        how = (hyperplanes, seed, self._found)
+        later = self._search and self._calls > 0
+        passes, kept = not later or A.shape[0] <= MANY, LATER if later else KEPT
+        how = (hyperplanes, seed, self._found, passes, kept)
         cut = round_max_cut(A, np.asarray(W, dtype=np.float64), *how)
         if self._search:
             self._found.append(cut)

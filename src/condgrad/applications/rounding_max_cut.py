@@ -50,12 +50,13 @@ def round_max_cut(
     seed: int = 0,
     found: list[Cut] | None = None,
     passes: bool = True,
+    kept: int = KEPT,
 ) -> Cut:
     r"""The best cut that random hyperplanes read off W, improved by passes over the vertices.
 
     With :math:`W = V V^\top` vertex i is the row v_i, and a hyperplane through the origin with a
-    Gaussian normal r puts it to the side of the sign of ⟨v_i, r⟩ [1]_. The best ten of these cuts,
-    and the one without edges, are improved: in a pass every vertex changes sides once, the one
+    Gaussian normal r puts it to the side of the sign of ⟨v_i, r⟩ [1]_. The best of these cuts, and
+    the one without edges, are improved: in a pass every vertex changes sides once, the one
     that adds most (or costs least) first, and the best cut on the way is where the next pass
     begins, until a pass finds none better [2]_.
 
@@ -73,6 +74,8 @@ def round_max_cut(
         Gets the cuts as they are found, the first before any is improved.
     passes : bool, default True
         Whether cuts are improved.
+    kept : int, default 10
+        How many of the cuts by hyperplanes are.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def round_max_cut(
     signs = np.where(V @ normals >= 0, 1.0, -1.0)
     signs = np.unique(signs * signs[0], axis=1)  # a cut and its complement are the same
     inside = np.einsum("ij,ij->j", signs, A @ signs)
-    best = np.argsort(inside, kind="stable")[:KEPT]
+    best = np.argsort(inside, kind="stable")[:kept]
     starts = [np.ones(A.shape[0]), *signs[:, best].T]
     found = [] if found is None else found
     found.append(_cut(A, starts[1] > 0))

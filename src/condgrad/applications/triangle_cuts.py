@@ -10,14 +10,15 @@ import numpy as np
 from condgrad.applications.annealing import Search
 from condgrad.applications.rounding import Cut
 from condgrad.applications.rounding_max_cut import _cut, _improve
-from condgrad.backends import devices, memory
+from condgrad.backends import backend, devices, memory
 from condgrad.errors import MemoryLimit
 from condgrad.functions import AtLeast, AtMost
 from condgrad.maps import Perimeters, Triangles
 from condgrad.problem import Term
 
-SWEEPS = (100, 400)
-"""Of simulated annealing, each time a cut is looked for."""
+SWEEPS = (100, 400, 2000)
+"""Of simulated annealing, each time a cut is looked for; where they are not compiled only the first
+two."""
 
 
 def triangle_terms(n: int) -> list[Term]:
@@ -56,7 +57,7 @@ def annealed(A: Any, cut: Cut, seed: int | Sequence[int]) -> Cut:
     """
     search = Search(A, seed)
     search.descend(np.where(cut.side, 1.0, -1.0))
-    for sweeps in SWEEPS:
+    for sweeps in SWEEPS[:2] if backend() == "reference" else SWEEPS:
         search.anneal(sweeps)
     sign = _improve(A, np.where(search.best.side, 1.0, -1.0))
     return max((cut, search.best, _cut(A, sign > 0)), key=lambda found: found.value)

@@ -28,6 +28,9 @@ CLOSE = 0.01
 
 DEPENDENT = 1e-4
 """Columns of length 1 are near dependence where a combination has this squared length or less."""
+FEW = 80
+"""Columns up to which a projection on a GPU solves its small eigenproblem on the CPU, those of XK
+being as many again."""
 LEAN = 6000
 """Above this side no other matrix is made beside V."""
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from condgrad._types import Array, Params
 from condgrad.backends import threads, tiles
+from condgrad.backends.arrays import foreign
+from condgrad.domains.bottom import FEW
 from condgrad.estimators._base import State
 from condgrad.estimators.multipliers import SagAugmented
 from condgrad.estimators.sampling import Stretches
@@ -102,13 +104,17 @@ class Ascent(SagAugmented):
         """Draw enough rows that a pass takes about as long as a projection with so many columns.
 
         A projection takes about as long as 0.75 rows per column and entry of W. Fewer rows at a
-        time would not make it faster, and the passes that are needed grow slowly with them.
+        time would not make it faster, and the passes that are needed grow slowly with them. On a
+        GPU projections with more than `FEW` columns take as long as many more rows, and half of
+        all are drawn; iterations with all of them are not fewer.
         """
         assert isinstance(s, DualState)
         least = self.rows_now(term)
         if self.batch != "auto" or least == term.map.size:
             return
         wanted = max(least, int(0.75 * columns * np.prod(term.map.shape)))
+        if foreign(term.map.like) and columns > FEW:
+            wanted = max(wanted, term.map.size // 2)
         if not 0.8 <= wanted / s.stretches.batch <= 1.25:
             spent = s.stretches.seconds
             s.stretches = Stretches(term.map.size, term.map.stretch, min(wanted, term.map.size))

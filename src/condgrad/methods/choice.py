@@ -8,7 +8,7 @@ from condgrad.functions import Linear
 from condgrad.methods.declarations import sag_cgal, spdhg
 from condgrad.methods.registry import Method
 from condgrad.methods.whole import apg, pdhg, pfw, rpdhg
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
 
 
 def suited(problem: Problem) -> Method:
@@ -37,12 +37,6 @@ def suited(problem: Problem) -> Method:
             return method
     method = spdhg()
     many = (
-        sum(t.map.size for t in problem.composite if _loose(t)) >= np.prod(problem.domain.shape) / 4
+        sum(t.map.size for t in problem.composite if t.loose) >= np.prod(problem.domain.shape) / 4
     )
     return method if many and method.on(problem) is not method.elsewhere else sag_cgal()
-
-
-def _loose(term: Term) -> bool:
-    """Whether some row is an inequality."""
-    ends = term.function.interval
-    return ends is not None and bool(np.any(ends[0] < ends[1]))

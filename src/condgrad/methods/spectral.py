@@ -12,7 +12,7 @@ from condgrad._types import Array, Params
 from condgrad.backends.arrays import beyond, eigenpairs, foreign, host, namespace
 from condgrad.backends.scalars import norm, products
 from condgrad.domains import Domain, Face
-from condgrad.domains.bottom import bottom
+from condgrad.domains.bottom import FEW, bottom
 from condgrad.domains.eigen import deflated
 from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
@@ -24,8 +24,6 @@ from condgrad.points.low_rank import LowRank, Products
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
-FEW = 80
-"""Columns up to which a small eigenproblem is solved on the CPU, those of XK as many again."""
 BLOCKS = 600
 """Side from which the first step on a GPU begins with a block and not with all eigenvectors."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -17,43 +16,30 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited, within
-from condgrad._floats import EPS
 from condgrad._types import Array
-from condgrad.applications import (
-    Rounded,
-    Rounder,
-    clustering_matrix,
-    clustering_value,
-    kmeans,
-    round_clusters,
-)
-from condgrad.backends import memory
-from condgrad.backends.devices import check_device
-from condgrad.errors import ProblemError
-from condgrad.run.callbacks import Info
-from condgrad.run.journal import fresh_seed
-from condgrad.run.limits import Limits
-from condgrad.run.result import Result, Status
-from condgrad.run.saved import told
-from condgrad.run.solve import solve
+from condgrad.applications import Rounded, clustering_matrix, clustering_value
 from condgrad.sklearn._certification import Certification
 from condgrad.sklearn._checks import checked, partition
 from condgrad.sklearn._interrupt import pass_on
+from condgrad.sklearn._kmeans import (
+    Points,
+    centres,
+    certified,
+    count_of,
+    ends_of,
+    points_of,
+    rounded,
+    run_for,
+    weights_given,
+)
 
-ARRAYS = 32
-"""Matrices of n × n that a run holds at once, with the distances and the rounding."""
-SMALLEST = 1e-70
-"""The least spread of the points whose distances to the fourth power are numbers, and 1/most."""
 BETTER = 1e-9
 """A clustering is better where its inertia is lower by more than this share: rounding is less."""
-FINER = 10
-"""The relaxation counts as solved where iterate and bound are within a tenth of the gap, and the
-iterate is feasible to a tenth of that."""
 
 
 @limited
@@ -61,6 +47,7 @@ def certify(
     X: Any,
     labels: Any,
     *,
+    sample_weight: Any = None,
     gap: float = 1e-2,
     max_iter: int | None = 10_000,
     max_seconds: float | None = None,
@@ -88,6 +75,9 @@ def certify(
     labels : array-like of shape (n,)
         The cluster of each point: integers, strings, anything that can be compared. −1 is refused,
         because clusterers use it for points that they leave out.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the points, not negative: the inertia is Σ_i w_i ‖x_i − mean of its cluster‖²,
+        the means by weight too. Points of weight 0 do not count. Default: 1.
     gap : float, default 0.01
         The relative gap to prove.
     max_iter : int, default 10,000
@@ -121,23 +111,26 @@ def certify(
     (1.0, True)
     """
     since = time.perf_counter()
-    ends = _ends(gap, max_iter, max_seconds, random_state, device, tight)
+    ends = ends_of(gap, max_iter, max_seconds, random_state, device, tight)
     X = checked(check_array, X, dtype=np.float64)
     labels = partition(labels, len(X))
     k = int(labels.max()) + 1
+    points = points_of(X, sample_weight)
+    labels, a = labels[points.used], points.weights
     with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
-        C = _distances(X)
-        own = Rounded(clustering_value(C, labels), clustering_matrix(labels), labels)
-        _, result = _run(X, C, k, lambda W: own, ends)
-        proof = _certified(X, k, own, result, ends.gap, since)
+        value, W = clustering_value(points.C, labels, a), clustering_matrix(labels, weights=a)
+        own = Rounded(value, W, labels)
+        _, result = run_for(points, k, lambda W: own, ends)
+        proof = certified(points, k, own, result, ends.gap, since)
         if result is None or proof.gap <= ends.gap:
             return proof
         progress.doing("looking for a better clustering")
         with suppress(OutOfTime):
-            found = _rounded(C, k, ends.seed, result.W)
+            found = rounded(points, k, ends.seed, result.W)
             if found.value < own.value * (1 - BETTER):
-                lower = 0.5 * found.value
-                proof = replace(proof, better=found.answer, better_inertia=lower)
+                lower = 0.5 * points.unit * found.value
+                better = _labelled(X, points, found.answer, centres(points, found.answer, k))
+                proof = replace(proof, better=better, better_inertia=lower)
     return replace(proof, seconds=time.perf_counter() - since)
 
 
@@ -232,24 +225,36 @@ class SDPKMeans(
         self.tight = tight
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> SDPKMeans:
-        """Cluster the points; `y` is ignored."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SDPKMeans:
+        """Cluster the points; `y` is ignored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The points, dense.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+            Weights of the points, not negative: centres are means by weight, and the inertia is
+            Σ_i w_i ‖x_i − its centre‖². Points of weight 0 get the label of the nearest centre.
+            Default: 1.
+        """
         bar = {"max_iter": self.max_iter, "max_seconds": self.max_seconds}
         with within(self.max_seconds), progress.shown(self.verbose, **bar):
-            return self._fit(X)
+            return self._fit(X, sample_weight)
 
-    def _fit(self, X: Any) -> SDPKMeans:
+    def _fit(self, X: Any, sample_weight: Any) -> SDPKMeans:
         since = time.perf_counter()
         X = checked(partial(validate_data, self), X, dtype=np.float64)
-        k = _count(self.n_clusters, len(X))
+        count_of(self.n_clusters, len(X))
         how = (self.max_iter, self.max_seconds, self.random_state, self.device, self.tight)
-        ends = _ends(self.gap, *how)
-        C = _distances(X)
+        ends = ends_of(self.gap, *how)
+        points = points_of(X, sample_weight)
+        k = count_of(self.n_clusters, len(points.X))
         progress.doing("first clustering")
-        best, self.result_ = _run(X, C, k, partial(_rounded, C, k, ends.seed), ends)
-        self.labels_ = best.answer
-        self.cluster_centers_ = _centres(X, self.labels_, k)
-        self.certificate_ = _certified(X, k, best, self.result_, ends.gap, since)
+        best, self.result_ = run_for(points, k, partial(rounded, points, k, ends.seed), ends)
+        self.cluster_centers_ = centres(points, best.answer, k)
+        self.labels_ = _labelled(X, points, best.answer, self.cluster_centers_)
+        self.certificate_ = certified(points, k, best, self.result_, ends.gap, since)
         self.inertia_ = self.certificate_.inertia
         self.lower_bound_ = self.certificate_.lower_bound
         self.optimality_gap_ = self.certificate_.gap
@@ -266,9 +271,15 @@ class SDPKMeans(
         """The distance of each point to each centre, n × n_clusters."""
         return self._to_centres(X)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the sum of the squared distances to the nearest centres; `y` is ignored."""
-        return -float(np.sum(self._to_centres(X).min(axis=1) ** 2))
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the sum, by weight, of the squared distances to the nearest centres.
+
+        `y` is ignored.
+        """
+        squares = self._to_centres(X).min(axis=1) ** 2
+        if sample_weight is not None:
+            squares *= weights_given(sample_weight, squares.size)
+        return -float(np.sum(squares))
 
     def _to_centres(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -276,120 +287,10 @@ class SDPKMeans(
         return np.asarray(cdist(X, self.cluster_centers_))
 
 
-class _Ends(NamedTuple):
-    """When a run ends, and its seed."""
-
-    gap: float
-    max_iter: int | None
-    max_seconds: float | None
-    seed: int
-    device: str
-    tight: bool
-
-
-def _run(
-    X: Array, C: Array, k: int, rounding: Callable[[Array], Rounded], ends: _Ends
-) -> tuple[Rounded, Result | None]:
-    """The best clustering offered by `rounding`, and the run that bounds it if one is needed."""
-    rounder = Rounder(rounding)
-    rounder(np.eye(len(C)))  # W = I: the points themselves
-    first = rounder.best
-    assert first is not None
-    if k == 1 or len(np.unique(X, axis=0)) <= k:  # one partition only; no inertia at best
-        return first, None
-
-    def seen(last: Mapping[str, float]) -> progress.Seen | None:
-        assert rounder.best is not None
-        return application.seen(rounder.best.value, last["lower_bound"])
-
-    def proved(info: Info) -> Status | None:
-        best = rounder.best
-        assert best is not None
-        near = best.value - info.trace.last["lower_bound"] <= ends.gap * best.value
-        return Status.CONVERGED if near else None
-
-    application = kmeans(C, k, tight=ends.tight)
-    with progress.answers(seen), told(gap=ends.gap):
-        result = solve(
-            application.problem,
-            start=application.start,
-            max_iter=ends.max_iter,
-            max_seconds=ends.max_seconds,
-            gap=ends.gap / FINER,
-            feasibility=min(1e-3, 0.1 * ends.gap / FINER),
-            propose=rounder,
-            callbacks=[proved],
-            floor=application.floor,
-            seed=ends.seed,
-            device=ends.device,
-        )
-    with suppress(OutOfTime):  # the best so far counts
-        rounder(result.W)
-    assert rounder.best is not None
-    return rounder.best, result
-
-
-def _certified(
-    X: Array, k: int, best: Rounded, result: Result | None, target: float, since: float
-) -> Certification:
-    """From ⟨C, W⟩ to inertia, which is half of it.
-
-    Computed distances are off by less than (d + 4)ε, relatively, and so is ⟨C, W⟩ for W ≥ 0; of a
-    clustering its two sums add 2nε at most. Means far from 0 would round more.
-    """
-    inertia, (n, d) = 0.5 * best.value, X.shape
-    bound, kind, failure, status = 0.0, "exact", 0.0, Status.CONVERGED
-    if result is not None:
-        status = result.status
-        if result.lower_bound > 0:
-            bound = 0.5 * result.lower_bound * (1 - (d + 4) * EPS)
-            kind, failure = result.bound_kind, result.bound_failure
-    elif k == 1:
-        bound = inertia * (1 - (d + 2 * n + 8) * EPS)
-    gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
-    if status is Status.CONVERGED and gap > target:
-        status = Status.RELAXED
-    seconds = time.perf_counter() - since
-    return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds, result)
-
-
-def _rounded(C: Array, k: int, seed: int, W: Array) -> Rounded:
-    found = round_clusters(C, W, k, seed)
-    return Rounded(found.value, clustering_matrix(found.labels), found.labels)
-
-
-def _centres(X: Array, labels: Array, k: int) -> Array:
-    return np.stack([X[labels == j].mean(axis=0) for j in range(k)])
-
-
-def _distances(X: Array) -> Array:
-    """Squared distances, where what follows has room and stays within the numbers."""
-    n = len(X)
-    need = memory.Need(f"matrices of {n} × {n}", ARRAYS * 8 * n * n, "cluster a sample of X")
-    memory.require([need])
-    with np.errstate(over="ignore"):
-        spread = float(np.ptp(X, axis=0).max())
-    if spread and not SMALLEST < spread < 1 / SMALLEST:
-        raise ProblemError(f"a column of X spreads over {spread:.1e}, too far from 1: rescale X")
-    return np.asarray(cdist(X, X, "sqeuclidean"))
-
-
-def _count(k: Any, n: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n:
-        raise ProblemError(
-            f"n_clusters is {k!r}: it must be an integer of at least 1 and at most n_samples={n}"
-        )
-    return int(k)
-
-
-def _ends(
-    gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: Any, tight: Any
-) -> _Ends:
-    number = isinstance(gap, (int, float, np.number)) and not isinstance(gap, bool)
-    if not (number and 0 < gap < np.inf):
-        raise ProblemError(f"gap is {gap!r}: it must be a positive number")
-    Limits(max_iter, None, max_seconds, None)  # refuses what is no limit, also without a run
-    random = check_random_state(random_state)
-    seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
-    check_device(device)
-    return _Ends(float(gap), max_iter, max_seconds, seed, device, bool(tight))
+def _labelled(X: Array, points: Points, labels: Array, centres: Array) -> Array:
+    """Labels of all points that were given; those of weight 0 have that of the nearest centre."""
+    if points.weights is None or len(labels) == len(X):
+        return labels
+    every = np.argmin(cdist(X, centres), axis=1)
+    every[points.used] = labels
+    return np.asarray(every, dtype=labels.dtype)
