@@ -47,7 +47,7 @@ from condgrad.run.state import RunState
 
 NAME = "accelerated projected gradient"
 """What `Result.method` says."""
-BETA = 6.0
+BETA = 3.0
 """The curvature of losses by that of what is smoothed."""
 COLUMNS = 60
 """Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
@@ -200,9 +200,10 @@ class FactoredRun(Run):
 
     def _iterate(self) -> bool:
         """One step after the other, until the monitor has a status."""
-        s, monitor, mover, beta = self.state, self._monitor, self._mover, self._mover.state.beta
+        s, monitor, mover = self.state, self._monitor, self._mover
         for k in itertools.count(s.k + 1):
             W, products = mover.move(s.W.array, monitor.clock.lap)  # type: ignore[arg-type]
+            beta = mover.state.beta
             s.W.array, s.k, s.params = W, k, Params(k, 1.0, beta, 0.0, 0.0, 1.0, beta)  # type: ignore[assignment]
             s.lmo_calls, s.matvecs = s.lmo_calls + 1, s.matvecs + products
             for rows, part in zip(s.terms, mover.observed.parts, strict=True):
