@@ -17,7 +17,7 @@ from condgrad._ours import ours
 from condgrad._types import Array, pick
 from condgrad.backends import threads
 from condgrad.evaluation import Violation
-from condgrad.functions import Function
+from condgrad.functions import Function, Proximable
 from condgrad.maps import AllEntries, Entries
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
 from condgrad.passes import Miss
@@ -199,6 +199,15 @@ class Observed:
                 total += t.function.value(z, b.rows)
         return t.weight * total
 
+    def augmented(self, term: int, entries: Array, y: Array, beta: float) -> tuple[float, float]:
+        """h_β(z + βy) − β‖y‖²/2 of an indicator, and ‖z − proj z‖², of its rows."""
+        h, at, c = self.terms[term].function, self.parts[term], self._factors[term]
+        assert isinstance(h, Proximable)
+        z, own = entries[at].astype(np.float64) * c, y[at].astype(np.float64)
+        residual = h.residual(z)
+        smoothed = h.smoothed(z + beta * own, beta) - beta * float(np.vdot(own, own)) / 2
+        return smoothed, float(np.vdot(residual, residual))
+
     def dual(
         self,
         entries: Array,
@@ -277,16 +286,24 @@ class ObservedTerm:
         self.rows = 0
         """Rows evaluated so far."""
         self._at: tuple[Any, Array | None] = (None, None)
-        self._seen: tuple[Any, list[Miss]] = (None, [])
+        self._seen: list[tuple[Any, list[Miss]]] = []
+        """What was seen of all entries of the best point and of the latest."""
         self._looks = 0
+        self._best: Any = None
+        self.multipliers: Array | None = None
 
     def know(
-        self, W: Factored, entries: Array, observed: Observed, misses: list[Miss] | None = None
+        self,
+        W: Factored,
+        entries: Array,
+        observed: Observed,
+        multipliers: Array | None = None,
+        misses: list[Miss] | None = None,
     ) -> None:
         """Remember the entries of a point, which will be asked for, and what was seen of all."""
-        self._at, self._observed = (W, entries), observed
+        self._at, self._observed, self.multipliers = (W, entries), observed, multipliers
         if misses is not None:
-            self._seen = (W, misses)
+            self._remember(W, misses)
             self.rows += self.term.map.size
 
     def value(self, W: Any) -> float:
@@ -300,9 +317,18 @@ class ObservedTerm:
         """How far a constraint is from being met; estimated where entries are too many."""
         if not everywhere(self.term):
             return self.term.violation(W, diameter)
-        if self._seen[0] is not W:
-            self._seen = (W, self._look(W))
-        return self.term.judged(self._seen[1], W, diameter)
+        return self.term.judged(self._misses(W), W, diameter)
+
+    def _misses(self, W: Factored) -> list[Miss]:
+        for point, misses in self._seen:
+            if point is W:
+                return misses
+        return self._remember(W, self._look(W))
+
+    def _remember(self, W: Factored, misses: list[Miss]) -> list[Miss]:
+        others = [(point, known) for point, known in self._seen if point is self._best]
+        self._seen = [*others, (W, misses)]
+        return misses
 
     def _look(self, W: Factored) -> list[Miss]:
         """What all entries of a point say, or drawn ones and those of the table."""
@@ -318,9 +344,19 @@ class ObservedTerm:
             seen.misses.append(mine._replace(squares=0.0, images=0.0))
         return seen.misses
 
-    def merit(self, W: Any, beta: float) -> None:
-        """The augmented Lagrangian is left to the steps."""
-        return None
+    def merit(self, W: Any, beta: float) -> float | None:
+        """The part of the augmented Lagrangian; entries without a multiplier are penalised."""
+        known, entries = self._at
+        y, observed = self.multipliers, self._observed
+        if y is None or not self.term.function.indicator:
+            return None
+        if known is not W or entries is None:  # it is compared with the latest
+            self._best, entries = W, observed.entries(W)
+        smoothed, squares = observed.augmented(self._index, entries, y, beta)
+        if everywhere(self.term):
+            rest = sum(miss.squares for miss in self._misses(W)) - squares
+            smoothed += max(0.0, rest) / (2 * beta)
+        return self.term.weight * smoothed
 
     def arrays(self) -> dict[str, Any]:
         """What a copy would need to go on."""

@@ -188,7 +188,7 @@ class FactoredRun(Run):
         W, entries, observed = self.state.W.array, self._mover.state.entries, self._mover.observed
         for i, rows in enumerate(self.state.terms):
             known = None if seen is None or i not in seen else seen[i].misses
-            rows.know(W, entries, observed, known)  # type: ignore[attr-defined]
+            rows.know(W, entries, observed, self._mover.state.y, known)  # type: ignore[attr-defined]
         judge = getattr(self, "_judge", None)
         if judge is not None:
             self._tell(judge)
@@ -221,7 +221,7 @@ class FactoredRun(Run):
         how = (self.problem, mover.observed, mover.state.y, W, self.state.rng)
         observed, y, seen = rounds.renewed(*how)
         mover.read(observed, y, W)
-        self._monitor.clock.lap("sampling")
+        self._monitor.clock.lap("rows")
         return seen
 
     def result(self, factors: bool = False) -> Result:
@@ -260,6 +260,7 @@ def fit(
     start: Factored | Array | None = None,
     *,
     gap: float | None = None,
+    feasibility: float | None = None,
     max_iter: int | None = None,
     max_seconds: float | None = None,
     certify: bool = True,
@@ -277,7 +278,7 @@ def fit(
         with one lower and one upper end on `AllEntries`.
     start : Factored or array, optional
         A point of the ball, such as the W of a result; default: 0.
-    gap, max_iter, max_seconds, certify, floor, callbacks, seed, n_jobs
+    gap, feasibility, max_iter, max_seconds, certify, floor, callbacks, seed, n_jobs
         As of `condgrad.solve`.
 
     Returns
@@ -295,11 +296,11 @@ def fit(
             "problem is not over a NuclearBall with separable terms on Entries alone, but for "
             "intervals on AllEntries: use condgrad.solve, which keeps W as an array"
         )
-    watch, goal = Watch(callbacks=callbacks, certify=certify, floor=floor), Goal(gap)
+    watch, goal = Watch(callbacks=callbacks, certify=certify, floor=floor), Goal(gap, feasibility)
     watch.require(goal)
     if seed is None:
         seed = journal.fresh_seed()
-    if gap is not None and max_iter is max_seconds is None:
+    if goal.wanted and max_iter is max_seconds is None:
         max_iter = TOWARDS
     limits = Limits(max_iter, None, max_seconds, None)
     run = Asked(FactoredRun, problem, None, Options(start, goal, watch, seed, n_jobs))
