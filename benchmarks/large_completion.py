@@ -20,6 +20,7 @@ import time
 import numpy as np
 
 from condgrad import Problem, Term, functions, maps
+from condgrad.applications.matrix_completion import constant
 from condgrad.backends import threads
 from condgrad.domains import NuclearBall
 from condgrad.points import Factored
@@ -100,8 +101,10 @@ def main():
         return float(np.sqrt(np.mean((W.entries(*test[:2]) - test[2]) ** 2)))
 
     spent = time.process_time()
+    mean, radius = float(term.function.target.mean()), problem.domain.radius
     result = fit(
         problem,
+        constant(mean, shape, radius, options.box) if options.box else None,
         gap=options.gap,
         max_seconds=options.seconds,
         callbacks=[progress],

@@ -58,8 +58,8 @@ class Application:
         Whose settings these are, one of `PRESETS`.
     problem : Problem
         The problem.
-    start : array, optional
-        W_1; default: that of `condgrad.solve`.
+    start : array or Factored
+        W_1.
     beta0 : mapping
         β0 by method, a number or ``"auto"``; the key ``""`` serves the methods that are not named.
     batch : int or float
@@ -103,7 +103,7 @@ class Application:
     name: str
     preset: str
     problem: Problem
-    start: Array | None
+    start: Any
     beta0: Mapping[str, float | str]
     batch: Batch
     effort: float | None = None

@@ -14,6 +14,7 @@ from condgrad.domains import NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
+from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
 from condgrad.run.factored_loop import chosen
 
@@ -99,7 +100,7 @@ def matrix_completion(
         name="matrix-completion",
         preset=preset,
         problem=problem,
-        start=None if factors else np.zeros(shape),
+        start=constant(float(target.mean()), shape, radius, bounds) if factors else np.zeros(shape),
         beta0={"": "auto" if preset == "auto" else 10.0},
         batch=min(1000, target.size),
         metrics=metrics,
@@ -124,6 +125,25 @@ def default_radius(values: Array, shape: tuple[int, int]) -> float:
     """
     size = 1.58 * float(np.sqrt(np.mean(values**2)) if np.mean(values) == 0 else abs(values.mean()))
     return float(f"{max(size, 1e-12) * np.sqrt(shape[0] * shape[1]):.1e}")
+
+
+def constant(
+    value: float, shape: tuple[int, int], radius: float, bounds: tuple[float, float] | None = None
+) -> Factored:
+    """A matrix with one number everywhere, as near to a value as bounds and radius allow.
+
+    Examples
+    --------
+    >>> np.asarray(constant(7.0, (2, 2), 100.0, (1.0, 5.0)))
+    array([[5., 5.],
+           [5., 5.]])
+    """
+    n, m = shape
+    most = radius / float(np.sqrt(n * m))
+    value = float(np.clip(value if bounds is None else np.clip(value, *bounds), -most, most))
+    side = [np.full((k, 1), 1 / np.sqrt(k)) for k in (n, m)]
+    sign = -1.0 if value < 0 else 1.0
+    return Factored(sign * side[0], [abs(value) * np.sqrt(n * m)], side[1])
 
 
 def _entries(

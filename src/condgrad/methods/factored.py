@@ -112,6 +112,10 @@ class FactoredStep:
     below the Lipschitz constant. m follows Nesterov's sequence, which begins anew where
     ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
 
+    Constraints and regularisers are smoothed with a fixed β about multipliers y, which every step
+    renews: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so that it begins anew
+    with every round of steps (`rounds`).
+
     References
     ----------
     .. [1] A. Beck, M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear
