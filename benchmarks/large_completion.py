@@ -6,6 +6,9 @@ the clock and of the processor, the peak of resident memory, the proven gap and 
 was held out, beside that of the mean and of the noise alone.
 
     python benchmarks/large_completion.py --users 70000 --items 10000 --ratings 1e7 --jobs 2
+
+With `--box 1 5` ratings lie between these numbers, their middle is added before they are clipped,
+and so must all entries of W.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import time
 import numpy as np
 
 from condgrad import Problem, Term, functions, maps
+from condgrad.applications.matrix_completion import constant
 from condgrad.backends import threads
 from condgrad.domains import NuclearBall
 from condgrad.points import Factored
@@ -43,8 +47,13 @@ def generated(options):
     i, j = positions(rng, options.users, options.items, int(options.ratings))
     U = rng.standard_normal((options.users, options.rank))
     V = rng.standard_normal((options.items, options.rank)) / np.sqrt(options.rank)
-    truth = Factored(U, np.ones(options.rank), V)
+    if options.box:  # a column more
+        U = np.hstack([U, np.ones((options.users, 1))])
+        V = np.hstack([V, np.full((options.items, 1), np.mean(options.box))])
+    truth = Factored(U, np.ones(U.shape[1]), V)
     values = truth.entries(i, j) + options.noise * rng.standard_normal(i.size)
+    if options.box:
+        values = np.clip(values, *options.box)
     return i, j, values, rng.random(i.size) < 0.02, float(truth.decomposed().s.sum())
 
 
@@ -56,6 +65,7 @@ def main():
     parser.add_argument("--rank", type=int, default=10)
     parser.add_argument("--noise", type=float, default=0.5)
     parser.add_argument("--share", type=float, default=0.5, help="radius by the true nuclear norm")
+    parser.add_argument("--box", type=float, nargs=2, help="least and greatest entry")
     parser.add_argument("--gap", type=float, default=1e-2)
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--dtype", default="float64")
@@ -69,7 +79,10 @@ def main():
     test = i[out], j[out], values[out]
     entries = maps.Entries(i[~out], j[~out], shape)
     term = Term(entries, functions.Squared(values[~out]), weight=2.0, name="fit")
-    problem = Problem(NuclearBall(shape, options.share * norm), [term], dtype=options.dtype)
+    terms = [term]
+    if options.box:
+        terms.append(Term(maps.AllEntries(shape), functions.Interval(*options.box), name="box"))
+    problem = Problem(NuclearBall(shape, options.share * norm), terms, dtype=options.dtype)
     spread = float(np.sqrt(np.mean((test[2] - values[~out].mean()) ** 2)))
     del i, j, values, out
     print(f"generated: {peak():.2f} GiB at most; radius {problem.domain.radius:.6g}", flush=True)
@@ -79,7 +92,8 @@ def main():
         if row["k"] == info.k:
             print(
                 f"k {info.k:4d}  {info.seconds:7.1f} s  objective {row['objective']:.6g}  "
-                f"gap {row['gap']:.2g}  rank {info.point.rank}  RMSE {error(info.point):.4f}",
+                f"gap {row['gap']:.2g}  rank {info.point.rank}  RMSE {error(info.point):.4f}"
+                + (f"  box missed by {row['box.max']:.2g}" if options.box else ""),
                 flush=True,
             )
 
@@ -87,8 +101,10 @@ def main():
         return float(np.sqrt(np.mean((W.entries(*test[:2]) - test[2]) ** 2)))
 
     spent = time.process_time()
+    mean, radius = float(term.function.target.mean()), problem.domain.radius
     result = fit(
         problem,
+        constant(mean, shape, radius, options.box) if options.box else None,
         gap=options.gap,
         max_seconds=options.seconds,
         callbacks=[progress],
@@ -101,6 +117,7 @@ def main():
     print(
         f"processor {spent:.1f} s, peak {peak():.2f} GiB, factors {result.W.nbytes / 2**20:.1f} MiB"
     )
+    print(f"infeasibility {result.families}")
     print(f"gap {result.gap:.3g} ({result.bound_kind}, may fail by {result.bound_failure:.1g})")
     print(f"RMSE {error(result.W):.4f}; of the mean {spread:.4f}, of the noise {options.noise:.4f}")
     parts = {name: round(s, 1) for name, s in result.profile.items() if s >= 0.05}

@@ -47,8 +47,9 @@ def test_solve_takes_arrays_elsewhere():
     for result in (named, asked, boxed):
         assert result.method != factored_loop.NAME
         assert isinstance(result.W, np.ndarray)
+    norm = Term(maps.AllEntries((12, 9)), functions.L1(0.1))
     with pytest.raises(ProblemError, match=r"use condgrad\.solve"):
-        fit(Problem(p.domain, [*p.terms, box]))
+        fit(Problem(p.domain, [*p.terms, norm]))
 
 
 def test_limits_status_and_trace(clock):

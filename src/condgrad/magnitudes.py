@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from condgrad.domains import Domain, NuclearBall
 from condgrad.errors import ProblemError
+from condgrad.maps import AllEntries
 from condgrad.maps.pattern import read_entries
 from condgrad.points.factored import Factored
 
@@ -19,8 +20,12 @@ RANGE = {"float64": 140, "float32": 15}
 
 
 def center_of(domain: Domain, terms: Sequence[Term]) -> Any:
-    """A point of the domain, as factors of rank 0 where no term reads more than entries of W."""
-    sparse = all(read_entries(t.map) is not None for t in terms)
+    """A point of the domain, as factors of rank 0 where these are enough for all terms."""
+    sparse = all(
+        read_entries(t.map) is not None
+        or (t.function.interval is not None and type(t.map) is AllEntries)
+        for t in terms
+    )
     if sparse and type(domain) is NuclearBall:
         return Factored.zeros(domain.shape)
     return domain.center()

@@ -108,17 +108,20 @@ class Term:
 
     def violation(self, W: Array, diameter: float) -> Violation:
         """How far a constraint family is from being met, over a domain of this diameter."""
+        return self.judged(self.misses(W, entry_size(W)), W, diameter)
+
+    def judged(self, misses: Sequence[Miss], W: Any, diameter: float) -> Violation:
+        """The same from what passes over its rows have found."""
         assert isinstance(self.function, Proximable)
-        squares, images, worst, row = self._miss(W)
+        squares, images, worst, row = self._total(misses, entry_size(W))
         size = float(max(np.sqrt(images), self.function.data_norm(self.map.size)))
         l2, least = float(np.sqrt(squares)), 0.1 * self.map.row_norm * diameter
         scaled = l2 / (2 * max(size, least)) if l2 > 0 else 0.0
         return Violation(l2, worst, l2 / (1 + size), scaled, row)
 
-    def _miss(self, W: Array) -> tuple[float, float, float, float]:
-        """Σ r², Σ z², max |r| and `Violation.row`."""
-        unit = norm(W) / float(np.sqrt(W.size))
-        squares, images, worst, row, plain = zip(*self.misses(W, unit), strict=True)
+    def _total(self, misses: Sequence[Miss], unit: float) -> tuple[float, float, float, float]:
+        """Σ r², Σ z², max |r| and `Violation.row`; `unit` is the size of an entry of W."""
+        squares, images, worst, row, plain = zip(*misses, strict=True)
         total, length = float(sum(images)), float(self.map.row_norm)
         if any(plain) and length:  # rows of 0 read 0, and miss no more than their data
             reads = max(unit, float(np.sqrt(total / self.map.size)) / length)
@@ -353,6 +356,13 @@ class Problem:
         if self.infeasibility_weights:
             return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))
+
+
+def entry_size(W: Any) -> float:
+    """The size of an entry of W."""
+    if isinstance(W, Factored):
+        return float(np.sqrt(W.dot(W) / W.size))
+    return norm(W) / float(np.sqrt(W.size))
 
 
 def _floats(W: Any) -> Array:

@@ -21,6 +21,7 @@ from condgrad.estimators.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
 from condgrad.methods.registry import check
 from condgrad.problem import Problem
+from condgrad.run import factored_loop
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
@@ -39,6 +40,8 @@ PUBLISHED_EFFORT = 2 * np.sqrt(10)
 give way to LAPACK up to n = 40: the oracle is at least as accurate as the published one."""
 
 
+FACTORS = "factors"
+"""What stands for a method where W is kept as factors."""
 BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
 
@@ -55,7 +58,7 @@ class Application:
         Whose settings these are, one of `PRESETS`.
     problem : Problem
         The problem.
-    start : array
+    start : array or Factored
         W_1.
     beta0 : mapping
         β0 by method, a number or ``"auto"``; the key ``""`` serves the methods that are not named.
@@ -100,7 +103,7 @@ class Application:
     name: str
     preset: str
     problem: Problem
-    start: Array
+    start: Any
     beta0: Mapping[str, float | str]
     batch: Batch
     effort: float | None = None
@@ -136,6 +139,8 @@ class Application:
     def default(self, beta0: float | str | None) -> str:
         """The method that runs where none is named; where β0 is given, one that has it."""
         found = beta0 is None and set(self.beta0.values()) == {"auto"}
+        if found and factored_loop.chosen(self.problem):
+            return FACTORS
         return suited(self.problem).slug if found else "sag-cgal"
 
     def method(
@@ -178,6 +183,10 @@ class Application:
         self, slug: str | Method, beta0: float | str | None = None, batch: Batch | None = None
     ) -> tuple[str, Batch | str | None]:
         """Refuse a method that cannot solve this; its name and the batch in use otherwise."""
+        if slug == FACTORS:
+            if batch is not None:
+                raise ProblemError("batch: a run that keeps W as factors has none, leave it out")
+            return factored_loop.NAME, None
         built, _, used = self.method(slug, beta0, batch)
         check(self.problem, built)
         return built.name, used
@@ -200,7 +209,13 @@ class Application:
         certificate or the rounding, each with what there is.
         """
         slug = slug or self.default(beta0)
-        method, used_beta0, used_batch = self.method(slug, beta0, batch)
+        name, used_beta0, used_batch = factored_loop.NAME, None, None
+        method: Method | None = None
+        if slug == FACTORS:
+            self.ready(slug, beta0, batch)
+        else:
+            method, used_beta0, used_batch = self.method(slug, beta0, batch)
+            name = method.name
         rounder = None if self.rounding is None else Rounder(self.rounding, self.feasible)
         floor_kind = "given" if "floor" in limits else self.floor_kind
         asked = limits.get("gap") if rounder is not None else None
@@ -225,7 +240,7 @@ class Application:
             return None if result is None else self._came_to(result, found, interrupted, *how)
 
         interrupted = self.interrupted
-        unsolved = self._unsolved(method.name, limits.get("seed", 0)) if interrupted else None
+        unsolved = self._unsolved(name, limits.get("seed", 0)) if interrupted else None
         verbose = limits.pop("verbose", False)
         bar = {name: limits.get(name) for name in ("max_iter", "max_epochs", "max_seconds")}
         with (

@@ -14,7 +14,9 @@ from condgrad.domains import NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
+from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
+from condgrad.run.factored_loop import chosen
 
 FEWER = "leave out users and items with few ratings, or take a sample"
 """The remedy for a matrix that does not fit."""
@@ -56,13 +58,18 @@ def matrix_completion(
     preset : {"auto", "paper", "published"}
         ``auto``: β0 is found by the library. The other two agree here.
 
+    Notes
+    -----
+    Above four million entries W is kept as factors, unless a method is named or there is an `l1`:
+    some entries have multipliers of the box, and it is measured on all entries up to 10⁹, a block
+    of them at a time, above on drawn ones (docs/large.md).
+
     References
     ----------
     .. [1] G. Dresdner et al., AISTATS 2022, section 5.1.
     """
     check_preset(preset)
     entries, target = _entries(rows, cols, values, shape)
-    require_room((entries.shape[0], entries.shape[1]), 2, FEWER)
     radius = default_radius(target, shape) if radius is None else positive("radius", radius)
     if bounds is None and l1 is None:
         bounds = (float(target.min()), float(target.max()))
@@ -85,11 +92,15 @@ def matrix_completion(
         if not isinstance(test, (tuple, list)) or len(test) != 3:
             raise ProblemError(f"test is a {type(test).__name__}: give (rows, cols, values)")
         metrics["test_rmse"] = partial(_error, *_entries(*test, shape, name="test values"))
+    problem = Problem(NuclearBall(shape, radius), terms)
+    factors = preset == "auto" and chosen(problem)
+    if not factors:
+        require_room((entries.shape[0], entries.shape[1]), 2, FEWER)
     return Application(
         name="matrix-completion",
         preset=preset,
-        problem=Problem(NuclearBall(shape, radius), terms),
-        start=np.zeros(shape),
+        problem=problem,
+        start=constant(float(target.mean()), shape, radius, bounds) if factors else np.zeros(shape),
         beta0={"": "auto" if preset == "auto" else 10.0},
         batch=min(1000, target.size),
         metrics=metrics,
@@ -114,6 +125,25 @@ def default_radius(values: Array, shape: tuple[int, int]) -> float:
     """
     size = 1.58 * float(np.sqrt(np.mean(values**2)) if np.mean(values) == 0 else abs(values.mean()))
     return float(f"{max(size, 1e-12) * np.sqrt(shape[0] * shape[1]):.1e}")
+
+
+def constant(
+    value: float, shape: tuple[int, int], radius: float, bounds: tuple[float, float] | None = None
+) -> Factored:
+    """A matrix with one number everywhere, as near to a value as bounds and radius allow.
+
+    Examples
+    --------
+    >>> np.asarray(constant(7.0, (2, 2), 100.0, (1.0, 5.0)))
+    array([[5., 5.],
+           [5., 5.]])
+    """
+    n, m = shape
+    most = radius / float(np.sqrt(n * m))
+    value = float(np.clip(value if bounds is None else np.clip(value, *bounds), -most, most))
+    side = [np.full((k, 1), 1 / np.sqrt(k)) for k in (n, m)]
+    sign = -1.0 if value < 0 else 1.0
+    return Factored(sign * side[0], [abs(value) * np.sqrt(n * m)], side[1])
 
 
 def _entries(

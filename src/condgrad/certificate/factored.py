@@ -51,9 +51,11 @@ class FactoredCertificate(Certificate):
     def __init__(self, problem: Problem, observed: Observed, floor: float | None = None) -> None:
         super().__init__(problem, floor)
         assert isinstance(problem.domain, NuclearBall)
-        self._observed, self._radius = observed, problem.domain.radius
+        self.observed, self._radius = observed, problem.domain.radius
         self.entries: tuple[Any, Array | None] = (None, None)
         """A point whose entries are known, and these."""
+        self.about: tuple[Array | None, float] = (None, 1.0)
+        """Multipliers and their β."""
 
     def evaluate(self, W: Any, rows: Sequence[Any], betas: Sequence[float]) -> Report:
         """Bound the optimum by the slopes at W; keep the best bound.
@@ -72,8 +74,8 @@ class FactoredCertificate(Certificate):
         """The bound of the slopes at W, and ⟨v, W⟩ − min ⟨v, s⟩."""
         known, entries = self.entries
         if known is not W or entries is None:
-            entries = self._observed.entries(W)
-        dual = self._observed.dual(entries)
+            entries = self.observed.entries(W)
+        dual = self.observed.dual(entries, about=self.about)
         objective, conjugate = sum(dual.values), sum(dual.conjugates)
         rounding = self._rounding(dual)
         if not np.isfinite([objective, conjugate, rounding, sum(dual.products)]).all():
@@ -86,18 +88,43 @@ class FactoredCertificate(Certificate):
             room = max(SHARE * gap, LEAST * (abs(objective) + abs(conjugate)))
             return self._radius * (high - low) <= room
 
-        top = top_bound(self._observed.adjoint(dual.y), enough)
+        top = top_bound(self.observed.adjoint(dual.y), enough)
         kind = "probabilistic" if top.failure else "exact-singular-value"
         value = self._value(top.value, dual, 1.0)
         best, gap = Bound(value, kind, top.failure, "slopes"), sum(dual.products)
         gap += self._radius * top.value
         t = self._scale(top.value, dual)
         if t != 1.0 and np.isfinite(t):
-            scaled = self._observed.dual(entries, t, dual.y)
+            scaled = self.observed.dual(entries, t, dual.y)
             value = self._value(top.value, scaled, t)
             if value > best.value:
                 best = Bound(value, kind, top.failure, "slopes, scaled")
         return best, gap
+
+    def ray(self, W: Factored) -> Bound:
+        """What the multipliers of the constraints alone prove; above 0 nothing is feasible.
+
+        See `farkas`.
+        """
+        known, entries = self.entries
+        if known is not W or entries is None:
+            entries = self.observed.entries(W)
+        dual = self.observed.dual(entries, about=self.about)
+        held = [t.function.indicator for t in self.problem.terms]
+        for at, own in zip(self.observed.parts, held, strict=True):
+            if not own:
+                dual.y[at] = 0.0
+
+        def of(numbers: list[float]) -> list[float]:
+            return [x if own else 0.0 for x, own in zip(numbers, held, strict=True)]
+
+        sums = of(dual.conjugates), of(dual.sizes), of(dual.spreads)
+        if not np.isfinite(sums).all():
+            return Bound()
+        top = top_bound(self.observed.adjoint(dual.y))
+        kind = "probabilistic" if top.failure else "exact-singular-value"
+        found = Dual(dual.y, *sums, dual.products, dual.values)
+        return Bound(self._value(top.value, found, 1.0), kind, top.failure, "ray of slopes")
 
     def _value(self, top: float, dual: Dual, t: float) -> float:
         """−t r σ − Σ ω h*(y), rounded downwards."""
@@ -113,7 +140,7 @@ class FactoredCertificate(Certificate):
         """What the sums of every term are rounded against."""
         found = []
         for i, t in enumerate(self.problem.terms):
-            pieces = self._observed.pieces(i)
+            pieces = self.observed.pieces(i)
             spread, size = dual.spreads[i] / t.weight, dual.sizes[i] / t.weight
             found.append(sizes_of(t, spread, size, pieces))
         return found
@@ -121,16 +148,18 @@ class FactoredCertificate(Certificate):
     def _scale(self, top: float, dual: Dual) -> float:
         """The t ≥ 0 for which t·y proves most, about."""
         line, y = self._radius * top, dual.y
-        if all(type(t.function) is Squared for t in self.problem.terms):
+        square = [type(t.function) is Squared for t in self.problem.terms]
+        if all(s or t.function.interval for s, t in zip(square, self.problem.terms, strict=True)):
             squares = sum(
-                t.weight * 0.5 * float(np.vdot(own, own))
-                for t, own in zip(self.problem.terms, self._split(y), strict=True)
+                t.weight * 0.5 * float(np.vdot(y[at], y[at]))
+                for s, t, at in zip(square, self.problem.terms, self.observed.parts, strict=True)
+                if s
             )
             line += sum(dual.conjugates) - squares
             return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
 
         def lost(t: float) -> float:
-            value = t * line + self._observed.conjugate(y, t)
+            value = t * line + self.observed.conjugate(y, t)
             return value if np.isfinite(value) else 1e300
 
         most = 2.0 if lost(1.01) < 1e300 else 1.0
@@ -138,18 +167,16 @@ class FactoredCertificate(Certificate):
         found = minimize_scalar(lost, bounds=(0.0, most), method="bounded", options=options)
         return float(found.x)
 
-    def _split(self, y: Array) -> list[Array]:
-        """The part of every term."""
-        ends = np.cumsum([t.map.size for t in self.problem.terms])[:-1]
-        return np.split(y, ends)
-
     def _wrong(self, dual: Dual) -> bool:
         """Whether ⟨y, z⟩ > h(z) + h*(y) for a term."""
-        slack = max(SLACK, self._observed.size * EPS)
+        slack = max(SLACK, self.observed.size * EPS)
         columns = zip(dual.products, dual.values, dual.conjugates, dual.sizes, strict=True)
         return any(
             product - value - conjugate > slack * (abs(product) + abs(value) + size)
-            for product, value, conjugate, size in columns
+            for t, (product, value, conjugate, size) in zip(
+                self.problem.terms, columns, strict=True
+            )
+            if not t.function.indicator
         )
 
     def refuted(self, point: Any, bound: Bound) -> bool:
@@ -162,6 +189,6 @@ class FactoredCertificate(Certificate):
         slack = SLACK
         if bound.source == "given":
             size, slack = size + 1e6 * self.problem.unit, GIVEN
-        eps = float(np.finfo(self._observed.dtype).eps)
+        eps = float(np.finfo(self.observed.dtype).eps)
         inside = float(np.sum(point.decomposed().s)) <= self._radius * (1 + 1e3 * eps)
         return inside and bound.value > objective + max(slack, 1e3 * eps) * size

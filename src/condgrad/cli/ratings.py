@@ -161,7 +161,9 @@ def solve_plain(
     def finish(run: Outcome) -> None:
         if test is not None:
             low, high = bounds or (data.values.min(), data.values.max())
-            found = np.clip(np.asarray(run.result.W)[test[0], test[1]], low, high)
+            W: Any = run.result.W
+            own = W.entries(*test[:2]) if hasattr(W, "entries") else W[test[0], test[1]]
+            found = np.clip(own, low, high)
             error = float(np.sqrt(np.mean(np.square(found - test[2]))))
             run = with_metrics(run, {"test_rmse_clipped": error})
         more = {"input": file, "model": "plain", "test_dropped": data.dropped}

@@ -38,6 +38,11 @@ class AllEntries(Covering, RowStorage):
         self.size = self.storage = int(np.prod(self.shape))
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
+        if hasattr(W, "entries"):  # kept as factors
+            factors: Any = W
+            if isinstance(at, slice):
+                return np.asarray(factors.ranged(at))
+            return np.asarray(factors.entries(*np.divmod(at, self.shape[-1])))
         flat = W.reshape(-1)
         return flat[at] if isinstance(at, slice) else kernels(flat).take(flat, at)
 

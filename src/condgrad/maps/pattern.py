@@ -84,11 +84,14 @@ class Pattern:
     ----------
     maps : sequence of Entries
         Maps of one and the same W. An entry may be read by several of them.
+    shape : (int, int), optional
+        That of W; default: what the first map says.
     """
 
-    def __init__(self, maps: Sequence[Entries]) -> None:
-        self.shape: tuple[int, int] = (maps[0].shape[0], maps[0].shape[1])
-        self.size, self.repeats = sum(m.size for m in maps), len(maps)
+    def __init__(self, maps: Sequence[Entries], shape: Sequence[int] | None = None) -> None:
+        sides = maps[0].shape if shape is None else shape
+        self.shape: tuple[int, int] = (sides[0], sides[1])
+        self.size, self.repeats = sum(m.size for m in maps), max(1, len(maps))
         narrow = np.int32 if max(*self.shape, self.size) < 2**31 else np.int64
         i: Any = np.empty(self.size, narrow)
         j: Any = np.empty(self.size, narrow)

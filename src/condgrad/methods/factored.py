@@ -76,6 +76,10 @@ class FactoredState:
     momentum: float = 1.0
     brisk: bool = True
     """Whether f fell fast in the latest iteration."""
+    y: Array | None = None
+    """Multipliers of all rows, where there is something to smooth, …"""
+    beta: float = 1.0
+    """… and the β about them."""
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
 
@@ -108,6 +112,10 @@ class FactoredStep:
     below the Lipschitz constant. m follows Nesterov's sequence, which begins anew where
     ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
 
+    Constraints and regularisers are smoothed with a fixed β about multipliers y, which every step
+    renews: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so that it begins anew
+    with every round of steps (`rounds`).
+
     References
     ----------
     .. [1] A. Beck, M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear
@@ -117,26 +125,34 @@ class FactoredStep:
     """
 
     def __init__(
-        self, observed: Observed, radius: float, W: Factored, rng: np.random.Generator, rule: Rule
+        self,
+        observed: Observed,
+        radius: float,
+        W: Factored,
+        rng: np.random.Generator,
+        rule: Rule,
+        beta: float = 1.0,
     ) -> None:
-        self._observed, self.radius, self._rng, self._rule = observed, radius, rng, rule
+        self.observed, self.radius, self._rng, self._rule = observed, radius, rng, rule
         entries = observed.entries(W)
-        v, objective = observed.gradient(entries)
-        self._most = observed.smoothness
+        y = None if observed.plain else np.zeros(observed.size, observed.dtype)
+        v, objective = observed.gradient(entries, y, beta)
+        self._most = observed.smoothness(beta)
         L = self._most * observed.density
         self.state = FactoredState(W, entries, entries, v, objective, self._first_frame(W), L)
         self.state.squares = (W.square, W.square, W.square)
+        self.state.y, self.state.beta = y, beta
         self._lost = 100 * float(np.finfo(observed.dtype).eps)
 
     def move(self, W: Factored, lap: Lap) -> tuple[Factored, int]:
         """The next point and the products with X that it took."""
-        s, observed, rule = self.state, self._observed, self._rule
+        s, observed, rule = self.state, self.observed, self._rule
         later = (1 + np.sqrt(1 + 4 * s.momentum**2)) / 2
         m, products = (s.momentum - 1) / later, 0
         entries, v = s.entries, s.v
         if m:
             entries = observed.mixed(s.entries, s.entries_before, m)
-            v, _ = observed.gradient(entries)
+            v, _ = observed.gradient(entries, s.y, s.beta)
         lap("rows")
         V = observed.pattern.matrix(v)
         least = 1e-9 * float(np.linalg.norm(v)) / self.radius
@@ -148,7 +164,7 @@ class FactoredStep:
             new, inner = self._projected(W, m, V, L)
             lap("oracle")
             found = observed.entries(new)
-            slopes, objective = observed.gradient(found)
+            slopes, objective = observed.gradient(found, s.y, s.beta)
             bend = observed.bent(slopes, v, found, entries)
             inner += float(np.vdot(v, found)) / L  # ⟨W⁺, Z⟩
             size = s.length(m, new.square, inner)
@@ -167,14 +183,25 @@ class FactoredStep:
         s.entries_before, s.entries, s.before = s.entries, found, W
         s.brisk = s.objective - objective > rule.brisk * abs(s.objective)
         s.v, s.objective = slopes, objective
+        if s.y is not None:
+            s.y = observed.ascended(found, s.y, s.beta)
+            s.v, s.objective = observed.gradient(found, s.y, s.beta)
         lap("step")
         return new, products
+
+    def read(self, observed: Observed, y: Array, W: Factored) -> None:
+        """Go on with other rows and their multipliers, without extrapolation at first."""
+        s = self.state
+        if observed is not self.observed:
+            s.entries, s.entries_before = observed.entries(W), observed.entries(s.before)
+        self.observed, s.y, s.momentum = observed, y, 1.0
+        s.v, s.objective = observed.gradient(s.entries, y, s.beta)
 
     def _projected(
         self, W: Factored, m: float, V: SparseMatrix, L: float
     ) -> tuple[Factored, float]:
         """The projection W⁺ of X = Z − V/L, as far as the frame sees it, and ⟨W⁺, X⟩."""
-        s, before, kind = self.state, self.state.before, self._observed.dtype.type
+        s, before, kind = self.state, self.state.before, self.observed.dtype.type
         K = s.frame
         Y = V.times(K)
         Y *= kind(-1 / L)
@@ -199,12 +226,12 @@ class FactoredStep:
 
     def _framed(self, right: Array, rank: int) -> Array:
         """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
-        n, most = right.shape[0], min(self._observed.pattern.shape)
+        n, most = right.shape[0], min(self.observed.pattern.shape)
         wanted = rank + max(self._rule.guard, rank // self._rule.part)
         wanted = most if most <= self._rule.small else min(wanted, most)
         have = min(wanted, right.shape[1])
         if wanted > right.shape[1]:
-            sides = sum(self._observed.pattern.shape)
+            sides = sum(self.observed.pattern.shape)
             more = 10 * sides * (wanted - have) * right.itemsize
             if more > 0.9 * memory.free_memory():
                 raise MemoryError
@@ -216,7 +243,7 @@ class FactoredStep:
 
     def _drawn(self, n: int, columns: int) -> Array:
         drawn = self._rng.standard_normal((n, columns)) / np.sqrt(n)
-        return drawn.astype(self._observed.dtype)
+        return drawn.astype(self.observed.dtype)
 
 
 def _add(out: Array, W: Factored, K: Array, factor: float) -> None:

@@ -116,6 +116,19 @@ class Factored:
         threads.run([partial(work, part) for part in parts])
         return out.reshape(shape)
 
+    def ranged(self, at: slice, left: Array | None = None) -> Array:
+        """Entries of the flattened matrix, a range of them; `left` where it is known."""
+        (start, stop, _), m = at.indices(self.size), self.shape[1]
+        if stop <= start:
+            return np.zeros(0, self.dtype)
+        first, last = start // m, (stop - 1) // m
+        cols = slice(start - first * m, stop - first * m) if first == last else slice(0, m)
+        rows = slice(first, last + 1)
+        own = self.U[rows] * self.s if left is None else left[rows]
+        block = (own @ self.V[cols].T).astype(self.dtype, copy=False).reshape(-1)
+        skip = 0 if first == last else start - first * m
+        return block[skip : skip + stop - start]
+
     def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
         """Images z = A W of the rows `at` of a map that reads entries."""
         z: Array = map.rows(self, at)  # type: ignore[arg-type]

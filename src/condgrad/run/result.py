@@ -18,6 +18,7 @@ from condgrad._round import down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.evaluation import Violation, missed, worst, worst_row
+from condgrad.rows.everywhere import Sampled
 from condgrad.run.answer import Answer
 
 PARTS = (
@@ -297,7 +298,11 @@ class Result(Answer):
     """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
     note: str = ""
     """Where memory ended the run: what it was wanted for, how much was free, and a remedy. On a
-    cluster: the shards that were lost, and with what they began again."""
+    cluster: the shards that were lost, and with what they began again. And what `sampled` says, as
+    a sentence."""
+    sampled: dict[str, Sampled] = field(default_factory=dict)
+    """The constraint families on all entries that were measured on drawn ones, since there are more
+    than 10⁹: their violations in `families` are estimates."""
     resumed: int | None = None
     """The iteration from which the run went on, where it was resumed from a checkpoint."""
 

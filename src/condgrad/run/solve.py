@@ -64,8 +64,10 @@ def solve(
         (`condgrad.methods.suited`); `Result.method` has its name.
         Over a `NuclearBall` with smooth terms on `Entries` alone, scaled or not, W is kept as
         factors and moved by accelerated projected gradients, so that no array has its shape
-        (docs/large.md); not on a GPU, nor with `propose` or `errors`. A term that reads all
-        entries, such as a box, makes W an array.
+        (docs/large.md); above four million entries also with an interval on all entries, and with
+        separable constraints and regularisers on given ones. Not on a GPU, nor with `propose` or
+        `errors`, nor with `duals` of such terms; another term that reads all entries, such as an l1
+        norm, makes W an array.
     start : array or Factored, optional
         W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional

@@ -9,10 +9,9 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.domains import NuclearBall
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
-from condgrad.rows.observed import observable
+from condgrad.run.factored_loop import chosen
 from condgrad.run.result import PARTS, Result, Status, Trace
 
 
@@ -27,7 +26,11 @@ def unstarted(
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
 ) -> Result:
     """The start, or the centre of the domain, with a bound only where one is known beforehand."""
-    W = _first(problem) if start is None else np.asarray(start, problem.dtype)
+    W = start
+    if start is None:
+        W = _first(problem)
+    elif not isinstance(start, Factored):
+        W = np.asarray(start, problem.dtype)
     found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
     gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
     row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
@@ -63,6 +66,6 @@ def unstarted(
 def _first(problem: Problem) -> Any:
     """The centre, as factors where nothing may be as large as W."""
     domain = problem.domain
-    if isinstance(domain, NuclearBall) and observable(problem):
+    if chosen(problem):
         return Factored.zeros(domain.shape, problem.dtype)
     return domain.center()
