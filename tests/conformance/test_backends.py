@@ -23,7 +23,7 @@ OWN = {
     m: [
         m.__name__ + end
         for end in (
-            *("", "_cuts", "_factored", "_fused", "_perimeters", "_ratings"),
+            *("", "_cuts", "_elimination", "_factored", "_fused", "_perimeters", "_ratings"),
             *("_spectral", "_triangles", "_vector"),
         )
     ]

@@ -1,15 +1,15 @@
 r"""Vertices that can be taken out of a graph without changing what its maximum cut is.
 
 With signs s of the sides a cut has the weight Σ_{i<j} w_ij (1 − s_i s_j)/2. A vertex with the
-weights w_1, …, w_d to its neighbours adds ½Σ_j w_j + ½|Σ_j w_j s_j| to that once it is on its better
-side, and this is again the weight of a cut, with other edges, in two cases:
+weights w_1, …, w_d to its neighbours adds ½Σ_j w_j + ½|Σ_j w_j s_j| to that once it is on its
+better side, and this is again the weight of a cut, with other edges, in two cases:
 
 * One edge weighs as much as all others together, |w_1| ≥ Σ_{j>1} |w_j|, as one does where d ≤ 2.
   Then the vertex is opposite to neighbour 1 for w_1 > 0, and on its side otherwise: all cuts gain
   Σ_j w_j, or nothing, and for every other edge there is one from neighbour 1 to neighbour j of
   weight −w_j, or w_j.
 * d = 3. An even function of three signs is a constant and a combination of their three products
-  (star and triangle): with σ_j the sign of w_j, edges between neighbours i and j, k being the third,
+  (star and triangle): with σ_j the sign of w_j, edges between neighbours i and j, k the third one,
   of weight σ_i σ_j (|w_k| − |w_i| − |w_j|)/2, and max(0, Σ_j w_j) for all cuts.
 
 So the optimum of what is left and a constant are the optimum of the graph, for weights of any sign,
@@ -18,8 +18,8 @@ better side [1]_.
 
 References
 ----------
-.. [1] M. E. Fisher, "Transformations of Ising models", Phys. Rev. 113, 1959; J.-H. Lange, B. Andres,
-   P. Swoboda, "Combinatorial persistency criteria for multicut and max-cut", CVPR 2019.
+.. [1] M. E. Fisher, "Transformations of Ising models", Phys. Rev. 113, 1959; J.-H. Lange, B.
+   Andres, P. Swoboda, "Combinatorial persistency criteria for multicut and max-cut", CVPR 2019.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Reduction(NamedTuple):
     kept: Array
     """Its vertices in the graph."""
     constant: float
-    """What a cut of the graph has more, when vertices that are not kept are where they should be."""
+    """What a cut of the graph has more, with vertices that are not kept where they should be."""
     slack: float
     """By how much more no cut of the graph is heavier, by rounding; 0 where nothing was rounded."""
     steps: tuple[Array, Array, Array, Array]

@@ -54,7 +54,11 @@ def _grown(x: Array, size: int) -> Array:
 def eliminate(indptr: Array, indices: Array, data: Array, most: int) -> Eliminated:
     n, m = indptr.size - 1, indices.size // 2
     head, degree = np.full(n, -1), np.zeros(n, np.int64)
-    to, after, before = np.empty(2 * m, np.int64), np.empty(2 * m, np.int64), np.empty(2 * m, np.int64)
+    to, after, before = (
+        np.empty(2 * m, np.int64),
+        np.empty(2 * m, np.int64),
+        np.empty(2 * m, np.int64),
+    )
     weight, free, spare = np.empty(m), np.empty(m, np.int64), 0
     e = 0
     for u in range(n):
@@ -190,7 +194,7 @@ def lift_signs(order: Array, starts: Array, near: Array, weights: Array, sign: A
 
 
 @njit(cache=True, nogil=True)
-def list_triangles(indptr: Array, indices: Array, edges: Array) -> Array:
+def list_triangles(indptr: Array, indices: Array, edges: Array, most: int) -> Array:
     n = indptr.size - 1
     number, count = np.full(n, -1, edges.dtype), 0
     found = np.empty((0, 3), edges.dtype)
@@ -210,6 +214,8 @@ def list_triangles(indptr: Array, indices: Array, edges: Array) -> Array:
                         count += 1
             for a in range(indptr[i], indptr[i + 1]):
                 number[indices[a]] = -1
+            if count > most:
+                return found
     return found
 
 

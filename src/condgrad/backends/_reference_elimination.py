@@ -1,4 +1,4 @@
-"""The plain twins of the kernels that make max-cut smaller or tighter; `_reference` re-exports them."""
+"""The plain twins of kernels that make max-cut smaller or tighter; `_reference` re-exports them."""
 
 from __future__ import annotations
 
@@ -135,10 +135,11 @@ def lift_signs(order: Array, starts: Array, near: Array, weights: Array, sign: A
         sign[order[k]] = -1.0 if weights[at] @ sign[near[at]] > 0 else 1.0
 
 
-def list_triangles(indptr: Array, indices: Array, edges: Array) -> Array:
+def list_triangles(indptr: Array, indices: Array, edges: Array, most: int) -> Array:
     """The edges of all triangles of a graph whose edges each have one direction, without cycles.
 
     Row i of a CSR matrix has the heads of the edges from i, in order, and `edges` their numbers.
+    Where there are more than `most` triangles the answer has none.
     """
     number = {
         (i, int(indices[e])): int(edges[e])
@@ -152,7 +153,7 @@ def list_triangles(indptr: Array, indices: Array, edges: Array) -> Array:
         for b in range(indptr[i], indptr[i + 1])
         if (pair := (int(indices[a]), int(indices[b]))) in number
     ]
-    return np.array(found, edges.dtype).reshape(-1, 3)
+    return np.array(found if len(found) <= most else [], edges.dtype).reshape(-1, 3)
 
 
 def triangle_multipliers(
