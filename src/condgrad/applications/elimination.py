@@ -58,7 +58,7 @@ class Reduction(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """What makes a bound for what is left one for the graph."""
+        """What makes a bound for what is left one for the graph, but for a rounding of the sum."""
         return self.constant + self.slack
 
     def lifted(self, cut: Cut) -> Cut:
@@ -91,8 +91,7 @@ def reduced(A: Any) -> Reduction:
     u, v = place[found.ends]
     rest = sp.coo_array((found.left, (u, v)), shape=(kept.size, kept.size))
     constant = math.fsum(found.constants)
-    slack = (1 + EPS * 8 * (A.shape[0] + A.nnz)) * found.lost
-    if slack:
-        slack += EPS * (abs(constant) + slack)
+    rounded = abs(math.fsum([*found.constants, -constant]))
+    slack = (1 + EPS * 8 * (A.shape[0] + A.nnz)) * (found.lost + rounded)
     steps = (found.order, found.starts, found.near, found.weights)
     return Reduction(A, sp.csr_array(rest + rest.T), kept, constant, slack, steps)

@@ -157,7 +157,7 @@ class _Run:
         self.clock.lap("proposal")
         mixed: Mixed | None = None
         with _keyboard.offers(self._here) as offer:
-            if not self._near(self._floor(None)[0]):
+            if A.nnz and not self._near(self._floor(None)[0]):
                 seconds = SHARE * max(0.0, min(limits.seconds, left()))
                 local = self._triangles(A) if app.presolve else None
                 with within(seconds):
@@ -205,7 +205,12 @@ class _Run:
         if self.reduction is None:
             return -bound
         total = bound + self.reduction.shift
-        return -total - EPS * abs(total)
+        return -total - EPS * (abs(total) + abs(self.reduction.constant))
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether the whole graph was taken out, so that its best cut is known but for rounding."""
+        return self.reduction is not None and self.reduction.adjacency.nnz == 0
 
     @property
     def best(self) -> Cut:
@@ -232,7 +237,8 @@ class _Run:
         off = relative_gap(-value, floor)
         solved = self.gap is not None and min(off, self._gap(rounded, floor)) <= self.gap
         status = Status.CONVERGED if solved else self.stopped or self._limit(sweeps)
-        if self.reduction is not None and mixed is not None and mixed.solved and not solved:
+        done = mixed.solved if mixed is not None else self.nothing_left
+        if self.reduction is not None and done and not solved:
             status = Status.RELAXED
         status = Status.INTERRUPTED if interrupted else status
         self._append(sweeps, value, floor, off, point)

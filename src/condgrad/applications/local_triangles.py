@@ -27,7 +27,7 @@ from condgrad.backends import memory, ops
 
 FEW = 8
 """Pairs of neighbours are added at vertices with at most so many."""
-RATE, DECAY = 2.0, 0.03
+RATE, DECAY = 6.0, 0.1
 """The step of the multipliers is RATE/(1 + DECAY k), in units of what an edge can bear."""
 AFRESH = 10
 """After so many steps it is seen anew what that is."""
