@@ -158,13 +158,14 @@ def test_any_multipliers_prove_a_bound(signs, whole):
 
 @pytest.mark.parametrize("signs", [False, True])
 def test_bounds_with_triangles_of_many_small_graphs(signs):
+    tighter = 0
     for seed in range(20):
-        A, tighter = sparse(10, 28, seed, signs, whole=False), 0
+        A = sparse(10, 28, seed, signs, whole=False)
         found = mixing(A, 1e-4, seed, factored=True, most=80, local=LocalTriangles(A))
         plain = mixing(A, 1e-4, seed, factored=True, most=80)
         assert found.bound >= largest(A.toarray())
         tighter += found.bound < plain.bound
-    assert tighter
+    assert tighter > 5
 
 
 def test_multipliers_change_the_weights_by_their_inequalities():
