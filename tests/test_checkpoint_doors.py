@@ -9,6 +9,7 @@ from enum import Enum
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import _deadline, applications
@@ -105,10 +106,16 @@ def large(**how):
     return application.run(gap=1e-6, **how)
 
 
+def presolved(**how):
+    graph = sp.csr_array(np.triu(np.random.default_rng(3).random((70, 70)) < 0.1, 1) * 1.0)
+    return applications.max_cut(graph + graph.T, presolve=True).run(gap=1e-6, max_iter=60, **how)
+
+
 DOORS = {
     "sparsest cut": lambda **how: cg.sparsest_cut(two_blocks(), gap=1e-4, max_seconds=None, **how),
     "max-cut": lambda **how: cg.max_cut(graph(30), gap=1e-5, max_seconds=None, **how),
     "max-cut by factors": large,
+    "max-cut presolved": presolved,
     "k-means": kmeans,
     "sdp": lambda **how: program().solve(gap=1e-4, **how),
     "completion": completed,

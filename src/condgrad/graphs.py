@@ -217,6 +217,7 @@ def max_cut(
     graph: Any,
     *,
     triangles: bool = False,
+    presolve: bool | None = None,
     gap: float = 1e-3,
     max_seconds: float | None = 60.0,
     seed: int = 0,
@@ -246,6 +247,9 @@ def max_cut(
     triangles : bool, default False
         Add all 4 C(n, 3) triangle inequalities to the relaxation, for up to some hundreds of
         vertices. The optimum of a planar graph is found so.
+    presolve : bool, optional
+        Take out vertices that do not change the optimum, and add triangle inequalities near the
+        edges that are left; `result.W` is that of the cut. Default: with more than 5000 vertices.
     gap : float, default 1e-3
         Relative gap of the relaxation to end at.
     max_seconds, seed, weight, method, n_jobs, device, checkpoint, every, resume, verbose
@@ -272,7 +276,8 @@ def max_cut(
     limit = np.inf if max_seconds is None else max_seconds
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         more: dict[str, Any] = {"warm_seconds": limit, "hyperplanes": hyperplanes, "seed": seed}
-        application = applications.max_cut(A, triangles=triangles, warm=gap, **more)
+        how: dict[str, Any] = {"triangles": triangles, "presolve": presolve, "warm": gap}
+        application = applications.max_cut(A, **how, **more)
         options: dict[str, Any] = {
             "gap": gap,
             "max_seconds": max_seconds,

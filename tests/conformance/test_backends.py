@@ -23,7 +23,7 @@ OWN = {
     m: [
         m.__name__ + end
         for end in (
-            *("", "_cuts", "_factored", "_fused", "_perimeters", "_ratings"),
+            *("", "_cuts", "_elimination", "_factored", "_fused", "_perimeters", "_ratings"),
             *("_spectral", "_triangles", "_vector"),
         )
     ]
@@ -334,6 +334,36 @@ def test_sweeps_over_a_graph(seed, narrow):
     flipped, *_, after, gains, _ = check_twins("flip_sweep", np.float64, *graph, sign, gain, least)
     assert flipped == np.count_nonzero(after != sign)
     np.testing.assert_allclose(gains, after * (A @ after), atol=1e-12)
+
+
+@SEED
+@pytest.mark.parametrize("narrow", [np.int32, np.int64])
+@pytest.mark.parametrize("whole", [True, False])
+def test_graphs_made_smaller_and_tighter(seed, narrow, whole):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-2, 3, (40, 40)) if whole else rng.normal(size=(40, 40)) ** 3
+    A = np.triu(weights * (rng.random((40, 40)) < 0.02 * (seed + 3)), 1).astype(float)
+    A = sp.csr_array(A + A.T)
+    graph = A.indptr.astype(narrow), A.indices.astype(narrow), A.data
+    found, *_ = check_twins("eliminate", np.float64, *graph, 6)
+    other = numba_kernels.eliminate(*graph, 6)
+    for one, two in zip(found, other, strict=True):  # the same operations in the same order
+        np.testing.assert_array_equal(one, two)
+    assert 0 < found.order.size < 40
+    check_twins("lift_signs", np.float64, *found[:4], rng.choice([-1.0, 1.0], 40))
+    U = sp.csr_array(sp.triu(abs(A), 1))
+    edges = rng.permutation(U.nnz).astype(np.int32)
+    heads = U.indptr.astype(narrow), U.indices.astype(narrow), edges
+    triangles = [module.list_triangles(*heads, 1000) for module in (reference, numba_kernels)]
+    for found in triangles:
+        np.testing.assert_array_equal(*(np.unique(t, axis=0) for t in triangles))
+        assert found.shape == triangles[0].shape
+        assert found.dtype == np.int32
+    for module in (reference, numba_kernels):
+        assert module.list_triangles(*heads, len(found) - 1).shape == (0, 3)
+    size = (len(found), 4)
+    how = (rng.random(U.nnz), rng.random(size) * (rng.random(size) < 0.5), rng.random(U.nnz) + 0.1)
+    check_twins("triangle_multipliers", np.float64, found, *how, 0.3, U.data, np.ones(U.nnz))
 
 
 @SEED

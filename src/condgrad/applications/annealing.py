@@ -16,6 +16,8 @@ from condgrad.backends import ops
 
 LENGTHS = (100, 2000)
 """Sweeps of simulated annealing, one run after the other from the best cut so far."""
+LONG = 20_000
+"""Of a last run, on what is left of a graph, where there is time for it."""
 HOT = 0.4
 """Its first temperature, in units of the mean over vertices of the root of Σ_j a_ij²."""
 AT_ONCE = 16
@@ -44,6 +46,8 @@ class Search:
     >>> Search(path).best.value
     3.0
     """
+
+    remembers = ("best", "_sign", "_rng")
 
     def __init__(self, A: Any, seed: int | Sequence[int] = 0) -> None:
         more = [seed] if isinstance(seed, (int, np.integer)) else seed
@@ -86,7 +90,8 @@ class Search:
         """Simulated annealing from the best cut [1]_; False where the clock ended it.
 
         In a sweep a vertex changes sides where the cut gains more than −T·e, e exponentially
-        distributed, so with the probability min(1, exp(gain/T)); T falls to 0 from `HOT`.
+        distributed, so with the probability min(1, exp(gain/T)); T falls to 0 from `HOT`, faster
+        where the sweeps would take longer than until `end`.
 
         References
         ----------
@@ -96,9 +101,9 @@ class Search:
         A, sign = self._A, self._sign.copy()
         rows = np.add.reduceat(np.append(A.data**2, 0.0), A.indptr[:-1])
         hot = HOT * float(np.sqrt(np.where(np.diff(A.indptr) > 0, rows, 0.0)).mean())
-        gain, done = sign * (A @ sign), 0
-        while done < sweeps and time.perf_counter() < end:
-            temperature = hot * (1 - done / sweeps)
+        gain, done, began = sign * (A @ sign), 0, time.perf_counter()
+        while done < sweeps and (now := time.perf_counter()) < end:
+            temperature = hot * (1 - max(done / sweeps, (now - began) / (end - began)))
             self._sweep(sign, gain, -temperature * self._rng.standard_exponential(sign.size))
             done += 1
         self.descend(sign)

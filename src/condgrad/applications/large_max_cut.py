@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,16 @@ import numpy as np
 from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._deadline import left, limited, room, within
+from condgrad._floats import EPS
 from condgrad._types import Array, Params
+from condgrad.applications import local_triangles
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
-from condgrad.applications.annealing import AT_ONCE, LENGTHS, Search
+from condgrad.applications.annealing import AT_ONCE, LENGTHS, LONG, Search
+from condgrad.applications.elimination import Reduction, reduced
 from condgrad.applications.graphs import PART
 from condgrad.applications.mixing import RANK, Mixed, mixing
+from condgrad.applications.rounding import Cut
 from condgrad.backends import memory
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
@@ -27,6 +32,7 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.evaluation import Evaluation, Violation
 from condgrad.methods import Method
 from condgrad.points import Gram
+from condgrad.run import journal
 from condgrad.run.callbacks import Info, check_watchers
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Clock, Counts, Goal, Limits
@@ -39,6 +45,8 @@ SHARE = 0.7
 KNOWN = ("gap", "feasibility", "row_feasibility", "max_iter", "max_epochs", "max_seconds", "seed")
 OTHERS = ("callbacks", "n_jobs", "device")
 """Options of a run."""
+FINE = 1e-3
+"""What is left of a graph is solved to this gap at least: it is its looseness that decides."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -46,11 +54,16 @@ class LargeMaxCut(Application):
     """Maximum cut by the mixing method alone: W = VVᵀ is a `Gram`, and A is only multiplied.
 
     `problem` describes the relaxation; `condgrad.solve` of it would need W as an array.
+
+    With `presolve` vertices are taken out first without changing the optimum (`elimination`), and
+    what is left is solved with triangle inequalities near its edges (`local_triangles`). The bound
+    is then one on cuts, which other points of the relaxation pass, and W is that of the best cut.
     """
 
     adjacency: Any
     hyperplanes: int = 100
     seed: int = 0
+    presolve: bool = False
 
     def default(self, beta0: float | str | None) -> str:
         """The one method there is."""
@@ -112,7 +125,7 @@ class LargeMaxCut(Application):
 class _Run:
     """One run: what was seen of it so far."""
 
-    remembers = ("clock", "trace", "stopped")
+    remembers = ("clock", "trace", "stopped", "search")
 
     def __init__(
         self,
@@ -126,27 +139,38 @@ class _Run:
         self.callbacks, self.clock, self.trace = callbacks, Clock(), Trace()
         self.stopped: Status | None = None
         self.search: Search | None = None
+        self.reduction: Reduction | None = None
+        self.facts: dict[str, Any] = {}
+        self._lifted: tuple[Cut, Cut] | None = None
 
     def outcome(self) -> Outcome:
         """Sweep, round and say what came of it."""
         app, limits = self.application, self.limits
         A = app.adjacency
         require_room(A.shape[0], A.nnz)
+        if app.presolve:
+            progress.doing("taking out vertices")
+            self.reduction = reduced(A)
+            A = self.reduction.adjacency
+            self.facts["vertices left"] = A.shape[0]
         self.search = Search(A, self.seed)
         self.clock.lap("proposal")
         mixed: Mixed | None = None
         with _keyboard.offers(self._here) as offer:
-            if not self._near(self._floor(None)[0]):
+            if A.nnz and not self._near(self._floor(None)[0]):
                 seconds = SHARE * max(0.0, min(limits.seconds, left()))
+                local = self._triangles(A) if app.presolve else None
                 with within(seconds):
                     mixed = mixing(
                         A,
-                        self.gap or 0.0,
+                        min(self.gap or 0.0, FINE if app.presolve else np.inf),
                         self.seed,
                         seconds,
                         factored=True,
                         most=min(limits.iterations, np.floor(limits.epochs)),
                         watch=self._watch,
+                        local=local,
+                        shift=0.0 if self.reduction is None else self.reduction.shift,
                     )
                 self.clock.lap("loop")
             interrupted = mixed is not None and mixed.interrupted
@@ -155,6 +179,14 @@ class _Run:
             self.clock.lap("proposal")
             return offer.keep(self._ended(mixed, interrupted or late))
 
+    def _triangles(self, A: Any) -> local_triangles.LocalTriangles | None:
+        """The triangle inequalities to add, if there are any."""
+        progress.doing("looking for triangles")
+        most = journal.settled("triangles", local_triangles.room)
+        local = local_triangles.LocalTriangles(A, most)
+        self.facts["triangles"] = len(local.triangles)
+        return local if len(local.triangles) else None
+
     def _here(self, mixed: Mixed | None) -> Outcome | None:
         """What there is while sweeps, or what follows them, are at work."""
         return None if mixed is None else self._ended(mixed, True)
@@ -162,23 +194,52 @@ class _Run:
     def _floor(self, mixed: Mixed | None) -> tuple[float, str, float]:
         """The best bound on the relaxation, how it is known, and how likely it is wrong."""
         floor = float(self.application.floor or 0.0)
-        if mixed is not None and -mixed.bound > floor:
-            return -mixed.bound, mixed.kind, mixed.failure
+        if self.reduction is not None:
+            floor = max(floor, self._below(positive_weight(self.reduction.adjacency)))
+        if mixed is not None and (low := self._below(mixed.bound)) > floor:
+            return low, mixed.kind, mixed.failure
         return floor, "exact", 0.0
+
+    def _below(self, bound: float) -> float:
+        """What a bound on the cuts of what is left says of the negative of those of the graph."""
+        if self.reduction is None:
+            return -bound
+        total = bound + self.reduction.shift
+        return -total - EPS * (abs(total) + abs(self.reduction.constant))
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether the whole graph was taken out, so that its best cut is known but for rounding."""
+        return self.reduction is not None and self.reduction.adjacency.nnz == 0
+
+    @property
+    def best(self) -> Cut:
+        """The best cut of the graph so far."""
+        assert self.search is not None
+        found = self.search.best
+        if self.reduction is None:
+            return found
+        if self._lifted is None or self._lifted[0] is not found:
+            self._lifted = found, self.reduction.lifted(found)
+        return self._lifted[1]
 
     def _ended(self, mixed: Mixed | None, interrupted: bool) -> Outcome:
         """The answer with the best cut so far."""
-        assert self.search is not None
         floor, kind, failure = self._floor(mixed)
-        cut = self.search.best
+        cut = self.best
         W: Any = Gram(np.where(cut.side, 1.0, -1.0)[:, None])
         rounded = Rounded(-cut.value, W, cut)
         point, value, sweeps = W, cut.value, 0 if mixed is None else mixed.sweeps
-        if mixed is not None and mixed.value >= value:
+        if mixed is not None:
+            self.facts["columns"] = mixed.W.factor.shape[1]
+        if mixed is not None and self.reduction is None and mixed.value >= value:
             point, value = mixed.W, mixed.value
         off = relative_gap(-value, floor)
         solved = self.gap is not None and min(off, self._gap(rounded, floor)) <= self.gap
         status = Status.CONVERGED if solved else self.stopped or self._limit(sweeps)
+        done = mixed.solved if mixed is not None else self.nothing_left
+        if self.reduction is not None and done and not solved:
+            status = Status.RELAXED
         status = Status.INTERRUPTED if interrupted else status
         self._append(sweeps, value, floor, off, point)
         return self._answer(point, status, value, floor, off, failure, kind, sweeps, rounded,
@@ -186,8 +247,7 @@ class _Run:
 
     def _near(self, floor: float) -> bool:
         """Whether the first cut is as good as was asked for."""
-        assert self.search is not None
-        cut = self.search.best
+        cut = self.best
         first = Rounded(-cut.value, np.empty((0, 0)), cut)
         return self._gap(first, floor) <= (self.gap or 0.0)
 
@@ -202,8 +262,14 @@ class _Run:
     def _watch(self, sweeps: int, V: Array, value: float, bound: Minimum) -> bool:
         """Write a row of the trace and ask the callbacks."""
         self.clock.lap("loop")
-        floor = max(-bound.value, float(self.application.floor or -np.inf))
+        floor = max(self._below(bound.value), float(self.application.floor or -np.inf))
         point: Any = Gram(V)
+        if self.reduction is not None:
+            assert self.search is not None
+            end = time.perf_counter() + room()
+            self.search.hyperplanes(V, AT_ONCE, end)
+            self.search.anneal(LENGTHS[0], end)
+            point, value = Gram(np.where(self.best.side, 1.0, -1.0)[:, None]), self.best.value
         self._append(sweeps, value, floor, relative_gap(-value, floor), point)
         nothing = Params(sweeps, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         app = self.application
@@ -228,7 +294,7 @@ class _Run:
         """The best cut as it is shown while the run goes on."""
         if self.search is None:
             return None
-        return self.application.seen(-self.search.best.value, last["lower_bound"])
+        return self.application.seen(-self.best.value, last["lower_bound"])
 
     def _append(self, sweeps: int, value: float, floor: float, off: float, point: Any) -> None:
         row = {"k": sweeps, "seconds": self.clock.seconds, "epochs": sweeps, "lmo_calls": 0}
@@ -245,7 +311,8 @@ class _Run:
                 later = time.perf_counter() + 0.5 * room()
                 progress.doing("cuts by hyperplanes")
                 search.hyperplanes(mixed.W.factor, self.application.hyperplanes, later)
-                for length in () if interrupted else LENGTHS:
+                lengths = LENGTHS if self.reduction is None else (*LENGTHS, LONG)
+                for length in () if interrupted else lengths:
                     progress.doing(f"simulated annealing, {length} sweeps")
                     if self._near(floor) or not search.anneal(length, end):
                         break
@@ -275,11 +342,20 @@ class _Run:
             "mixing method", self.seed, lower_bound=floor, gap=off, bound_kind=kind,
             bound_failure=failure, profile=dict(self.clock.parts),
         )  # fmt: skip
-        settings: Mapping[str, Any] = {**app.settings, "columns": point.factor.shape[1]}
+        settings: Mapping[str, Any] = {
+            **app.settings,
+            "columns": point.factor.shape[1],
+            **self.facts,
+        }
         return Outcome(
             app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
             app.sense, app.whole, 0.0, kind, interrupted, self.gap, app.unit,
         )  # fmt: skip
+
+
+def positive_weight(A: Any) -> float:
+    """That of all edges of positive weight, not below it, which no cut exceeds."""
+    return math.fsum(A.data[A.data > 0]) / 2 * (1 + EPS)
 
 
 def require_room(vertices: int, entries: int = 0) -> None:

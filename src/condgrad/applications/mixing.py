@@ -14,6 +14,7 @@ from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._types import Array
+from condgrad.applications.local_triangles import LocalTriangles
 from condgrad.applications.rounding import SLACK
 from condgrad.backends import memory, ops
 from condgrad.certificate import relative_gap
@@ -32,6 +33,8 @@ RANK, STALLED = 64, 0.1
 last bound have raised the value by less than this part of what is missing."""
 EARLY = 0.2
 """After k sweeps a bound need not be closer than EARLY/k."""
+SETTLE = 0.75
+"""Multipliers stay after this part of the sweeps to the next bound, so that V can follow."""
 UNKNOWN = Minimum(np.inf, "none", 0.0)
 """Where Ctrl-C left no time for a bound."""
 ASIDE = 1e-2
@@ -52,6 +55,8 @@ class Mixed(NamedTuple):
     """How the bound is known, as in `Result.bound_kind`."""
     interrupted: bool
     """Whether the keyboard ended it."""
+    solved: bool = False
+    """Whether it ended because value and bound are as close as was asked for."""
 
 
 Watch = Callable[[int, Array, float, Minimum], bool]
@@ -67,6 +72,8 @@ def mixing(
     factored: bool = False,
     most: float = MOST,
     watch: Watch | None = None,
+    local: LocalTriangles | None = None,
+    shift: float = 0.0,
 ) -> Mixed:
     r"""Coordinate ascent on the rows of V, W = VVᵀ, until value and bound are within `gap`.
 
@@ -98,6 +105,12 @@ def mixing(
     watch : callable, optional
         Called whenever there is a bound, with sweeps, V, value and the best bound so far; where it
         answers True this is the end.
+    local : LocalTriangles, optional
+        Triangle inequalities by multipliers, which take a step before each sweep but the first 20;
+        only where W stays a factor. The value is then that of VVᵀ with them, and it ends when that
+        has changed by less than the gap as well since the last bound.
+    shift : float
+        Gaps are those of value and bound with this added.
 
     Notes
     -----
@@ -109,7 +122,8 @@ def mixing(
        for semidefinite programming with diagonal constraints", arXiv 1706.00476, 2017.
     """
     own = getattr(watch, "__self__", None)
-    page = journal.page("mixing", (A, gap, seed, factored))
+    name = "mixing" if local is None else "mixing with triangles"
+    page = journal.page(name, (A, gap, seed, factored))
     if page.result is not None:
         found, seen_by = page.result
         remind(own, seen_by)
@@ -123,30 +137,34 @@ def mixing(
     known: float | None = None  # the value of V
     end, last, before = time.perf_counter() + max_seconds, 0.0, -np.inf
     done, seen, sweeps, interrupted = 0, -1, min(2 * FIRST if factored else FIRST, most), False
+    near = False
     if page.known is not None:
-        V, rng, bounds, done, seen, sweeps, before, seen_by = page.known
+        V, rng, bounds, done, seen, sweeps, before, multipliers, seen_by = page.known
         remind(own, seen_by)
+        if local is not None:
+            local.state = multipliers
 
     def proved() -> Minimum:
         """A bound as close as V can make use of after so many sweeps; ∞ where there is no time."""
         try:
             if factored:
-                return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)))
+                return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)), local)
             return _bound(A, V)
         except deadline.OutOfTime:
             return Minimum(np.inf, "none", 0.0)
 
     def state() -> tuple[Any, ...]:
         """What a checkpoint keeps between two sweeps."""
-        return V, rng, bounds, done, seen, sweeps, before, memory_of(own)
+        multipliers = None if local is None else local.state
+        return V, rng, bounds, done, seen, sweeps, before, multipliers, memory_of(own)
 
     def here() -> Mixed:
         """The point as it is, with the best bound so far."""
         best = min(bounds or [UNKNOWN], key=lambda b: b.value)
         W = Gram(V) if factored else V @ V.T
         failure = sum(b.failure for b in bounds)
-        value = _value(A, V) if known is None else known
-        return Mixed(W, value, best.value, done, failure, best.kind, interrupted)
+        value = _value(A, V, local) if known is None else known
+        return Mixed(W, value, best.value, done, failure, best.kind, interrupted, near)
 
     with _keyboard.offers(lambda _: here()._replace(interrupted=True), source=True) as offer:
         try:
@@ -154,7 +172,9 @@ def mixing(
                 while done < sweeps and time.perf_counter() < end - last and not deadline.over():
                     known = None
                     progress.doing(f"mixing method, {done} sweeps")
-                    _sweep(A, V)
+                    if local is not None and 2 * FIRST <= done < SETTLE * sweeps:
+                        local.step(V)
+                    _sweep(A if local is None else local.matrix, V)
                     done += 1
                     page.keep(state)
                 if done < sweeps:
@@ -164,14 +184,17 @@ def mixing(
                     progress.doing(f"mixing method, the bound after {done} sweeps")
                     bounds.append(proved())
                     seen = done
-                value = known = _value(A, V)
+                value = known = _value(A, V, local)
                 best = min(bounds, key=lambda b: b.value)
-                near = best.value - value <= zero or relative_gap(value, best.value) <= gap
+                off = relative_gap(value + shift, best.value + shift)
+                near = best.value - value <= zero or off <= gap
+                if local is not None:
+                    near &= abs(value - before) <= max(gap * abs(best.value + shift), zero)
                 ended = watch is not None and watch(done, V, value, best)
                 if near or ended or done < sweeps or done >= most:
                     break
-                if factored:
-                    last = time.perf_counter() - began
+                last = time.perf_counter() - began if factored else last
+                if factored and local is None:
                     columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
                     room = memory.free_memory() > 3 * 8 * n * columns
                     if value - before < stalled and columns > V.shape[1] and room:
@@ -195,8 +218,10 @@ def mixing(
     return mixed
 
 
-def _value(A: Any, V: Array) -> float:
-    """¼⟨L, VVᵀ⟩."""
+def _value(A: Any, V: Array, local: LocalTriangles | None = None) -> float:
+    """¼⟨L, VVᵀ⟩, with what multipliers make of the weights."""
+    if local is not None:
+        return _value(local.matrix, V) + local.constant
     return (float(A.sum()) - float(np.vdot(V, A @ V))) / 4
 
 
@@ -230,7 +255,7 @@ def _bound(A: Any, V: Array) -> Minimum:
     return low._replace(value=constant - low.value + rounding)
 
 
-def _sparse_bound(A: Any, V: Array, gap: float) -> Minimum:
+def _sparse_bound(A: Any, V: Array, gap: float, local: LocalTriangles | None = None) -> Minimum:
     r"""An upper bound that V proves, by products with A alone, rounding included.
 
     With any s > 0 and μ ≤ λ_min(S(A + Diag(y))S), S = Diag(s), A + Diag(y) ⪰ μS⁻², and so
@@ -242,6 +267,11 @@ def _sparse_bound(A: Any, V: Array, gap: float) -> Minimum:
     against the mean, a hundredth of that takes its place. y and s are what they are as computed. A
     number of S(A + Diag(y))S is rounded twice, the same way on both sides of the diagonal.
     """
+    if local is not None:
+        found = _sparse_bound(local.matrix, V, gap)
+        total = found.value + local.constant
+        more = local.slack + EPS * (abs(found.value) + abs(local.constant))
+        return found._replace(value=total + more)
     n = A.shape[0]
     y = np.linalg.norm(A @ V, axis=1)
     s = 1 / np.sqrt(np.maximum(y, float(y.mean()) / 100 or 1.0))

@@ -15,6 +15,12 @@ from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.backends._numba_cache import njit
 from condgrad.backends._numba_cuts import flip_sweep, mixing_sweep  # noqa: F401
+from condgrad.backends._numba_elimination import (  # noqa: F401
+    eliminate,
+    lift_signs,
+    list_triangles,
+    triangle_multipliers,
+)
 from condgrad.backends._numba_factored import (  # noqa: F401
     pair_dots,
     sparse_dots,

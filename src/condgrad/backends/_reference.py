@@ -9,6 +9,12 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends._reference_cuts import flip_sweep, mixing_sweep  # noqa: F401
+from condgrad.backends._reference_elimination import (  # noqa: F401
+    eliminate,
+    lift_signs,
+    list_triangles,
+    triangle_multipliers,
+)
 from condgrad.backends._reference_factored import (  # noqa: F401
     pair_dots,
     sparse_dots,

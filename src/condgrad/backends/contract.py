@@ -47,6 +47,10 @@ CONTRACT = {
     "pair_dots": "entries of A Bᵀ at given places",
     "mixing_sweep": "a sweep of the mixing method over the rows of V",
     "flip_sweep": "vertices that change sides where a cut gains enough",
+    "eliminate": "vertices taken out of a graph so that its maximum cut stays known",
+    "lift_signs": "their sides in a cut of what is left",
+    "list_triangles": "the edges of all triangles of a graph",
+    "triangle_multipliers": "a step of the multipliers of their inequalities",
     "ridge_rows": "Bayesian ridge regressions of the rows of a factor",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }

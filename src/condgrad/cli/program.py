@@ -184,6 +184,14 @@ def solve_max_cut(
         bool,
         typer.Option("--triangles", help="Add all triangle inequalities: a better bound, slower."),
     ] = False,
+    presolve: Annotated[
+        bool | None,
+        typer.Option(
+            "--presolve/--whole",
+            help="Make the graph smaller and its bound tighter, or not; by default where it has "
+            "more than 5000 vertices.",
+        ),
+    ] = None,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from a quick solution, or from scratch."),
@@ -206,6 +214,7 @@ def solve_max_cut(
         application = max_cut(
             adjacency,
             triangles=triangles,
+            presolve=presolve,
             warm=limits["gap"] if warm else None,
             warm_seconds=limits.get("max_seconds", math.inf),
             hyperplanes=hyperplanes,
