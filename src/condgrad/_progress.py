@@ -42,6 +42,7 @@ class Seen(NamedTuple):
     bound: float
     """Infinite where there is none."""
     gap: float
+    """NaN where the value is not that of an answer yet."""
     sense: str = "min"
 
 
@@ -84,6 +85,7 @@ class Display:
         self._began = self._last = clock()
         self._what, self._numbers, self.part = "starting", "", ""
         self.measure: Measure | None = None
+        self.change: Callable[[Seen], Seen] | None = None
 
     def within(self, limits: tuple[float | None, float | None, float | None]) -> None:
         """Take the limits of a call inside where there are none yet."""
@@ -107,6 +109,8 @@ class Display:
     def row(self, k: int, epochs: float, last: Mapping[str, float]) -> None:
         """Show an iteration with the last row of its trace."""
         seen = None if self.measure is None else self.measure(last)
+        if seen is not None and self.change is not None:
+            seen = self.change(seen)
         self._what = f"k {k}"
         self._numbers = numbers(seen) if seen is not None else plain(last)
         done = zip((k, epochs), self._limits, strict=False)
@@ -347,3 +351,17 @@ def answers(measure: Measure) -> Iterator[None]:
         yield
     finally:
         display.measure = None
+
+
+@contextmanager
+def changed(change: Callable[[Seen], Seen]) -> Iterator[None]:
+    """Show the numbers of answers in the block as those of something that is made of them."""
+    display = _current.get()
+    if display is None or display.change is not None:
+        yield
+        return
+    display.change = change
+    try:
+        yield
+    finally:
+        display.change = None

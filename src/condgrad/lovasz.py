@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,9 +170,22 @@ def theta(
     application = theta_of(A, bool(plus))
 
     met = _Met(A, bool(plus), gap)
+
+    def seen(last: Mapping[str, float]) -> progress.Seen:
+        """Both bounds, to be shown."""
+        bound = -last["lower_bound"]
+        if met.best is None:
+            return progress.Seen("relaxation", -last["objective"], bound, math.nan, "max")
+        value = met.best.value
+        return progress.Seen("theta", value, bound, relative_gap(value, bound), "max")
+
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "device": device}
     how |= {"gap": gap / FINER, "feasibility": min(1e-3, gap) / FINER}
-    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
+    with (
+        progress.shown(verbose, max_seconds=max_seconds),
+        progress.answers(seen),
+        checkpoints(checkpoint, every, resume),
+    ):
         found = application.run(max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how)
     result = found.result
     met(result.W)
