@@ -240,7 +240,10 @@ def test_every_door_has_it():
 
 
 def test_no_bound_is_not_shown():
-    row = {"objective": 2.0, "infeasibility": 0.0, "lower_bound": 1.0, "gap": 0.5}
-    assert plain(row) == "objective 2  infeasibility 0  bound 1  gap 0.5"
+    row = {"objective": 2.0, "infeasibility": 7.0, "lower_bound": 1.0, "gap": 0.5}
+    assert plain(row) == "objective 2  bound 1  gap 0.5"
+    family = {"l2": 7.0, "max": 5.0, "relative": 0.1, "scaled": 0.2, "row": 0.3}
+    row |= {f"rows.{name}": number for name, number in family.items()}
+    assert plain(row) == "objective 2  infeasibility 0.2  bound 1  gap 0.5"
     missing = {**row, "lower_bound": -np.inf, "gap": np.inf}
-    assert plain(missing) == "objective 2  infeasibility 0"
+    assert plain(missing) == "objective 2  infeasibility 0.2"

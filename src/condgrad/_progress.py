@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
+from condgrad.evaluation import families_of, missed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -144,7 +145,9 @@ def numbers(seen: Seen) -> str:
 
 def plain(last: Mapping[str, float]) -> str:
     """The numbers of a run of which nothing else is made."""
-    text = f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}"
+    text = f"objective {last['objective']:.6g}"
+    if families := families_of(last):
+        text += f"  infeasibility {missed(families)}"
     if abs(last["lower_bound"]) == float("inf"):
         return text
     return f"{text}  bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"

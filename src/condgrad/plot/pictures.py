@@ -128,7 +128,7 @@ def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
     words = (
         f"Objective, bound, gap and infeasibility; at the last of {len(record.trace)} recorded "
         f"iterations the objective is {sign * last['objective']:.6g} and the infeasibility "
-        f"{last['infeasibility']:.3g}."
+        f"{record.trace.missed[-1]:.3g}."
     )
     if found is not None:
         words += (
