@@ -31,6 +31,10 @@ class NamedGraph(NamedTuple):
     adjacency: sp.csr_array
     names: tuple[Any, ...] | None
 
+    def __repr__(self) -> str:
+        n, named = self.adjacency.shape[0], "without" if self.names is None else "with"
+        return f"<NamedGraph: {n} vertices {named} names, {self.adjacency.nnz // 2} edges>"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:

@@ -37,7 +37,7 @@ ID_NAMES = ("", "id", "index", "name", "names", "unnamed: 0", "key")
 """What a first column is called that has the names of points."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Features:
     """Squared Euclidean distances (n x n) and, where the file has them, the points (n x d)."""
 
@@ -45,6 +45,10 @@ class Features:
     points: NDArray[np.float64] | None
     names: tuple[str, ...] | None = None
     """What the file calls the points: its first column, where that is no coordinate."""
+
+    def __repr__(self) -> str:
+        known = "distances alone" if self.points is None else f"{self.points.shape[1]} coordinates"
+        return f"<Features: {len(self.distances)} points, {known}{', names' * bool(self.names)}>"
 
 
 def read_features(path: str | Path, *, columns: Sequence[str | int] | None = None) -> Features:

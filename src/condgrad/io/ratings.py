@@ -25,7 +25,7 @@ COUNTED = 10
 """A first column of four with 0, 1, … up to this number is no user, but what pandas writes."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
     """Ratings as they stand in the file: `users[k]` gave `items[k]` the rating `values[k]`."""
 
@@ -33,8 +33,12 @@ class Ratings:
     items: NDArray[np.str_]
     values: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        users, items = np.unique(self.users).size, np.unique(self.items).size
+        return f"<Ratings: {self.values.size} of {items} items by {users} users>"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class IndexedRatings:
     """Ratings as entries of an items x users matrix; `dropped` test ratings had no place in it."""
 
@@ -46,6 +50,12 @@ class IndexedRatings:
     test_values: NDArray[np.float64] | None
     shape: tuple[int, int]
     dropped: int
+
+    def __repr__(self) -> str:
+        items, users = self.shape
+        held = 0 if self.test_values is None else self.test_values.size
+        count = f"{self.values.size} ratings and {held} held out"
+        return f"<IndexedRatings: {count} of {items} items by {users} users>"
 
 
 def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
