@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -23,7 +25,7 @@ import condgrad.sklearn
 from condgrad import ProblemError, Status, datasets, solve
 from condgrad._round import percent
 from condgrad.backends import memory
-from condgrad.sklearn import SDPKMeans, certify
+from condgrad.sklearn import CorrelationClustering, MatrixCompletion, SDPKMeans, certify
 
 QUICK = SDPKMeans(gap=0.1, max_iter=10)
 
@@ -325,3 +327,18 @@ def test_tight_bounds_are_better_and_hold():
         inertia += members @ (X**2).sum(axis=1) - ((members @ X) ** 2).sum(axis=1) / size
     assert plain.lower_bound_ < tight.lower_bound_ <= inertia.min() * (1 + 1e-12)
     assert certify(X, tight.labels_, tight=True, gap=0.01).lower_bound <= inertia.min()
+
+
+def test_a_limit_that_ends_a_fit_is_a_warning():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.warns(ConvergenceWarning, match=r"SDPKMeans stopped early: .*max_iter or max_sec"):
+        SDPKMeans(4, gap=1e-6, max_iter=3, random_state=0).fit(X)
+    like = np.sign(X @ X.T)
+    with pytest.warns(ConvergenceWarning, match="CorrelationClustering stopped early"):
+        CorrelationClustering(gap=1e-9, max_seconds=1e-3, random_state=0).fit(like)
+    ratings = np.where(X[:, :1] * X[:, 1] > 0, np.round(X @ X.T), np.nan)
+    with pytest.warns(ConvergenceWarning, match="MatrixCompletion stopped early"):
+        MatrixCompletion(max_iter=1, tol=1e-9).fit(ratings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SDPKMeans(2, random_state=0).fit(X[:4] + 9 * np.array([[0], [0], [1], [1]]))

@@ -7,6 +7,7 @@ are its options, and it gets the group filled.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass
@@ -173,6 +174,11 @@ class RunOptions:
             raise ProblemError(
                 f"--resume is {str(there)!r}, which is not there: leave it out, or add "
                 "--resume-or-start to begin in that case"
+            )
+        if there is None and file is not None and file.exists():
+            sys.stderr.write(
+                f"condgrad: {file} is there already and will be written over; stop this and add "
+                f"--resume {file} to go on from it\n"
             )
         with checkpoints(self.checkpoint or file, self.every, there):
             yield

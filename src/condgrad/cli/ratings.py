@@ -214,7 +214,8 @@ def recommend(
             unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
             metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
             metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
-        result = replace(model.result, W=shown(model.result.W), metrics=metrics)
+        found = {"W": shown(model.result.W), "metrics": metrics, "seed": options.seed}
+        result = replace(model.result, **found)
         facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
         facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
         run = Outcome(

@@ -43,7 +43,7 @@ from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.sklearn._certification import Certification
 from condgrad.sklearn._checks import checked, partition
-from condgrad.sklearn._interrupt import pass_on
+from condgrad.sklearn._interrupt import pass_on, say_early
 
 ARRAYS = 32
 """Matrices of n × n that a run holds at once, with the distances and the rounding."""
@@ -256,6 +256,7 @@ class SDPKMeans(
         self.n_iter_ = 0 if self.result_ is None else self.result_.iterations
         self._n_features_out = k
         pass_on(self.result_)
+        say_early(self, self.certificate_.status, self.optimality_gap_, ends.gap)
         return self
 
     def predict(self, X: Any) -> Array:
