@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
@@ -24,6 +24,7 @@ from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
     from condgrad.applications import Application, Outcome
+    from condgrad.cli.outputs import Outputs
 
 
 class Preset(StrEnum):
@@ -160,6 +161,20 @@ class RunOptions:
             return {"--checkpoint": self.checkpoint}
         return {} if self.resume is None else {"--resume": self.resume}
 
+    def check(
+        self, outputs: Outputs, inputs: Iterable[Any], more: Mapping[str, Any] | None = None
+    ) -> None:
+        """Check the files of a command, and say which checkpoint will be written over."""
+        outputs.check(inputs, {**(more or {}), **self.written})
+        file = self.checkpoint
+        if file is None or not file.exists() or self.resume == file:
+            return
+        if self.resume is not None or not self.resume_or_start:
+            sys.stderr.write(
+                f"condgrad: {file} is there already and will be written over; stop this and add "
+                f"--resume {file} to go on from it\n"
+            )
+
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Keep checkpoints of what is solved meanwhile, where that is asked for."""
@@ -174,11 +189,6 @@ class RunOptions:
             raise ProblemError(
                 f"--resume is {str(there)!r}, which is not there: leave it out, or add "
                 "--resume-or-start to begin in that case"
-            )
-        if there is None and file is not None and file.exists():
-            sys.stderr.write(
-                f"condgrad: {file} is there already and will be written over; stop this and add "
-                f"--resume {file} to go on from it\n"
             )
         with checkpoints(self.checkpoint or file, self.every, there):
             yield

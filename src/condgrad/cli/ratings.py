@@ -72,7 +72,7 @@ def solve_matrix_completion(
     """
     from condgrad.io import read_ratings
 
-    outputs.check([ratings, test], {"--predictions": predictions, **options.written})
+    options.check(outputs, [ratings, test], {"--predictions": predictions})
     if test is not None and holdout is not None:
         raise ProblemError("--test and --holdout are given: choose one of them")
     if predictions is not None and (plain or (test is None and holdout is None)):
