@@ -9,7 +9,9 @@ import pytest
 import condgrad as cg
 from condgrad import applications
 from condgrad.errors import InputError, ProblemError
+from condgrad.io import index_ratings, read_features, read_named_graph, read_ratings
 from condgrad.record import Record
+from condgrad.sdp import SDP
 
 RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
 POINTS = np.random.default_rng(3).normal(size=(12, 2)) + 6 * (np.arange(12) // 4)[:, None]
@@ -51,6 +53,25 @@ def test_one_unit_for_clusterings():
     assert run.to_json()["rounded"]["bound"] <= inertia
 
 
+def test_what_is_asked_and_what_is_read_has_a_short_repr(tmp_path):
+    cost = cg.Term(cg.maps.Inner(np.ones(3)), cg.functions.Linear(), 2.0, "cost")
+    problem = cg.Problem(cg.domains.Simplex(3), [cost])
+    assert repr(problem) == (
+        "<Problem: Simplex 3; <Term 'cost': Linear of 1 rows by Inner, weight 2>>"
+    )
+    sdp = SDP([np.eye(2), np.ones(4)], "max").subject_to([np.eye(2), np.ones(4)], "==", 1.0)
+    assert repr(sdp) == "<SDP: max, blocks 2, -4; 1 rows>"
+    (tmp_path / "a.csv").write_text("user,item,rating\na,x,1\na,y,2\nb,y,3\n")
+    ratings = read_ratings(tmp_path / "a.csv")
+    assert repr(ratings) == "<Ratings: 3 of 2 items by 2 users>"
+    assert repr(index_ratings(ratings)).startswith("<IndexedRatings: 3 ratings and 0 held out")
+    (tmp_path / "b.csv").write_text("name,x,y\na,1,2\nb,3,4\n")
+    assert repr(read_features(tmp_path / "b.csv")) == "<Features: 2 points, 2 coordinates, names>"
+    (tmp_path / "c.csv").write_text("a b\nb c\n")
+    graph = read_named_graph(tmp_path / "c.csv")
+    assert repr(graph) == "<NamedGraph: 3 vertices with names, 2 edges>"
+
+
 def test_the_labels_are_to_blame():
     certify = pytest.importorskip("condgrad.sklearn").certify
     proof = certify(POINTS, np.arange(12) % 3, max_iter=300)
@@ -58,6 +79,7 @@ def test_the_labels_are_to_blame():
     again = certify(POINTS, proof.better, max_iter=300)
     assert again.inertia == pytest.approx(proof.better_inertia)
     assert "the labels are not the best" in str(proof)
+    assert ("the labels are to blame" in str(proof)) == (again.gap <= 0.01)
     assert f"{proof.better_inertia:.6g}" in str(proof)
     assert again.better is None
     assert "labels" not in str(again)

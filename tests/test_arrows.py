@@ -8,14 +8,14 @@ import condgrad
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
     ("_early",),
-    ("_types", "_deadline", "_keyboard", "_files", "errors", "_round"),
+    ("_types", "_deadline", "_keyboard", "_files", "errors", "_round", "evaluation"),
     ("_progress",),
     ("_floats", "_check", "backends"),
     ("checkpoint",),
     ("maps",),
     ("points", "functions"),
     ("domains",),
-    ("magnitudes", "passes", "evaluation", "_ours"),
+    ("magnitudes", "passes", "_ours"),
     ("problem", "schedules"),
     ("estimators",),
     ("rows",),

@@ -16,6 +16,7 @@ from condgrad import _deadline, applications
 from condgrad.applications import Application, large_max_cut
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.run.journal import Journal
+from condgrad.run.pages import Page
 from condgrad.sdp import SDP
 from condgrad.sklearn import MatrixCompletion, SDPKMeans
 from saving import equal, graph
@@ -189,6 +190,17 @@ def test_a_cut_begun_in_a_hurry_goes_on_with_more_time(monkeypatch, tmp_path):
     assert found.result.method == "mixing method"
 
 
+def test_no_memory_for_a_checkpoint_costs_the_checkpoint_alone(monkeypatch, tmp_path):
+    def full(self):
+        raise MemoryError
+
+    monkeypatch.setattr(Page, "pack", full)
+    ring = np.roll(np.eye(9), 1, axis=0) + np.roll(np.eye(9), -1, axis=0)
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(MemoryError\)"):
+        cut = cg.max_cut(ring, checkpoint=tmp_path / "a.ckpt", every=0)
+    assert cut.value == 8
+
+
 def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):
     path = tmp_path / "kept"
     kill(5)
@@ -223,6 +235,10 @@ def test_the_command_goes_on(run, tmp_path):
     code, _, err = run("solve", "sparsest-cut", "karate_club", "--gap", 1e-9, *again)
     assert code == 2
     assert "something else" in err
+    code, _, err = run("solve", "sparsest-cut", "petersen", "--quiet", "--checkpoint", kept)
+    assert code == 0
+    assert f"{kept} is there already and will be written over" in err
+    assert f"--resume {kept}" in err
     kept.write_bytes(kept.read_bytes()[:-9])
     code, _, err = run("solve", "sparsest-cut", "petersen", "--gap", 1e-9, *again)
     assert code == 2

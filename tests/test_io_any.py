@@ -63,12 +63,30 @@ def test_no_permission(read, tmp_path):
 def test_binary_encoding_and_damaged_gzip(read, tmp_path):
     check_refused(read, put(tmp_path, "a.txt", b"3 1\n1 2\n\xff\xfe 3\n"), 3, "UTF-8")
     check_refused(read, put(tmp_path, "b.txt", b"3 1\r\n\0\r\n"), 2, "NUL")
-    check_refused(read, put(tmp_path, "c.txt", "3 1\n1 2\n".encode("utf-16")), 1, "UTF-8")
+    check_refused(read, put(tmp_path, "c.txt", "3 1\n1 2\n".encode("utf-16")[:-1]), 1, "UTF-8")
     whole = gzip.compress(b"3 1\n1 2\n" * 50)
     path = tmp_path / "d.txt.gz"
     for data in (whole[:-9], whole[:5], b"3 1\n1 2\n", whole[:12] + b"\xff" * 9 + whole[21:]):
         path.write_bytes(data)
         check_refused(read, path, None, "gzip")
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_graph, "source\ttarget\nä\tb\nb\tc\n"),
+        (read_ratings, "user,item,rating\nJosé,b,3\nc,d,4\n"),
+        (read_features, "x;y\n1;2\n3;4\n"),
+        (read_graph, graphml(edge(1, 2)).replace('"?>', '" encoding="utf-16"?>', 1)),
+    ],
+)
+def test_unicode_as_windows_means_it(read, text, tmp_path):
+    name = "a.xml" if "xml" in text else "a.txt"
+    plain = vars(read(put(tmp_path, name, text.replace(' encoding="utf-16"', ""))))
+    for kind in ("utf-16", "utf-8-sig"):
+        text = text.replace("utf-16", kind.removesuffix("-sig"))
+        found = vars(read(put(tmp_path, name, text.encode(kind))))
+        assert str(found) == str(plain)
 
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

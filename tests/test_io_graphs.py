@@ -10,6 +10,7 @@ from condgrad.errors import InputError, InputWarning
 from condgrad.io import (
     graph_from_networkx,
     read_graph,
+    read_named_graph,
 )
 from files import (
     MM,
@@ -96,11 +97,25 @@ def test_pattern_matrix_and_graph_without_edges(tmp_path):
         ("3 2\n% c\n1 2\n2 1\n", 4, "line 3"),
         ("3 1\n1 2 1 1\n", 2, "4 fields"),
         ("3 1\n1\n", 2, "1 fields"),
+        ("a|b|1\nb|c|1\n", 1, "found 1 field, 'a|b|1': tell another separator"),
+        ("u;v;w\na;b;1,5\nb;c;2\n", 2, "'1,5' is not a number: write a point for the comma"),
+        ("a b -1\nb c 2\n", 1, "negative weight -1: a sparsest cut has none, for a maximum cut"),
+        ("Source,Target,Type\na,b,Undirected\nb,c,Directed\n", 3, "type is 'Directed'; a cut has"),
+        (",a,b,c\na,0,1,0\nb,1,0,x\nc,0,x,0\n", 3, "'x' in a matrix is not a number"),
     ],
 )
 def test_bad_edge_lists(content, line, word, tmp_path):
     check_refused(read_graph, put(tmp_path, "a.edges", content), line, word)
     check_refused(read_graph, put(tmp_path, "a.edges.gz", content), line, word)
+
+
+def test_a_matrix_with_names_and_remarks_behind_edges(tmp_path):
+    matrix = ",a,b,c\na,0,2,0\nb,2,0,1\nc,0,1,0\n"
+    remarks = "// two edges\na b 2 # heavy\nb c 1 #light\n"
+    for text in (matrix, remarks):
+        found = read_named_graph(put(tmp_path, "a.csv", text))
+        assert found.names == ("a", "b", "c")
+        np.testing.assert_array_equal(found.adjacency.toarray(), PATH3)
 
 
 COORD = MM + "coordinate "

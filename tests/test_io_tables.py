@@ -67,6 +67,11 @@ def test_good_ratings(name, content, tmp_path):
         ("1,2,3\n1,,4\n", 2, "item is empty"),
         (f"1,2,3\n1,{'i' * 300},4\n", 2, "item is longer"),
         ("u,i,r\n1,2,3\n\n1,2,4\n", 4, "line 2"),
+        ("user,1,2,3\nann,5,4,3\n", 1, "found a column for '1': write a line for each rating"),
+        (",1,2\nann,5,4\n", 1, "found a column for '1'"),
+        (",Alien,Brazil,Casino\nann,5,4,3\n", 1, "expected columns user, item and rating"),
+        ("".join(f"{k},ann,{k % 3},4\n" for k in range(12)), 1, "counts the lines, 0 … 11"),
+        ("1;2;3\n1;3;3,5\n", 2, "'3,5' is not a number: write a point for the comma"),
     ],
 )
 def test_bad_ratings(content, line, word, tmp_path):
@@ -215,6 +220,9 @@ def test_one_column(tmp_path):
         ("1\t2\n3\tnan\n", 2, "column 2: 'nan' is not finite"),
         ("1,2\n1e999,2\n", 2, "column 1: '1e999' is not finite"),
         ("1e200,2\n-1e200,2\n", None, "overflow"),
+        ("x;y\n0,5;2\n1,5;3\n", 2, "column 1 ('x'): '0,5' is not a number: write a point"),
+        ('x,y\n"1,000",2\n"2,000",3\n', 2, "'1,000' is not a number: write it without a comma"),
+        ("x,y\n10%,2\n20%,3\n", 2, "column 1 ('x'): '10%' is not a number: leave such columns"),
     ],
 )
 def test_bad_tables(content, line, word, tmp_path):

@@ -167,3 +167,15 @@ def test_the_radius_that_was_chosen():
     assert len(drawn(plot.radius(table)).axes[0].lines) == 2  # neither is known
     with pytest.raises(ProblemError, match="path_of_radii has shape"):
         plot.radius([])
+
+
+def test_the_infeasibility_drawn_is_the_one_that_is_tested():
+    trace = cg.Trace()
+    for k in range(1, 12):
+        row = {"k": k, "seconds": 0.1 * k, "epochs": k, "objective": 1 + 1 / k, "gap": 0.5**k}
+        row |= {"infeasibility": 70 / k, "lower_bound": 1 - 1 / k}
+        trace.append(row | {"a.relative": 0.1 / k, "a.scaled": 0.2 / k, "b.relative": 0.15 / k})
+    np.testing.assert_array_equal(trace.missed, trace["a.scaled"])
+    axes = drawn(plot.convergence(trace)).axes
+    assert axes[-1].get_ylabel() == "relative infeasibility"
+    np.testing.assert_array_equal(axes[-1].lines[0].get_ydata(), trace["a.scaled"])

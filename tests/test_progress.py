@@ -21,6 +21,7 @@ RING = np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)
 TWO = np.zeros((9, 9))
 TWO[:5, :5] = TWO[4:, 4:] = 1
 """Two cliques that share a vertex."""
+QUBO = np.triu(np.random.default_rng(3).integers(-9, 10, (12, 12)))
 POINTS = np.random.default_rng(0).normal(size=(12, 2))
 
 
@@ -76,6 +77,14 @@ DOORS = {
     "certify": (certified, "inertia"),
     "completion": (completed, "objective"),
     "cvxpy": (model, ""),
+    "theta": (lambda **how: cg.theta(RING, **how), "theta"),
+    "qubo": (lambda **how: cg.qubo(QUBO, gap=1e-9, **how), "value"),
+    "bisection": (lambda **how: cg.bisection(RING + TWO[:7, :7], **how), "partition"),
+    "k-section": (
+        lambda **how: cg.k_section(np.kron(RING, np.ones((2, 2))), 7, **how),
+        "partition",
+    ),
+    "correlation": (lambda **how: cg.correlation_clustering(1 - 2 * RING, **how), "clustering"),
 }
 """Calls that can take long, and what they show the value of."""
 
@@ -111,6 +120,24 @@ def test_the_numbers_are_those_of_the_answer(talkative, capfd):
         assert value >= cut.value * (1 - 1e-5)
         assert bound <= cut.value
     assert f"cut {cut.value:.6g}" in lines[-1]
+
+
+def test_values_are_shown_as_those_of_the_answer(talkative, capfd):
+    """Of a program in zeros and ones, not of the cut; of a maximum, not of its negative."""
+    cp = pytest.importorskip("cvxpy")
+    door = pytest.importorskip("condgrad.cvxpy")
+    W = cp.Variable((3, 3), PSD=True)
+    problem = cp.Problem(cp.Maximize(5 - W[0, 1] - W[1, 2] - W[0, 2]), [cp.diag(W) == 1])
+    for what, call in (
+        ("value", lambda: cg.qubo(QUBO, sense="max", offset=0.5, gap=1e-9, verbose=2).value),
+        ("theta", lambda: cg.theta(RING, verbose=2).value),
+        ("value", lambda: door.solve(problem, backend="condgrad", verbose=2)),
+    ):
+        value, err = call(), capfd.readouterr().err
+        bounds = [float(text) for text in re.findall(r"bound (-?\d\S*)", err)]
+        values = [float(text) for text in re.findall(rf"{what} (-?\d\S*)", err)]
+        assert min(bounds) >= value * (1 - 1e-5)
+        assert values[-1] == pytest.approx(value, rel=1e-2)
 
 
 def test_a_large_graph(talkative, capfd, monkeypatch):
@@ -213,7 +240,10 @@ def test_every_door_has_it():
 
 
 def test_no_bound_is_not_shown():
-    row = {"objective": 2.0, "infeasibility": 0.0, "lower_bound": 1.0, "gap": 0.5}
-    assert plain(row) == "objective 2  infeasibility 0  bound 1  gap 0.5"
+    row = {"objective": 2.0, "infeasibility": 7.0, "lower_bound": 1.0, "gap": 0.5}
+    assert plain(row) == "objective 2  bound 1  gap 0.5"
+    family = {"l2": 7.0, "max": 5.0, "relative": 0.1, "scaled": 0.2, "row": 0.3}
+    row |= {f"rows.{name}": number for name, number in family.items()}
+    assert plain(row) == "objective 2  infeasibility 0.2  bound 1  gap 0.5"
     missing = {**row, "lower_bound": -np.inf, "gap": np.inf}
-    assert plain(missing) == "objective 2  infeasibility 0"
+    assert plain(missing) == "objective 2  infeasibility 0.2"

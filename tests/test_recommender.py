@@ -249,7 +249,9 @@ def test_command_and_estimator_fit_the_same_model(run, tmp_path):
     frame.to_csv(tmp_path / "r.csv", index=False)
     out = tmp_path / "run.npz"
     args = ("solve", "matrix-completion", tmp_path / "r.csv", "--save", out, "--seed", 3)
-    assert run(*args, "--quiet")[0] == 0
+    code, text, _ = run(*args)
+    assert code == 0
+    assert "seed 3 " in text  # as it was given
     for ids in (int, str):
         given = frame.astype({"user": ids, "item": ids})
         model = sklearn.MatrixCompletion(random_state=3).fit(given)

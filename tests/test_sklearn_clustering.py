@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -23,7 +25,7 @@ import condgrad.sklearn
 from condgrad import ProblemError, Status, datasets, solve
 from condgrad._round import percent
 from condgrad.backends import memory
-from condgrad.sklearn import SDPKMeans, certify
+from condgrad.sklearn import CorrelationClustering, MatrixCompletion, SDPKMeans, certify
 
 QUICK = SDPKMeans(gap=0.1, max_iter=10)
 
@@ -391,3 +393,18 @@ def test_weights_are_copies_of_points_and_none_is_no_point():
 def test_weights_that_cannot_be(weights, words):
     with pytest.raises(ProblemError, match=words):
         SDPKMeans(2).fit(np.arange(8.0).reshape(4, 2), sample_weight=weights)
+
+
+def test_a_limit_that_ends_a_fit_is_a_warning():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.warns(ConvergenceWarning, match=r"SDPKMeans stopped early: .*max_iter or max_sec"):
+        SDPKMeans(4, gap=1e-6, max_iter=3, random_state=0).fit(X)
+    like = np.sign(X @ X.T)
+    with pytest.warns(ConvergenceWarning, match="CorrelationClustering stopped early"):
+        CorrelationClustering(gap=1e-9, max_seconds=1e-3, random_state=0).fit(like)
+    ratings = np.where(X[:, :1] * X[:, 1] > 0, np.round(X @ X.T), np.nan)
+    with pytest.warns(ConvergenceWarning, match="MatrixCompletion stopped early"):
+        MatrixCompletion(max_iter=1, tol=1e-9).fit(ratings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SDPKMeans(2, random_state=0).fit(X[:4] + 9 * np.array([[0], [0], [1], [1]]))

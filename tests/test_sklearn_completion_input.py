@@ -136,6 +136,8 @@ def test_arrays_of_triples_when_said():
         (triples(), np.ones(len(triples())), "triples", "leave y out"),
         (triples()[["user", "item"]], None, "triples", "triples need three columns"),
         (triples()[["user", "item"]], None, "auto", "do not tell"),
+        (triples().set_index(["user", "item"]), None, "auto", r"pass X.reset_index\(\)"),
+        (triples().set_index(["user", "item"]).rating, None, "auto", r"pass X.reset_index\(\)"),
         (triples()[["user", "item"]], None, "pairs", "y is missing"),
         (triples().iloc[:0], None, "auto", "0 sample|no ratings"),
     ],

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
+from condgrad.evaluation import families_of, missed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Seen(NamedTuple):
     bound: float
     """Infinite where there is none."""
     gap: float
+    """NaN where the value is not that of an answer yet."""
     sense: str = "min"
 
 
@@ -84,6 +86,7 @@ class Display:
         self._began = self._last = clock()
         self._what, self._numbers, self.part = "starting", "", ""
         self.measure: Measure | None = None
+        self.change: Callable[[Seen], Seen] | None = None
 
     def within(self, limits: tuple[float | None, float | None, float | None]) -> None:
         """Take the limits of a call inside where there are none yet."""
@@ -107,6 +110,8 @@ class Display:
     def row(self, k: int, epochs: float, last: Mapping[str, float]) -> None:
         """Show an iteration with the last row of its trace."""
         seen = None if self.measure is None else self.measure(last)
+        if seen is not None and self.change is not None:
+            seen = self.change(seen)
         self._what = f"k {k}"
         self._numbers = numbers(seen) if seen is not None else plain(last)
         done = zip((k, epochs), self._limits, strict=False)
@@ -140,7 +145,9 @@ def numbers(seen: Seen) -> str:
 
 def plain(last: Mapping[str, float]) -> str:
     """The numbers of a run of which nothing else is made."""
-    text = f"objective {last['objective']:.6g}  infeasibility {last['infeasibility']:.3g}"
+    text = f"objective {last['objective']:.6g}"
+    if families := families_of(last):
+        text += f"  infeasibility {missed(families)}"
     if abs(last["lower_bound"]) == float("inf"):
         return text
     return f"{text}  bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
@@ -347,3 +354,17 @@ def answers(measure: Measure) -> Iterator[None]:
         yield
     finally:
         display.measure = None
+
+
+@contextmanager
+def changed(change: Callable[[Seen], Seen]) -> Iterator[None]:
+    """Show the numbers of answers in the block as those of something that is made of them."""
+    display = _current.get()
+    if display is None or display.change is not None:
+        yield
+        return
+    display.change = change
+    try:
+        yield
+    finally:
+        display.change = None

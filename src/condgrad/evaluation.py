@@ -48,6 +48,17 @@ def missed(families: Mapping[str, Violation]) -> str:
     return f"of the worst row {row:.2g}" if row > ROWS * family else f"{family:.2g}"
 
 
+def families_of(row: Mapping[str, float]) -> dict[str, Violation]:
+    """The families of a row of a trace, by the columns ``NAME.l2``, ``NAME.max``, …."""
+    names = [name.removesuffix(".relative") for name in row if name.endswith(".relative")]
+    measures = Violation._fields
+    return {
+        name: Violation(*(row[f"{name}.{measure}"] for measure in measures))
+        for name in names
+        if all(f"{name}.{measure}" in row for measure in measures)
+    }
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Objective and infeasibility of one point."""

@@ -191,7 +191,8 @@ def _trace(record: Record) -> str:
     trace, sign = record.trace, -1 if record.sense == "max" else 1
     columns = [c for c in COLUMNS if c in trace.columns]
     turned = {"objective": sign, "lower_bound": sign}
-    values = [turned.get(c, 1) * trace[c][-ROWS:] for c in columns]
+    found = {**{c: trace[c] for c in columns}, "infeasibility": trace.missed}
+    values = [turned.get(c, 1) * found[c][-ROWS:] for c in columns]
     names = [record.facts["bound_name"] if c == "lower_bound" else c for c in columns]
     proven: dict[str, Callable[[float, int], str]]
     proven = {"lower_bound": partial(bound_text, sense=record.sense), "gap": up}

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _progress as progress
-from condgrad._deadline import limited
+from condgrad._deadline import OutOfTime, limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications.theta import Feasible, feasible, independent_set, of_set, theta_of
+from condgrad.applications.theta import (
+    Feasible,
+    feasible,
+    independent_set,
+    none,
+    of_set,
+    theta_of,
+)
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.graphs import weights_of
@@ -169,14 +178,27 @@ def theta(
     application = theta_of(A, bool(plus))
 
     met = _Met(A, bool(plus), gap)
+
+    def seen(last: Mapping[str, float]) -> progress.Seen:
+        """Both bounds, to be shown."""
+        bound = -last["lower_bound"]
+        if met.best is None:
+            return progress.Seen("relaxation", -last["objective"], bound, math.nan, "max")
+        value = met.best.value
+        return progress.Seen("theta", value, bound, relative_gap(value, bound), "max")
+
     how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "device": device}
     how |= {"gap": gap / FINER, "feasibility": min(1e-3, gap) / FINER}
-    with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
+    with (
+        progress.shown(verbose, max_seconds=max_seconds),
+        progress.answers(seen),
+        checkpoints(checkpoint, every, resume),
+    ):
         found = application.run(max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how)
     result = found.result
-    met(result.W)
-    assert met.best is not None
-    ends: Feasible = met.best
+    with suppress(OutOfTime):  # the best so far counts
+        met(result.W)
+    ends = met.best or none(A.shape[0])
     members = independent_set(A, ends.W)
     if members.sum() > ends.value:
         ends = of_set(members)

@@ -30,7 +30,7 @@ CHUNK = LinearMap.chunk
 """Rows handled at a time in a full pass."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Term:
     r"""One term ω Σ_l h_l(⟨a_l, W⟩) of the objective: a loss, a regulariser or a constraint.
 
@@ -76,6 +76,11 @@ class Term:
                 f"function has data for {self.function.size} rows, but the map of term "
                 f"{self.name!r} has {self.map.size}: give one entry per row, or one number"
             )
+
+    def __repr__(self) -> str:
+        parts = f"{type(self.function).__name__} of {self.map.size} rows"
+        weight = "" if self.weight == 1 else f", weight {self.weight:g}"
+        return f"<Term {self.name!r}: {parts} by {type(self.map).__name__}{weight}>"
 
     @cached_property
     def passes(self) -> Plain:
@@ -269,6 +274,11 @@ class Problem:
 
     like: Array = HOST
     """Where W lies."""
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.domain.shape))
+        terms = ", ".join(map(repr, self.terms))
+        return f"<Problem: {type(self.domain).__name__} {shape}; {terms}>"
 
     def astype(self, dtype: Any) -> Problem:
         """The same problem in another precision, float64 or float32."""

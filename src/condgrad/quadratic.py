@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._round import bound_text
 from condgrad._types import Array
@@ -226,13 +227,27 @@ def qubo(
     if not isinstance(offset, (int, float, np.number)) or not math.isfinite(offset):
         raise ProblemError(f"offset is {offset!r}: it must be a finite number")
     graph, offset = qubo_graph(Q, sense), float(offset)
-    found = max_cut(graph.adjacency, triangles=triangles, gap=gap, **options)
-    x, sign = variables_of(found.side), 1 if sense == "max" else -1
-    value, bound = qubo_value(Q, x, offset), sign * np.inf
-    if math.isfinite(found.bound):
-        twice = Fraction(found.bound) + Fraction(graph.rounding)
+    sign = 1 if sense == "max" else -1
+
+    def bound_of(cut: float) -> float:
+        """The bound that follows from one on cuts."""
+        if not math.isfinite(cut):
+            return sign * np.inf
+        twice = Fraction(cut) + Fraction(graph.rounding)
         most = math.floor(twice / 2) if graph.whole else twice / 2
-        bound = _beyond(sign * most + Fraction(offset), sign * np.inf)
+        return _beyond(sign * most + Fraction(offset), sign * np.inf)
+
+    def seen(cut: progress.Seen) -> progress.Seen:
+        """A cut as a value, to be shown."""
+        value, bound = sign * cut.value / 2 + offset, bound_of(cut.bound)
+        own = cut.gap if math.isnan(cut.gap) else relative_gap(value, bound)
+        what = "value" if cut.what == "cut" else cut.what
+        return progress.Seen(what, value, bound, own, sense)
+
+    with progress.shown(options.pop("verbose", False)), progress.changed(seen):
+        found = max_cut(graph.adjacency, triangles=triangles, gap=gap, **options)
+    x = variables_of(found.side)
+    value, bound = qubo_value(Q, x, offset), bound_of(found.bound)
     own = 0.0 if value == bound else relative_gap(value, bound)
     status = found.status
     if status in (Status.CONVERGED, Status.RELAXED):

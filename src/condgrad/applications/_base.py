@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -275,7 +276,8 @@ class Application:
                 return None
             if rounder.best is not None:
                 return self.seen(rounder.best.value, last["lower_bound"])
-            return self.seen(last["objective"], last["lower_bound"])._replace(what="objective")
+            point = self.seen(last["objective"], last["lower_bound"])
+            return point._replace(what="relaxation", gap=math.nan)
 
         return measure
 

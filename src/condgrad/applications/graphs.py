@@ -40,8 +40,11 @@ def adjacency_matrix(
     if given.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {given.dtype}: it must hold real numbers")
     if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] < least:
+        edges = given.ndim == 2 and given.shape[1] in (2, 3)
+        say = "; a list of edges goes into a frame with columns source and target" if edges else ""
+        few = f"{least} vert{'ex' if least == 1 else 'ices'}"
         raise ProblemError(
-            f"{name} has shape {given.shape}: it must be square, with at least {least} vertices"
+            f"{name} has shape {given.shape}: it must be square, with at least {few}{say}"
         )
     count = int(given.nnz if sp.issparse(given) else np.count_nonzero(given))  # type: ignore[union-attr]
     need = memory.Need(f"copies of a graph with {count} entries", COPIES * count, PART)

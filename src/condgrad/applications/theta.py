@@ -101,11 +101,16 @@ def feasible(A: Any, W: Array, plus: bool) -> Feasible:
     total, trace = math.fsum(X.reshape(-1)), math.fsum(np.diag(X))
     lift = max(0.0, -low) * (1 + EPS)
     if not trace + n * lift > 0:
-        return Feasible(np.eye(n) / n, 1.0 - 4 * EPS, 0.0)
+        return none(n)
     above = total + n * lift - 4 * EPS * (abs(total) + n * lift)
     below = (trace + n * lift) * (1 + 4 * EPS) + 4 * EPS * abs(trace)
     X[np.diag_indices(n)] += lift
     return Feasible(X / (trace + n * lift), above / below * (1 - 4 * EPS), failure)
+
+
+def none(n: int) -> Feasible:
+    """The point I/n, which meets every row."""
+    return Feasible(np.eye(n) / n, 1.0 - 4 * EPS, 0.0)
 
 
 def of_set(members: Array) -> Feasible:

@@ -59,7 +59,7 @@ class _Compiling(event.TimingListener):  # type: ignore[misc]  # numba has no ty
 
     def on_start(self, event: Any) -> None:
         """The lock is taken."""
-        progress.doing("compiling, once for this machine", at_once=False)
+        progress.doing("loading kernels, compiled once for this machine", at_once=False)
         super().on_start(event)
 
 

@@ -24,7 +24,11 @@ class Repeats(StrEnum):
 
 
 GraphFile = Annotated[
-    str, typer.Argument(help="A file (see docs/command_line.md), or the name of a networkx graph.")
+    str,
+    typer.Argument(
+        help="A list of edges, GML, GraphML, Pajek, METIS, DIMACS, rudy, JSON, MatrixMarket, NumPy "
+        "or Parquet file, packed or not; or the name of a networkx graph, as karate_club."
+    ),
 ]
 
 

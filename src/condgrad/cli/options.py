@@ -7,7 +7,8 @@ are its options, and it gets the group filled.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass, replace
 from enum import StrEnum
@@ -23,6 +24,7 @@ from condgrad.errors import ProblemError
 
 if TYPE_CHECKING:
     from condgrad.applications import Application, Outcome
+    from condgrad.cli.outputs import Outputs
 
 
 class Preset(StrEnum):
@@ -167,6 +169,20 @@ class RunOptions:
         if self.checkpoint is not None:
             return {"--checkpoint": self.checkpoint}
         return {} if self.resume is None else {"--resume": self.resume}
+
+    def check(
+        self, outputs: Outputs, inputs: Iterable[Any], more: Mapping[str, Any] | None = None
+    ) -> None:
+        """Check the files of a command, and say which checkpoint will be written over."""
+        outputs.check(inputs, {**(more or {}), **self.written})
+        file = self.checkpoint
+        if file is None or not file.exists() or self.resume == file:
+            return
+        if self.resume is not None or not self.resume_or_start:
+            sys.stderr.write(
+                f"condgrad: {file} is there already and will be written over; stop this and add "
+                f"--resume {file} to go on from it\n"
+            )
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

@@ -163,7 +163,7 @@ def solve_sparsest_cut(
     from condgrad.applications import sparsest_cut
     from condgrad.applications.presolve import by_blocks
 
-    outputs.check([graph], options.written)
+    options.check(outputs, [graph])
     adjacency, names = given.read(graph)
     auto = presolve and options.preset is Preset.auto
     application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
@@ -206,7 +206,7 @@ def solve_max_cut(
     """A cut across as many edges, or as much weight, as possible."""
     from condgrad.applications import max_cut
 
-    outputs.check([graph], options.written)
+    options.check(outputs, [graph])
     adjacency, names = given.read(graph, signed=True)
     limits = options.limits(max_epochs=3000)
 
@@ -262,7 +262,7 @@ def solve_kmeans(
     from condgrad.applications import kmeans
     from condgrad.io import read_features
 
-    outputs.check([data], options.written)
+    options.check(outputs, [data])
     features = read_features(data, columns=None if columns is None else columns.split(","))
     if features.names is not None and not outputs.quiet:
         note = "The first column has the names of the points, it is no coordinate (see --columns)."

@@ -72,7 +72,7 @@ def solve_matrix_completion(
     """
     from condgrad.io import read_ratings
 
-    outputs.check([ratings, test], {"--predictions": predictions, **options.written})
+    options.check(outputs, [ratings, test], {"--predictions": predictions})
     if test is not None and holdout is not None:
         raise ProblemError("--test and --holdout are given: choose one of them")
     if predictions is not None and (plain or (test is None and holdout is None)):
@@ -217,7 +217,8 @@ def recommend(
             unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
             metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
             metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
-        result = replace(model.result, W=shown(model.result.W), metrics=metrics)
+        found = {"W": shown(model.result.W), "metrics": metrics, "seed": options.seed}
+        result = replace(model.result, **found)
         facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
         facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
         run = Outcome(

@@ -37,7 +37,7 @@ def solve_sdp(
     from condgrad.io import read_sdpa
     from condgrad.sdp import SDP
 
-    outputs.check([file], options.written)
+    options.check(outputs, [file])
     slug, built, used = _method(options.method, options.beta0)
     sdp = SDP.from_sdpa(read_sdpa(file))
     limits = options.limits()

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from condgrad import _deadline as deadline
+from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.backends import memory
@@ -273,7 +274,8 @@ class Run(Judge):
             left = max(1e-3, self.deadline - time.perf_counter())
         tolerances = {"gap": factor * self.gap, "feasibility": factor * self.feasibility}
         limits = {"max_iter": iterations, "max_seconds": left}
-        self.last = sdp.solve(**{**self.options, **options, **tolerances, **limits})
+        with progress.changed(lambda seen: seen._replace(what="scaled dual", gap=np.nan)):
+            self.last = sdp.solve(**{**self.options, **options, **tolerances, **limits})
         spent = 0 if self.last.result is None else self.last.result.iterations
         self.iterations -= max(1, iterations // 10, min(spent, iterations))
         if not np.isfinite(self.last.y).all():

@@ -10,8 +10,8 @@ import numpy as np
 from cvxpy.problems.problem import SolverStats
 
 from condgrad import _deadline as deadline
+from condgrad import _progress as progress
 from condgrad._deadline import limited
-from condgrad._progress import visible
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy import _interior as interior
 from condgrad.cvxpy._affine import NotTaken
@@ -34,7 +34,7 @@ WORK = float(SMALL * (SMALL + 1) // 2) ** 3
 
 
 @limited
-@visible
+@progress.visible
 def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     r"""Solve a CVXPY problem, with a proven bound.
 
@@ -221,7 +221,10 @@ def _read(problem: Any, options: dict[str, Any], verbose: bool) -> float:
         solution = solved(form, options)
     write(problem, form, solution, setup, float(options.get("gap", GAP)))
     if verbose:
-        print(f"condgrad: {problem.status}; {solution or 'a row without variables is violated'}")
+        found = (
+            problem.solver_stats.extra_stats if solution else "a row without variables is violated"
+        )
+        print(f"condgrad: {problem.status}; {found}")
     return float(problem.value)
 
 
@@ -229,10 +232,18 @@ def solved(form: Form, options: dict[str, Any]) -> Solution:
     """The solution of a recognised problem, to the gap that its objective has with its constant."""
     sdp, limit = program(form), options.get("max_seconds")
     gap = asked = options.get("gap", GAP)
+
+    def seen(own: progress.Seen) -> progress.Seen:
+        """The numbers of the form as those of the problem, to be shown."""
+        ends = own.value + form.constant, own.bound + form.constant
+        sense = "max" if form.sign < 0 else "min"
+        return own._replace(value=form.sign * ends[0], bound=form.sign * ends[1], sense=sense)
+
     began = time.perf_counter()
     for _ in range(TRIES):
         left = None if limit is None else max(1e-3, limit - (time.perf_counter() - began))
-        solution = sdp.solve(**{**options, "gap": asked, "max_seconds": left})
+        with progress.changed(seen):
+            solution = sdp.solve(**{**options, "gap": asked, "max_seconds": left})
         own = gap_of(form, solution)
         if solution.status is not Status.CONVERGED or not gap < own < np.inf:
             break

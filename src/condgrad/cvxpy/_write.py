@@ -12,6 +12,7 @@ from cvxpy.problems.problem import SolverStats
 from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
 
+from condgrad._round import bound_text
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._recognise import Form
@@ -59,7 +60,8 @@ class Certificate:
 
     def __repr__(self) -> str:
         proviso = f", {self.proviso}" if self.proviso else ""
-        ends = f"value {self.value}, bound {self.bound}{proviso}"
+        sense = "max" if self.bound > self.value else "min"
+        ends = f"value {self.value:.8g}, bound {bound_text(self.bound, 8, sense)}{proviso}"
         verdict = self.bound == self.value and not np.isfinite(self.value)
         gap = "" if verdict else f"; gap {self.gap:.2g}"
         return f"<Certificate: {ends}{gap}; solved by {self.solved_by}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import lzma
@@ -31,6 +32,9 @@ PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
 }
 """What is unpacked: how names end and contents begin, what it is called, and who unpacks it."""
 
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How text in UTF-16 begins."""
+
 
 def limit() -> float:
     """Bytes at which readers stop, of a file, of what is unpacked, and of what a header claims."""
@@ -44,7 +48,9 @@ def limit() -> float:
 NOT_READ = {
     **dict.fromkeys((".xlsx", ".xls", ".ods", ".feather", ".arrow"), "CSV or Parquet"),
     **dict.fromkeys((".pkl", ".pickle", ".mat", ".h5", ".hdf5"), "CSV or .npz"),
-    **dict.fromkeys((".dot", ".gv", ".gexf", ".graphmlz"), "GraphML, GML or a list of edges"),
+    **dict.fromkeys(
+        (".dot", ".gv", ".gexf", ".graphmlz", ".g6", ".s6"), "GraphML, GML or a list of edges"
+    ),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".zst"), "a file of its own, or gzip"),
 }
 """How names end of files that no reader takes, and as what to save them instead."""
@@ -96,7 +102,17 @@ def read_bytes(path: str | Path) -> bytes:
             break
     if not data or data.isspace():
         raise InputError(path, "the file is empty")
-    return data
+    return _from_utf16(path, data) if data.startswith(WIDE) else data
+
+
+def _from_utf16(path: str | Path, data: bytes) -> bytes:
+    """Text in UTF-16, as Windows programs call Unicode, in UTF-8; XML says itself what it is in."""
+    require_memory(path, data, 3.0 * len(data))
+    try:
+        text = data.decode("utf-16")
+    except UnicodeDecodeError:
+        return data  # it is no text
+    return data if text.lstrip().startswith("<") else text.encode("utf-8", "surrogatepass")
 
 
 def _unpacked(path: str | Path, data: bytes, kind: str, unpack: Callable[[BytesIO], Any]) -> bytes:
@@ -149,7 +165,7 @@ def decode(path: str | Path, data: bytes, line: int = 0, cell: int = 0) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as exc:
         bad = data.count(b"\n", 0, exc.start) + 1
-        raise InputError(path, "not a text file in UTF-8", bad) from exc
+        raise InputError(path, "not a text file in UTF-8: save it as such", bad) from exc
     nul = text.find("\0")
     if nul >= 0:
         raise InputError(path, "not a text file (NUL byte)", text.count("\n", 0, nul) + 1)
@@ -186,6 +202,21 @@ def number(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def remedy(text: str) -> str:
+    """What to do about a cell that is no finite number, where its text tells; to be put behind.
+
+    Examples
+    --------
+    >>> remedy("2,5"), remedy("NaN"), remedy("abc")
+    (': write a point for the comma', ': fill it in, or leave that line out', '')
+    """
+    if not text or text.lower() in ("nan", "na", "n/a", "null", "none", "?"):
+        return ": fill it in, or leave that line out"
+    if re.fullmatch("[+-]?[0-9]+,[0-9]{3}", text):
+        return ": write it without a comma, or a point for it"
+    return ": write a point for the comma" if re.fullmatch("[+-]?[0-9]*,[0-9]+", text) else ""
 
 
 def show(text: str) -> str:

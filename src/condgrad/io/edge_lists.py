@@ -14,7 +14,7 @@ import numpy as np
 
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, integer, number, show, split
-from condgrad.io.edges import USUAL, Asked, Edges, NamedGraph, Names, check_order
+from condgrad.io.edges import NO_WEIGHT, USUAL, Asked, Edges, NamedGraph, Names, check_order
 from condgrad.io.matrices import from_array
 from condgrad.io.roles import WHOLE, in_order
 
@@ -80,6 +80,9 @@ def read_list(path: str | Path, text: str, asked: Asked, form: str | None = None
             raise InputError(path, f"{error.reason}; {hint}", error.line) from None
     if form is None and _square(rows):
         return _square_table(path, rows, asked)
+    if form is None and (names := _matrix_names(rows)) is not None:
+        body = [Row(line, fields[1:]) for line, fields, _ in rows[1:]]
+        return _square_table(path, body, asked)._replace(names=names)
     if form is None and _counted(rows):
         reason = f"{show(' '.join(first.fields))} may be the numbers of columns: remove the line"
         raise InputError(path, f"{reason}, or {SIZES}", first.line)
@@ -88,7 +91,7 @@ def read_list(path: str | Path, text: str, asked: Asked, form: str | None = None
 
 def _rows(path: str | Path, text: str, delimiter: str | None) -> Iterator[Row]:
     mark = delimiter
-    for line, content in data_lines(text, ("#", "%")):
+    for line, content in data_lines(text, ("#", "%", "//")):
         attributes = None
         if content.rstrip().endswith("}") and (at := content.find("{")) > 0:
             attributes = _dictionary(path, line, content[at:].strip())
@@ -98,7 +101,12 @@ def _rows(path: str | Path, text: str, delimiter: str | None) -> Iterator[Row]:
             mark = next((m for m in MARKS if m in content), " ")
             if mark == "," and content.count(",") == 1 and COMMA.search(content):
                 _refuse_comma(path, line, content)
-        yield Row(line, _fields(path, line, content, mark, delimiter is not None), attributes)
+        fields = _fields(path, line, content, mark, delimiter is not None)
+        if mark == " ":  # a remark behind an edge
+            fields = fields[
+                : next((k for k, f in enumerate(fields) if k > 1 and f[0] == "#"), None)
+            ]
+        yield Row(line, fields, attributes)
 
 
 def _refuse_comma(path: str | Path, line: int, content: str) -> None:
@@ -184,6 +192,15 @@ def _square(rows: Sequence[Row]) -> bool:
     )
 
 
+def _matrix_names(rows: Sequence[Row]) -> tuple[str, ...] | None:
+    """The names of a matrix whose rows are called as its columns, or None."""
+    names = tuple(rows[0].fields[1:])
+    if len(names) < 3 or len(rows) != len(names) + 1 or len(set(names)) < len(names):
+        return None
+    same = all(row.fields[:1] == [name] for row, name in zip(rows[1:], names, strict=True))
+    return names if same and all(len(row.fields) == len(rows) for row in rows) else None
+
+
 def _counted(rows: Sequence[Row]) -> bool:
     """Whether the first line is 0, 1, … as pandas numbers columns, and not like the other lines.
 
@@ -198,7 +215,12 @@ def _counted(rows: Sequence[Row]) -> bool:
 
 
 def _square_table(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
-    return from_array(path, np.array([[number(f) for f in r.fields] for r in rows]), asked)
+    table = [[number(field) for field in row.fields] for row in rows]
+    for row, numbers in zip(rows, table, strict=True):
+        if None in numbers:
+            reason = f"{show(row.fields[numbers.index(None)])} in a matrix is not a number"
+            raise InputError(path, reason, row.line)
+    return from_array(path, np.array(table, dtype=np.float64), asked)
 
 
 class Columns(NamedTuple):
@@ -220,6 +242,7 @@ def _named(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
         weight = asked.weight
         told = isinstance(weight, int) or (isinstance(weight, str) and weight.isdecimal())
         columns = Columns((0, 1), int(weight or 0) - 1 if told else 2 if weight == USUAL else None)
+    kind = next((k for k, name in enumerate(head or ()) if bare(name) == "type"), None)
     edges, names = Edges(path, asked), Names()
     guessed = head is None and asked.weight == USUAL
     for line, fields, attributes in body:
@@ -231,6 +254,8 @@ def _named(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedGraph:
         if attributes is not None and len(fields) != 2:
             reason = f"expected 'u v' before the dictionary, found {len(fields)} fields"
             raise InputError(path, f"{reason}: names with blanks need another delimiter", line)
+        if kind is not None and fields[kind].lower() == "directed":
+            asked.no_directions(path, f"the type is {show(fields[kind])}", line)
         u, v = (_vertex(path, line, fields[k]) for k in columns.ends)
         weight = None
         if attributes is not None:
@@ -262,6 +287,8 @@ def _unclear(path: str | Path, line: int, fields: Sequence[str]) -> InputError:
             ": say which column is the weight, as weight=3 (--weight 3), or count edges by "
             "weight=None (--unweighted); in a METIS file pass format='metis' (--format metis)"
         )
+    if len(fields) == 1:
+        reason += f", {show(fields[0])}: tell another separator by delimiter= (--delimiter)"
     return InputError(path, reason, line)
 
 
@@ -333,7 +360,7 @@ def columns_of(
     if asked.weight != USUAL:
         reason = f"weight is {asked.weight!r}, but the other columns are {shown or 'none'}"
         raise InputError(path, f"{reason}: name one of them, or count edges by weight=None", line)
-    if others:
+    if any(names[k] not in NO_WEIGHT for k in others):
         reason = f"columns {shown} beside the ends: say which is the weight by weight= (--weight)"
         raise InputError(path, f"{reason}, or count edges by weight=None (--unweighted)", line)
     return Columns(ends, None)

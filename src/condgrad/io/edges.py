@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad.errors import InputError, InputWarning, ProblemError
-from condgrad.io._text import number, require, show
+from condgrad.io._text import number, remedy, require, show
 
 PER_VERTEX = 32
 """Bytes of a sparse matrix and what it is made of for each vertex, with or without edges."""
@@ -21,6 +21,7 @@ USUAL = "weight"
 """The attribute or column that has the weight where nobody says another; without it all are 1."""
 NO_WEIGHT = ("id", "key", "source", "target", "label", "name", "type")
 """Attributes of edges that are numbers, but say which edge it is."""
+NEGATIVE = ": a sparsest cut has none, for a maximum cut pass signed=True (max-cut)"
 REPEATS, LOOPS = ("auto", "refuse", "sum", "once"), ("refuse", "drop")
 
 
@@ -29,6 +30,10 @@ class NamedGraph(NamedTuple):
 
     adjacency: sp.csr_array
     names: tuple[Any, ...] | None
+
+    def __repr__(self) -> str:
+        n, named = self.adjacency.shape[0], "without" if self.names is None else "with"
+        return f"<NamedGraph: {n} vertices {named} names, {self.adjacency.nnz // 2} edges>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +136,7 @@ class Edges:
         if not math.isfinite(value):
             self._refuse(f"the weight {value} is not finite", u, v, line)
         if value < 0 and not self.asked.signed:
-            self._refuse(f"negative weight {value:g}", u, v, line)
+            self._refuse(f"negative weight {value:g}{NEGATIVE}", u, v, line)
         key = (i, j) if i < j else (j, i)
         if key not in self._weights:
             self._weights[key], self._stood[key] = value, line
@@ -160,7 +165,8 @@ class Edges:
                 self._refuse(f"the weight {show(str(given))} is not a finite number", u, v, line)
         if found is None:
             reason = f"the weight {show(str(given))} is not a number"
-            self._refuse(f"{reason}; weight=None (--unweighted) counts edges", u, v, line)
+            say = remedy(str(given)) or "; weight=None (--unweighted) counts edges"
+            self._refuse(reason + say, u, v, line)
         return found  # type: ignore[return-value]
 
     def _refuse(self, reason: str, u: Any, v: Any, line: int | None) -> None:

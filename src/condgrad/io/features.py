@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,29 @@ from scipy.spatial.distance import cdist
 
 from condgrad.backends import memory
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, ending, number, read_bytes, require, show, split
+from condgrad.io._text import (
+    data_lines,
+    decode,
+    ending,
+    number,
+    read_bytes,
+    remedy,
+    require,
+    show,
+    split,
+)
 from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
 from condgrad.io.matrices import load_arrays
 
 _MOST_POINTS = 50_000
+OTHERS = "leave such columns out by columns= (--columns), which names the others"
+NUMBERLIKE = re.compile("[+-]?[0-9.]*,[0-9]+|[+-]?[0-9.,]+ ?[%€$£]")
+"""Text that is no name of a point but a number with a comma or a unit."""
 ID_NAMES = ("", "id", "index", "name", "names", "unnamed: 0", "key")
 """What a first column is called that has the names of points."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Features:
     """Squared Euclidean distances (n x n) and, where the file has them, the points (n x d)."""
 
@@ -31,6 +45,10 @@ class Features:
     points: NDArray[np.float64] | None
     names: tuple[str, ...] | None = None
     """What the file calls the points: its first column, where that is no coordinate."""
+
+    def __repr__(self) -> str:
+        known = "distances alone" if self.points is None else f"{self.points.shape[1]} coordinates"
+        return f"<Features: {len(self.distances)} points, {known}{', names' * bool(self.names)}>"
 
 
 def read_features(path: str | Path, *, columns: Sequence[str | int] | None = None) -> Features:
@@ -202,7 +220,8 @@ def _table(
         if len(row) != len(cells):
             raise InputError(path, f"{len(cells)} columns expected, found {len(row)}", line)
     texts = [all(row[k] and number(row[k]) is None for _, row in body) for k in range(len(cells))]
-    chosen, named = _coordinates(path, head, len(cells), texts, columns, first)
+    named_by = [texts[0] and not all(NUMBERLIKE.fullmatch(row[0]) for _, row in body), *texts[1:]]
+    chosen, named = _coordinates(path, head, len(cells), named_by, columns, first)
     points = np.empty((len(body), len(chosen)))
     for at, (line, row) in enumerate(body):
         for place, k in enumerate(chosen):
@@ -226,12 +245,8 @@ def _counted(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 def _fault(head: Sequence[str] | None, k: int, cell: str, value: float | None, text: bool) -> str:
     called = f" ({show(head[k])})" if head is not None and head[k] else ""
     what = "not a number" if value is None else "not finite"
-    remedy = ""
-    if text:
-        remedy = ": leave such columns out by columns= (--columns), which names the others"
-    elif not cell or cell.lower() in ("nan", "na", "null", "none"):
-        remedy = ": fill it in, or leave that line out"
-    return f"column {k + 1}{called}: {show(cell)} is {what}{remedy}"
+    say = remedy(cell) or (f": {OTHERS}" if text else "")
+    return f"column {k + 1}{called}: {show(cell)} is {what}{say}"
 
 
 def _frame(
@@ -244,6 +259,7 @@ def _frame(
     chosen, named = _coordinates(path, head, len(head), texts, columns)
     points = np.empty((frame.shape[0], len(chosen)))
     for place, k in enumerate(chosen):
-        points[:, place] = numbers(path, frame.values(k), f"column {show(head[k])}")
+        say = OTHERS if texts[k] else ""
+        points[:, place] = numbers(path, frame.values(k), f"column {show(head[k])}", say)
     names = tuple(name_of(value) for value in frame.values(0)) if named else None
     return points, names

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import InputError
-from condgrad.io._text import require, require_memory
+from condgrad.io._text import remedy, require, require_memory
 
 
 class Frame:
@@ -102,9 +102,12 @@ def _decoded(pa: Any, column: Any) -> Any:
 
 
 def numbers(
-    path: str | Path, values: Sequence[Any], what: str, *, least: float = -np.inf
+    path: str | Path, values: Sequence[Any], what: str, say: str = ""
 ) -> NDArray[np.float64]:
-    """A column as finite numbers; `InputError` names the row of the first that is none."""
+    """A column as finite numbers; `InputError` names the row of the first that is none.
+
+    `say` is what to do about one that is text.
+    """
     found = np.empty(len(values))
     for k, value in enumerate(values):
         fault = "missing" if missing(value) else None
@@ -115,5 +118,6 @@ def numbers(
         if fault is None and not np.isfinite(found[k]):
             fault = f"{value}, not finite"
         if fault is not None:
-            raise InputError(path, f"{what} is {fault} in row {k + 1}")
+            do = remedy("" if missing(value) else str(value)) or (f": {say}" if say else "")
+            raise InputError(path, f"{what} is {fault} in row {k + 1}{do}")
     return found

@@ -121,7 +121,8 @@ def read_named_graph(
     (Gset, rudy, Biq Mac): then vertices are numbered from 1, and every one of them is there. Or it
     may begin with names of columns (`source,target,weight`). Else vertices are those named, whole
     numbers in their order, other names as they come. Behind `u v` there may be the dictionary that
-    `networkx.write_edgelist` writes. Lines that begin with `#` or `%` are skipped.
+    `networkx.write_edgelist` writes. Lines that begin with `#`, `%` or `//` are skipped,
+    and what follows a `#` behind an edge in a list by blanks.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from scipy.io import mminfo
 
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, integer, number, require, show
-from condgrad.io.edges import Asked, Edges, NamedGraph, check_order
+from condgrad.io.edges import NEGATIVE, Asked, Edges, NamedGraph, check_order
 
 Lines = Iterator[tuple[int, str]]
 Entry = tuple[int, int, float, int | None]
@@ -97,7 +97,7 @@ def from_sparse(path: str | Path, A: Any, asked: Asked) -> NamedGraph:
     coo = A.tocoo()
     _refuse_first(path, coo, ~np.isfinite(coo.data), "the weight {w} is not finite")
     if not asked.signed:
-        _refuse_first(path, coo, coo.data < 0, "negative weight {w:g}")
+        _refuse_first(path, coo, coo.data < 0, f"negative weight {{w:g}}{NEGATIVE}")
     loops = coo.row == coo.col
     if loops.any():
         if asked.loops == "refuse":

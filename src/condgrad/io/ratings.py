@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import InputError
-from condgrad.io._text import data_lines, decode, ending, number, read_bytes, show, split
+from condgrad.io._text import data_lines, decode, ending, number, read_bytes, remedy, show, split
 from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
-from condgrad.io.roles import WHOLE, in_order, places_of
+from condgrad.io.roles import WHOLE, in_order, places_of, role_of
 
 _SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma", " ": "blank"}
 Row = tuple[int, str, str, float]
 """Line or row, user, item and rating."""
 _LONGEST_ID = 256
+COUNTED = 10
+"""A first column of four with 0, 1, … up to this number is no user, but what pandas writes."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
     """Ratings as they stand in the file: `users[k]` gave `items[k]` the rating `values[k]`."""
 
@@ -31,8 +33,12 @@ class Ratings:
     items: NDArray[np.str_]
     values: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        users, items = np.unique(self.users).size, np.unique(self.items).size
+        return f"<Ratings: {self.values.size} of {items} items by {users} users>"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class IndexedRatings:
     """Ratings as entries of an items x users matrix; `dropped` test ratings had no place in it."""
 
@@ -44,6 +50,12 @@ class IndexedRatings:
     test_values: NDArray[np.float64] | None
     shape: tuple[int, int]
     dropped: int
+
+    def __repr__(self) -> str:
+        items, users = self.shape
+        held = 0 if self.test_values is None else self.test_values.size
+        count = f"{self.values.size} ratings and {held} held out"
+        return f"<IndexedRatings: {count} of {items} items by {users} users>"
 
 
 def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:
@@ -88,9 +100,14 @@ def _of_text(path: str | Path, text: str) -> Iterator[Row]:
         first, head = next(lines, (None, ""))
         if first is None:
             raise InputError(path, "no ratings after the header", top)
+    elif len(names) > 2 and (not names[0] or role_of(names[0])):
+        reason = f"expected lines 'user item rating', found a column for {show(names[1])}"
+        raise InputError(path, f"{reason}: write a line for each rating, as pandas.melt does", top)
     numbered = not header and names == [str(k) for k in range(len(names))]
-    for line, content in chain([(first, head)], lines):
+    counted, k = not header and len(names) > 3, 0
+    for k, (line, content) in enumerate(chain([(first, head)], lines)):
         fields = split(path, line, content, mark)
+        counted = counted and fields[0] == str(k)
         if numbered and line != top and len(fields) > 2:
             if "." in fields[2] or not all(map(WHOLE.fullmatch, fields[:2])):
                 reason = f"{show(separator.join(names))} may be the numbers of columns: remove it"
@@ -103,8 +120,11 @@ def _of_text(path: str | Path, text: str) -> Iterator[Row]:
         value = number(rating)
         if value is None or not math.isfinite(value):
             what = "not a number" if value is None else "not finite"
-            raise InputError(path, f"the rating {show(rating)} is {what}", line)
+            raise InputError(path, f"the rating {show(rating)} is {what}{remedy(rating)}", line)
         yield line, user, item, value
+    if counted and k >= COUNTED:
+        reason = f"the first column counts the lines, 0 … {k}: leave it out"
+        raise InputError(path, f"{reason}, expected 'user item rating'", top)
 
 
 def _places(path: str | Path, names: list[Any], line: int | None) -> tuple[int, int, int]:
@@ -146,7 +166,7 @@ def _gathered(path: str | Path, rows: Iterator[Row], repeats: str, unit: str) ->
         elif repeats == "refuse":
             before = f"before, on {unit} {places[place]}"
             reason = f"user {show(user)} rated item {show(item)} {before}{where and ', and'}{where}"
-            raise InputError(path, reason, line)
+            raise InputError(path, f"{reason}; repeats='mean' (no --plain) takes their mean", line)
         else:
             count[user, item] = many = count.get((user, item), 1) + 1
             values[place] += (value - values[place]) / many

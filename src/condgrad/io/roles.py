@@ -61,7 +61,7 @@ def places_of(names: Sequence[Any]) -> tuple[int, int, int] | None:
     """Where user, item and rating are: by name, what no name tells in the order of the rest.
 
     None where that is not clear: in a table of more than three columns with names for some of them
-    only, and where the column that is left has times.
+    only, or whose first has none, and where the column that is left has times.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def places_of(names: Sequence[Any]) -> tuple[int, int, int] | None:
     (None, None)
     """
     told = {role: at[0] for role, at in roles_of(names).items() if len(at) == 1}
-    if len(names) > 3 and 0 < len(told) < 3:
+    if len(names) > 3 and (0 < len(told) < 3 or (not told and not str(names[0]).strip())):
         return None
     rest = [k for k, name in enumerate(names) if k not in told.values()]
     rest = [k for k in rest if not re.search("time|date", str(names[k]).lower())]

@@ -63,7 +63,7 @@ def convergence(
     found: Found | None = None,
     figure: Any = None,
 ) -> Any:
-    """Draw objective, lower bound (dashed), gap and infeasibility of one or several runs.
+    """Draw objective, lower bound (dashed), gap and relative infeasibility of one or several runs.
 
     Parameters
     ----------
@@ -104,6 +104,7 @@ def convergence(
         raise ProblemError("traces is empty: pass at least one Trace or Result")
     columns = _columns(x, runs)
     panels = _panels(runs, optimum, sense, found)
+    relative = all(any(c.endswith(".relative") for c in t.columns) for t in runs.values())
     width = 6.4 if len(columns) == 1 else 4.4 * len(columns)
     fig = figure or new_figure(width, 0.5 + 2.1 * len(panels))
     axes = fig.subplots(len(panels), len(columns), squeeze=False, sharex="col", sharey="row")
@@ -115,7 +116,7 @@ def convergence(
             _draw(ax, lines, column, level, positive=name in ("gap", "infeasibility"))
             ax.grid(True, which="major", alpha=0.25)
     for ax, (name, lines) in zip(axes[:, 0], panels.items(), strict=True):
-        ax.set_ylabel(name)
+        ax.set_ylabel(f"relative {name}" if name == "infeasibility" and relative else name)
         _scale(ax, name, lines, found)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(fontsize="small")
@@ -145,7 +146,7 @@ def _panels(
     for i, (label, trace) in enumerate(runs.items()):
         colour, style = COLOURS[i % len(COLOURS)], "-" if i < len(COLOURS) else "-."
         y = sign * trace["objective"]
-        missed.append(Line(trace, trace["infeasibility"], colour, None, style))
+        missed.append(Line(trace, trace.missed, colour, None, style))
         if optimum is not None:
             y = np.abs(y - optimum) / max(abs(optimum), 1e-300)
         values.append(Line(trace, y, colour, "objective" if alone else plain(label), style))

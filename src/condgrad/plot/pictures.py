@@ -105,10 +105,11 @@ def _short(record: Record) -> Picture:
     gap = percent(facts["gap"] if found is None else facts["rounded"]["gap"], 2)
     listed = ", ".join(f"{what} {value:.6g}" for what, value in values.items())
     words = f"What was found, {listed}"
+    whole = found is not None and found.whole
     if np.isfinite(limit):
-        whole = " (rounded to a whole number)" if found is not None and found.whole else ""
-        words += f", and its {name} {bound_text(limit, 6, record.sense)}{whole}: the gap is {gap} %"
-    draw = partial(answer, values, {name: limit})
+        how = " (rounded to a whole number)" if whole else ""
+        words += f", and its {name} {bound_text(limit, 6, record.sense)}{how}: the gap is {gap} %"
+    draw = partial(answer, values, {f"{name}, whole" if whole else name: limit})
     return Picture("answer", f"{words}.", 2.4, draw)
 
 
@@ -128,7 +129,7 @@ def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
     words = (
         f"Objective, bound, gap and infeasibility; at the last of {len(record.trace)} recorded "
         f"iterations the objective is {sign * last['objective']:.6g} and the infeasibility "
-        f"{last['infeasibility']:.3g}."
+        f"{record.trace.missed[-1]:.3g}."
     )
     if found is not None:
         words += (

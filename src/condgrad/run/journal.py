@@ -244,11 +244,10 @@ class Journal:
             try:
                 runs = [own.pack() for own in self._open.values() if not own.run.stale]
                 pages = [self._page.pack()] if self._page is not None and self._page.begun else []
-            except ProblemError as error:  # it could be held at the start
+                about = {"condgrad": saved.version()}
+                self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
+            except (ProblemError, MemoryError) as error:  # it could be held at the start
                 self._writing.warn(error)
-                return
-            about = {"condgrad": saved.version()}
-            self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
 
     def close(self) -> None:
         """Wait until what is being written is there; not for long where something broke it off."""

@@ -154,6 +154,16 @@ class Trace:
         at = len(self) - 1
         return {name: values[at] for name, values in self._columns.items()}
 
+    @property
+    def missed(self) -> Array:
+        """The relative infeasibility that `feasibility` is compared with, of the worst family.
+
+        Where a trace has no families it is the column ``infeasibility``.
+        """
+        ends = (".relative", ".scaled")
+        families = [self[name] for name in self._columns if name.endswith(ends)]
+        return np.max(families, axis=0) if families else self["infeasibility"]
+
     def to_frame(self) -> Any:
         """The trace as a pandas ``DataFrame``."""
         import pandas as pd  # an extra, imported on request only

@@ -90,6 +90,11 @@ class SDP:
         self.size = 0
         """Rows so far."""
 
+    def __repr__(self) -> str:
+        sides = ", ".join(map(str, self.blocks[:8])) + ", …" * (len(self.blocks) > 8)
+        losses = f", {len(self.losses)} losses" if self.losses else ""
+        return f"<SDP: {self.sense}, blocks {sides}; {self.size} rows{losses}>"
+
     @property
     def blocks(self) -> tuple[int, ...]:
         """n for a semidefinite block of side n, −n for a non-negative block of length n."""

@@ -11,7 +11,7 @@ import numpy as np
 from condgrad._round import bound_text, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.evaluation import Violation
+from condgrad.evaluation import Violation, missed
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
@@ -143,7 +143,7 @@ class Solution(Answer):
     _named = "value"
 
     def _missed(self) -> str:
-        return f"{self.errors.primal:.2g}"
+        return missed(self.families) if self.families else f"{self.errors.primal:.2g}"
 
     def summary(self) -> str:
         """Value, bound, gap and infeasibility, and why it ended, as a sentence."""
@@ -164,7 +164,7 @@ class Solution(Answer):
             return f"{self.status}{proviso} ({self.seconds:.2f} s{where})"
         return (
             f"value {self.value:.8g}, {proved}, "
-            f"relative infeasibility {self.errors.primal:.2g}; {self.status} "
+            f"relative infeasibility {self._missed()}; {self.status} "
             f"({self.seconds:.2f} s{where}){self._resumed()}"
         )
 

@@ -88,8 +88,10 @@ class Certification(Answer):
             return f"no better clustering was found, so that the gap may well be due to {rest}"
         lower = 1 - self.better_inertia / self.inertia
         left = max(0.0, 1 - self.bound / self.better_inertia) if self.better_inertia else 0.0
-        return (
+        found = (
             f"the labels are not the best: a clustering with an inertia of "
-            f"{self.better_inertia:.6g}, lower by {100 * lower:.2g} %, was found (`better`), of "
-            f"which {percent(left, 2)} % are left to prove, due to {rest}"
+            f"{self.better_inertia:.6g}, lower by {100 * lower:.2g} %, was found (`better`)"
         )
+        if left <= self.target:
+            return f"{found}, proved to be within {percent(left, 2)} %: the labels are to blame"
+        return f"{found}, of which {percent(left, 2)} % are left to prove, due to {rest}"

@@ -105,6 +105,8 @@ def layout_of(X: Any, y: Any, layout: str) -> tuple[str, Places | None]:
         if layout in ("pairs", "triples"):
             raise ProblemError(f"layout is {layout!r}, but X is a sparse matrix: use 'matrix'")
         return "matrix", None
+    if getattr(getattr(X, "index", None), "nlevels", 1) > 1 and np.size(X) == len(X):
+        raise ProblemError("X has users and items in its index: pass X.reset_index()")
     table = Table(X)
     if layout == "pairs":
         return layout, pair_places(table)

@@ -25,7 +25,7 @@ from condgrad._types import Array
 from condgrad.applications import Rounded, clustering_matrix, clustering_value
 from condgrad.sklearn._certification import Certification
 from condgrad.sklearn._checks import checked, partition
-from condgrad.sklearn._interrupt import pass_on
+from condgrad.sklearn._interrupt import pass_on, say_early
 from condgrad.sklearn._kmeans import (
     Points,
     centres,
@@ -261,6 +261,7 @@ class SDPKMeans(
         self.n_iter_ = 0 if self.result_ is None else self.result_.iterations
         self._n_features_out = k
         pass_on(self.result_)
+        say_early(self, self.certificate_.status, self.optimality_gap_, ends.gap)
         return self
 
     def predict(self, X: Any) -> Array:

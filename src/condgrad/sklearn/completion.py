@@ -22,7 +22,7 @@ from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.sklearn._checks import checked, unmasked
 from condgrad.sklearn._ids import Ids, broadcast
-from condgrad.sklearn._interrupt import pass_on
+from condgrad.sklearn._interrupt import pass_on, say_early
 from condgrad.sklearn._tables import (
     LAYOUTS,
     Places,
@@ -234,6 +234,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         self.n_iter_ = self.result_.iterations
         self.lower_bound_, self.gap_ = self.result_.lower_bound, self.result_.gap
         pass_on(self.result_)
+        say_early(self, self.result_.status, self.gap_, self.tol)
         return self
 
     def predict(self, X: Any, items: Any = None) -> Array:

@@ -15,7 +15,7 @@ from condgrad.applications.graphs import adjacency_matrix
 from condgrad.partitions import correlation_clustering
 from condgrad.run.journal import fresh_seed
 from condgrad.sklearn._checks import checked
-from condgrad.sklearn._interrupt import pass_on
+from condgrad.sklearn._interrupt import pass_on, say_early
 
 
 class CorrelationClustering(
@@ -127,6 +127,7 @@ class CorrelationClustering(
         self.lower_bound_ = found.bound
         self.optimality_gap_ = found.gap
         pass_on(found.result)
+        say_early(self, found.status, found.gap, self.gap)
         return self
 
     def __sklearn_tags__(self) -> Any:
