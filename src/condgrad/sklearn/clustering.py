@@ -350,7 +350,9 @@ def _certified(
     if status is Status.CONVERGED and gap > target:
         status = Status.RELAXED
     seconds = time.perf_counter() - since
-    return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds, result)
+    return Certification(
+        inertia, bound, gap, k, target, kind, failure, status, seconds, result, best.answer
+    )
 
 
 def _rounded(C: Array, k: int, seed: int, W: Array) -> Rounded:
