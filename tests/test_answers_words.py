@@ -29,10 +29,14 @@ def test_one_unit_for_cuts(name):
     scale = 7**2 / 2 if name == "sparsest cut" else -1
     data = json.loads(json.dumps(run.to_json()))
     assert run.value == data["rounded"]["value"] == pytest.approx(cut.value)
-    assert data["relaxation"]["objective"] == run.result.objective
-    assert run.result.objective == pytest.approx(scale * data["objective"])
-    bound = data["lower_bound" if name == "sparsest cut" else "upper_bound"]
-    assert run.result.lower_bound == pytest.approx(scale * bound)
+    side = "lower_bound" if name == "sparsest cut" else "upper_bound"
+    assert (data["objective"], data[side], data["gap"]) == (
+        *(run.value, run.value_bound),
+        run.rounded_gap,
+    )
+    assert data["run"]["objective"] == run.result.objective
+    assert run.result.objective == pytest.approx(scale * data["relaxation"]["objective"])
+    assert run.result.lower_bound == pytest.approx(scale * data["relaxation"][side])
     assert "w(S, S̄)" in data["unit"]
     record = Record.of(run)
     assert abs(record.trace.last["objective"]) == pytest.approx(
@@ -50,7 +54,10 @@ def test_one_unit_for_clusterings():
     )
     assert run.value == pytest.approx(inertia)
     assert run.result.lower_bound == 2 * run.bound
-    assert run.to_json()["rounded"]["bound"] <= inertia
+    data = run.to_json()
+    assert data["lower_bound"] <= data["objective"] == run.value
+    assert data["gap"] == run.rounded_gap
+    assert data["relaxation"]["gap"] == run.gap
 
 
 def test_what_is_asked_and_what_is_read_has_a_short_repr(tmp_path):

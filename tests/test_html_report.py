@@ -111,8 +111,10 @@ def test_report_of_a_cut():
     assert pictures_of(found) == ["cut", "convergence", "heat-map", "profile"]
     for words in (
         "Cut found: 3 of 7 vertices",
-        f"lower bound {down(run.bound, 8)} (exact-eigenvalue)",
-        f"gap of the cut {up(run.rounded_gap, 3)}",
+        f"lower bound {down(run.value_bound, 8)} (exact-eigenvalue)",
+        f"objective {run.value:.8g}",
+        f"gap {up(run.rounded_gap, 3)}",
+        f"of the relaxation {run.objective:.8g}, bound {down(run.bound, 8)}, gap {up(run.gap, 3)}",
         f"The run ended because {run.result.status}.",
         "max epochs 100",
         "application sparsest-cut",
@@ -131,7 +133,8 @@ def test_report_of_a_cut():
 def test_report_of_a_maximum():
     run = max_cut(RING).run(max_epochs=50, gap=1e-2)
     found = checked(page(Record.of(run, adjacency=RING)))
-    assert f"objective {-run.result.objective:.8g}" in found.text
+    assert f"objective {run.value:.8g}" in found.text
+    assert f"of the relaxation {-run.result.objective:.8g}" in found.text
     assert "upper bound" in found.under["th"]
     assert "lower bound" not in found.text
     assert "cut" in pictures_of(found)

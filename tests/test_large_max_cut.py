@@ -262,12 +262,12 @@ def test_command_saves_and_draws(factored, run, tmp_path):
     code, out, _ = run(*args, "--save", saved, "--report", page, "--json", "-")
     data = json.loads(out)
     assert (code, data["method"], data["status"]) == (0, "mixing", "relaxed")
-    assert data["rounded"]["value"] <= data["rounded"]["bound"] <= data["upper_bound"]
+    assert data["rounded"]["value"] <= data["rounded"]["bound"] <= data["relaxation"]["upper_bound"]
     record = Record.load(saved)
     assert isinstance(record.W, Gram)
     A = read_graph("les_miserables")
     np.testing.assert_allclose(
-        (A.sum() - np.vdot(A.toarray(), record.W.dense())) / 4, data["objective"]
+        (A.sum() - np.vdot(A.toarray(), record.W.dense())) / 4, data["relaxation"]["objective"]
     )
     assert "mixing method" in page.read_text()
     code, out, _ = run(*args)

@@ -8,9 +8,6 @@ build the problem, for those who choose the method, the limits and the rounding 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,21 +16,17 @@ import scipy.sparse as sp
 
 from condgrad import _progress as progress
 from condgrad import applications
+from condgrad._adjacency import sizes_by, weights_of
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import Outcome, Sense, closeness
-from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.max_cut import check_room
+from condgrad.applications import PLAIN, Outcome, Sense, Unit, closeness
+from condgrad.applications.max_cut import CUT, check_room
 from condgrad.applications.presolve import by_blocks_of, of_all, uneven
-from condgrad.applications.rounding import sizes_of, smaller_side
+from condgrad.applications.rounding import smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
 from condgrad.cluster import Ray, cluster_of
-from condgrad.errors import InputError, ProblemError
-from condgrad.io.edges import NamedGraph
-from condgrad.io.frames import Frame
-from condgrad.io.graphs import check_weights, graph_from_edges
 from condgrad.methods import Method
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
@@ -75,11 +68,17 @@ class GraphCut(Answer):
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
     computed beyond, or with so little time that Lanczos or products had to do."""
+    unit: Unit = PLAIN
+    """That of `value`, and how values of `result` become such."""
 
     infeasibility = 0.0
     """A cut is a cut."""
     _feasible = True
     _named = "value"
+
+    @property
+    def _application(self) -> str:  # type: ignore[override]
+        return "max-cut" if self.sense == "max" else "sparsest-cut"
 
     @property
     def objective(self) -> float:
@@ -188,12 +187,12 @@ def sparsest_cut(
     _check(gap, max_seconds, device)
     A, names = weights_of(graph, weight, signed=False)
     n = A.shape[0]
-    sizes = _sizes(graph, vertex_weight, n)
+    sizes = sizes_by(graph, vertex_weight, n)
     blocks = presolve and n > 2
     whole = blocks or sp.csgraph.connected_components(A, directed=False)[0] == 1
     if n == 2 and whole:
-        value, scale = float(A[0, 1] / sizes.prod()), float(sizes.sum()) ** 2 / 2
-        return _known(names, np.array([True, False]), value, "min", scale, seed)
+        value = float(A[0, 1] / sizes.prod())
+        return _known(names, np.array([True, False]), value, "min", unit_of(sizes), seed)
     options: dict[str, Any] = {
         "gap": gap,
         "max_seconds": max_seconds,
@@ -272,7 +271,7 @@ def max_cut(
     A, names = weights_of(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
     if n <= 2 or total == 0:
-        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max", -1.0, seed)
+        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max", CUT, seed)
     limit = np.inf if max_seconds is None else max_seconds
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         more: dict[str, Any] = {"warm_seconds": limit, "hyperplanes": hyperplanes, "seed": seed}
@@ -297,94 +296,19 @@ def _check(gap: float, max_seconds: float | None, device: str) -> None:
     Limits(None, None, max_seconds, None)
 
 
-def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tuple[Any, ...]]:
-    """The adjacency matrix of a graph and the names of its vertices."""
-    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
-    if networkx is not None and isinstance(graph, networkx.Graph):
-        return _networkx_weights(networkx, graph, weight, signed)
-    if isinstance(graph, (str, os.PathLike)):
-        raise ProblemError(
-            "graph is a name or a path: pass condgrad.io.read_graph(graph), or "
-            "condgrad.io.read_named_graph(graph) to have its vertices by name"
-        )
-    names: Any = None
-    if isinstance(graph, NamedGraph):
-        graph, names = graph
-    elif Frame.fits(graph) and list(getattr(graph, "index", ())) == Frame(graph).names:
-        graph, names = graph.to_numpy(), graph.columns  # a matrix with names
-    elif Frame.fits(graph):
-        with _said_of_graph():
-            graph, names = graph_from_edges(graph, "graph", signed=signed, weight=weight)
-    A = adjacency_matrix(graph, name="graph", signed=signed, least=1 if signed else 2)
-    return A, tuple(range(A.shape[0]) if names is None else names)
-
-
-@contextmanager
-def _said_of_graph() -> Iterator[None]:
-    """What a reader finds wrong is an argument that is."""
-    try:
-        yield
-    except InputError as error:
-        more = " (of condgrad.io.graph_from_edges)" if "repeats" in error.reason else ""
-        raise ProblemError(f"graph: {error.reason}{more}") from None
-
-
-def _networkx_weights(
-    networkx: Any, graph: Any, weight: str | None, signed: bool
-) -> tuple[Any, tuple[Any, ...]]:
-    if graph.is_directed():
-        raise ProblemError("graph is directed: pass graph.to_undirected(), which drops directions")
-    least = 1 if signed else 2  # a maximum cut may have an empty side
-    if len(graph) < least:
-        raise ProblemError(
-            f"graph has {'one vertex' if len(graph) else 'no vertices'}: a cut needs at least "
-            f"{'2' if least == 2 else 'one'}"
-        )
-    with _said_of_graph():
-        check_weights(graph, weight)
-    try:
-        A = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ProblemError(
-            f"graph has an edge whose {weight!r} is not a number ({error}): set it, or pass "
-            "weight=None to count edges"
-        ) from None
-    return adjacency_matrix(A, name="graph", signed=signed, least=least), tuple(graph)
-
-
-def _sizes(graph: Any, vertex_weight: Any, n: int) -> Array:
-    """The weights of the vertices."""
-    if isinstance(vertex_weight, Mapping):
-        if not hasattr(graph, "nodes"):
-            raise ProblemError("vertex_weight is a mapping, but graph is a matrix: pass numbers")
-        missing = [v for v in graph.nodes if v not in vertex_weight]
-        if missing:
-            raise ProblemError(f"vertex_weight has no vertex {missing[0]!r}: give every one")
-        vertex_weight = [vertex_weight[v] for v in graph.nodes]
-    elif isinstance(vertex_weight, str):
-        if not hasattr(graph, "nodes"):
-            raise ProblemError("vertex_weight is a name, but graph has no attributes: pass numbers")
-        missing = [v for v, data in graph.nodes(data=True) if vertex_weight not in data]
-        if missing:
-            text = f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
-            raise ProblemError(text)
-        vertex_weight = [data[vertex_weight] for _, data in graph.nodes(data=True)]
-    return sizes_of(vertex_weight, n, "vertex_weight")
-
-
 def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     pairs = list(zip(names, side, strict=True))
     return tuple(n for n, first in pairs if first), tuple(n for n, first in pairs if not first)
 
 
 def _known(
-    names: tuple[Any, ...], side: Array, value: float, sense: Sense, scale: float, seed: Any
+    names: tuple[Any, ...], side: Array, value: float, sense: Sense, unit: Unit, seed: Any
 ) -> GraphCut:
-    """A cut that is the best for a simple reason; a run would have `scale` times its value."""
-    own = scale * value
+    """A cut that is the best for a simple reason in that unit."""
+    own = (-1 if sense == "max" else 1) * value / unit.scale
     side, result = smaller_side(side), of_all(own, own, [], seed, own)
     known = (value, value, 0.0, Status.CONVERGED, sense)
-    return GraphCut(_partition(side, names), side, *known, result)
+    return GraphCut(_partition(side, names), side, *known, result, unit=unit)
 
 
 def _cut(run: Outcome, names: tuple[Any, ...]) -> GraphCut:
@@ -402,4 +326,5 @@ def _cut(run: Outcome, names: tuple[Any, ...]) -> GraphCut:
         run.sense,
         run.result,
         run.bound_failure,
+        run.unit,
     )

@@ -17,11 +17,10 @@ from typing import Any
 from condgrad import report
 from condgrad._files import replaced
 from condgrad._round import bound_text, percent, up
-from condgrad.applications import Outcome
 from condgrad.errors import ProblemError
 from condgrad.plot import Picture, pictures, write
 from condgrad.record import Record
-from condgrad.run.result import Result
+from condgrad.run.answer import Answer
 
 MARKS = 2000
 """A picture with more vertices and edges than this is a PNG: as SVG it would be large."""
@@ -57,21 +56,20 @@ pre { background: var(--soft); padding: 0.7rem 1rem; border-radius: 6px; white-s
 """
 
 
-def write_report(
-    path: str | Path, run: Outcome | Result | Record, *, title: str = "", **facts: Any
-) -> None:
+def write_report(path: str | Path, run: Answer | Record, *, title: str = "", **facts: Any) -> None:
     """Write the report of a run.
 
     Parameters
     ----------
     path : str or Path
         The file, whose name ends in .html or .htm.
-    run : Outcome, Result or Record
-        The run; a `Record` is what `Record.load` reads from a saved run.
+    run : Answer or Record
+        The run: an Outcome, a Result or what else a call has returned, such as a GraphCut; a
+        `Record` is what `Record.load` reads from a saved run.
     title : str, optional
         Title of the page; default: application and method.
     **facts
-        What goes to `Record.of` with an `Outcome` or `Result`, such as ``adjacency`` and ``points``
+        What goes to `Record.of` with an answer, such as ``adjacency`` and ``points``
         for the pictures.
     """
     path = Path(path)

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _progress as progress
+from condgrad._adjacency import weights_of
 from condgrad._deadline import OutOfTime, limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications.theta import (
+    UNIT,
     Feasible,
     feasible,
     independent_set,
@@ -23,7 +25,6 @@ from condgrad.applications.theta import (
 )
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
-from condgrad.graphs import weights_of
 from condgrad.run.answer import Answer
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import EVERY, checkpoints
@@ -63,6 +64,8 @@ class Theta(Answer):
     """W meets all rows."""
     _feasible = True
     _named = "value"
+    _application = "theta"
+    unit = UNIT
 
     @property
     def objective(self) -> float:

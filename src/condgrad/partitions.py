@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from condgrad import _progress as progress
+from condgrad._adjacency import weights_of
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import Application, Outcome, closeness
+from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness
 from condgrad.applications.correlation import correlation_clustering_of
 from condgrad.applications.section import part_sizes, section_of
 from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
-from condgrad.graphs import weights_of
 from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
@@ -45,12 +45,15 @@ class Partition(Answer):
     """The run on the relaxation, in the same units."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices."""
+    unit: Unit = PLAIN
+    """What the answer is called; values have the unit of the run."""
 
     sense = "min"
     infeasibility = 0.0
     """A partition is a partition."""
     _feasible = True
     _named = "value"
+    _application = "partition"
 
     @property
     def objective(self) -> float:
@@ -239,4 +242,5 @@ def _partition(run: Outcome, names: tuple[Any, ...]) -> Partition:
         Status.CONVERGED if at_last else run.status,
         run.result,
         run.bound_failure,
+        run.unit,
     )

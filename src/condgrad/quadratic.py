@@ -14,7 +14,7 @@ from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._round import bound_text
 from condgrad._types import Array
-from condgrad.applications import Sense, closeness
+from condgrad.applications import Sense, Unit, closeness
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.graphs import GraphCut, max_cut
@@ -152,6 +152,8 @@ class Qubo(Answer):
     """Zeros and ones are what is asked for."""
     _feasible = True
     _named = "value"
+    _application = "qubo"
+    unit = Unit(0.5, words="xᵀQx + offset; the run minimises the negative of a cut, twice that")
 
     @property
     def objective(self) -> float:

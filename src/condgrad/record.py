@@ -9,6 +9,7 @@ import shlex
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from rich.console import Console
 
 import condgrad
 from condgrad import report
+from condgrad._adjacency import drawn_graph
 from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.applications import Outcome
-from condgrad.applications.graphs import adjacency_matrix
-from condgrad.errors import InputError, ProblemError, cause
+from condgrad.applications.answers import names_of, outcome_of
+from condgrad.applications.planes import principal_plane
+from condgrad.errors import InputError, cause
 from condgrad.points import Factored, Gram
+from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Trace
 
 REMEDY = "write one by --save or Trace.save"
@@ -89,7 +93,7 @@ class Record:
     @classmethod
     def of(
         cls,
-        run: Outcome | Result,
+        run: Answer,
         *,
         adjacency: Any = None,
         points: Any = None,
@@ -104,14 +108,15 @@ class Record:
 
         Parameters
         ----------
-        run : Outcome or Result
-            The run.
-        adjacency : array or SciPy sparse matrix, optional
+        run : Answer
+            The run: an Outcome, a Result, or what else a call has returned, such as a GraphCut or a
+            Partition.
+        adjacency : networkx.Graph, array or SciPy sparse matrix, optional
             The graph that was cut.
         points : array, optional
             The points that were clustered, one a row.
         names : sequence of str, optional
-            The names of the vertices.
+            The names of the vertices; default: those of the graph or the answer.
         W : array, optional
             The point, where that of the result is in other units.
         model : mapping, optional
@@ -123,23 +128,22 @@ class Record:
         **more
             Further facts, such as ``input`` (a file) and ``limits`` (a mapping).
         """
-        if not isinstance(run, (Outcome, Result)):
-            raise ProblemError(f"run is a {type(run).__name__}: give an Outcome or a Result")
-        if isinstance(run, Result):
-            run = Outcome("problem", "", run.method, None, None, run)
+        given, run = run, outcome_of(run)
+        if answer is None and not isinstance(given, (Outcome, Result)):
+            answer = partial(_say, given)
         found = None if run.rounded is None else run.rounded.answer
         arrays = {name: np.asarray(a) for name in ("side", "labels")
                   if (a := getattr(found, name, None)) is not None}  # fmt: skip
         if adjacency is not None:
-            graph = adjacency_matrix(adjacency, signed=True, least=1)
+            graph, called = drawn_graph(adjacency)
+            names = called if names is None else names
             edges = sp.coo_array(sp.triu(graph, k=1))
             arrays["edges"] = np.column_stack([*edges.coords, edges.data])
+        names = names_of(given) if names is None else names
         if names is not None:
             arrays["names"] = np.array([str(name) for name in names])
         arrays |= {f"{MODEL}{name}": np.asarray(a) for name, a in (model or {}).items()}
         if points is not None:
-            from condgrad.plot import principal_plane
-
             arrays["points"] = principal_plane(points)
         facts = {
             **run.to_json(),
@@ -147,6 +151,7 @@ class Record:
             "title": f"{run.application}, {run.result.method}",
             "method_name": run.result.method,
             "bound_name": run.bound_name,
+            "called": run.called,
             "summary": report.summary(run),
             "answer": _words(run, answer),
             "command": shlex.join(map(_name_only, command)),
@@ -157,9 +162,10 @@ class Record:
     @property
     def adjacency(self) -> Any:
         """The graph that was cut, sparse and symmetric; None where there is none."""
-        if "edges" not in self.arrays or "side" not in self.arrays:
+        parts = self.arrays.get("side", self.arrays.get("labels"))
+        if "edges" not in self.arrays or parts is None:
             return None
-        n, (u, v, weight) = self.arrays["side"].size, self.arrays["edges"].T
+        n, (u, v, weight) = parts.size, self.arrays["edges"].T
         half = sp.coo_array((weight, (u.astype(np.int64), v.astype(np.int64))), shape=(n, n))
         return sp.csr_array(half + half.T)
 
@@ -254,6 +260,11 @@ def _words(run: Outcome, answer: Callable[[Console], None] | None) -> list[str]:
     return file.getvalue().splitlines()
 
 
+def _say(answer: Answer, console: Console) -> None:
+    """An answer in its own words."""
+    console.print(str(answer), soft_wrap=True, highlight=False, markup=False)
+
+
 def _name_only(argument: str) -> str:
     """An argument of the command line with the file name for a path."""
     option, equals, value = argument.rpartition("=") if argument[:2] == "--" else ("", "", argument)
@@ -274,8 +285,9 @@ def _checked(record: Record) -> Record:
     none: Array = np.zeros(0)
     side, labels = arrays.get("side", none), arrays.get("labels", none)
     edges, points = arrays.get("edges", np.zeros((0, 3))), arrays.get("points", np.zeros((0, 2)))
-    names, W = arrays.get("names", np.zeros(side.size, "U1")), record.W
-    known = side is none or names.shape == side.shape  # without a rounded cut there is no side
+    parts = labels if side is none else side
+    names, W = arrays.get("names", np.zeros(parts.size, "U1")), record.W
+    known = parts is none or names.shape == parts.shape  # without a rounded cut there is no side
     right = {
         "W": W is None or W.dtype.kind in "biuf",
         "side": side.ndim == 1 and (side is none or side.dtype == np.bool_),
@@ -288,7 +300,7 @@ def _checked(record: Record) -> Record:
         right["points"] = right["points"] and len(points) == len(labels)
     if right["edges"] and edges.size:
         most = edges[:, :2].max()
-        right["edges"] = edges[:, :2].min() >= 0 and (side is none or most < side.size)
+        right["edges"] = edges[:, :2].min() >= 0 and (parts is none or most < parts.size)
     if wrong := [name for name, good in right.items() if not good]:
         raise ValueError(f"its {', '.join(wrong)} cannot be those of a run")
     return record

@@ -36,17 +36,21 @@ def run_live(
 def summary(run: Outcome) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
     r, found = run.result, run.found
-    rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
+    value, bound, gap = run.objective, run.bound, run.gap
+    if run.rounded is not None:
+        value, bound, gap = run.value, run.value_bound, run.rounded_gap
+    rows = [("status", run.message), ("objective", f"{value:.8g}")]
     rows += [("unit", run.unit.words)] if run.unit.words else []
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
-    if np.isfinite(run.bound):
+    if np.isfinite(bound):
         chance = f", wrong with probability {up(run.bound_failure, 2)}" if run.bound_failure else ""
-        text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
+        text = f"{bound_text(bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
-        rows.append(("gap", up(run.gap, 3)))
-        if run.rounded is not None:
-            what = "clustering" if hasattr(run.rounded.answer, "labels") else "cut"
-            rows.append((f"gap of the {what}", up(run.rounded_gap, 3)))
+        rows.append(("gap", up(gap, 3)))
+    if run.rounded is not None:
+        limit = bound_text(run.bound, 8, run.sense)
+        text = f"{run.objective:.8g}, bound {limit}, gap {up(run.gap, 3)}"
+        rows.append(("of the relaxation", text))
     if found.families:
         rows.append(("infeasibility", f"{missed(found.families)}, relative"))
     for name, violation in found.families.items() if len(found.families) > 1 else ():

@@ -5,7 +5,15 @@ from condgrad.applications._base import (
     Application,
     require_room,
 )
-from condgrad.applications._outcome import Outcome, Rounded, Sense, closeness, gap_of
+from condgrad.applications._outcome import (
+    PLAIN,
+    Outcome,
+    Rounded,
+    Sense,
+    Unit,
+    closeness,
+    gap_of,
+)
 from condgrad.applications._rounder import Rounder
 from condgrad.applications.clustering import (
     Clustering,
@@ -28,6 +36,7 @@ Run = Outcome
 """The name until `condgrad.Run` was one too."""
 
 __all__ = [
+    "PLAIN",
     "PRESETS",
     "Application",
     "Clustering",
@@ -36,6 +45,7 @@ __all__ = [
     "Rounded",
     "Rounder",
     "Sense",
+    "Unit",
     "closeness",
     "clustering_matrix",
     "clustering_value",

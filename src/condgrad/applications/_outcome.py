@@ -201,6 +201,11 @@ class Outcome(Answer):
             return np.inf
         return gap_of(self.sign * self.value, self.sign * self.value_bound, False)
 
+    @property
+    def called(self) -> str:
+        """What a rounded solution is called: a cut, a clustering, …"""
+        return {"inertia": "clustering", "value": "answer"}.get(self.unit.what, self.unit.what)
+
     def _missed(self) -> str:
         return missed(self.found.families)
 
@@ -224,9 +229,19 @@ class Outcome(Answer):
         return f"{text}; rounded to a solution of value {self.value:.6g}, gap {gap}"
 
     def to_json(self) -> dict[str, Any]:
-        """The run as plain numbers, ready for `json.dump`."""
+        """The run as plain numbers, ready for `json.dump`.
+
+        ``objective``, the bound and ``gap`` are those of the answer: of the rounded solution where
+        there is one. Those of the relaxation, in the same unit, are under ``relaxation``, and those
+        of the run in its own unit and sense under ``run``.
+        """
         r, found = self.result, self.found
         families = {name: v._asdict() for name, v in found.families.items()}
+        relaxed = {"objective": self.objective, self.bound_name: self.bound, "gap": self.gap}
+        own = relaxed
+        if self.rounded is not None:
+            numbers = (self.value, self.value_bound, self.rounded_gap)
+            own = dict(zip(relaxed, numbers, strict=True))
         return {
             "application": self.application,
             "sense": self.sense,
@@ -246,9 +261,7 @@ class Outcome(Answer):
             "lmo_calls": r.lmo_calls,
             "matvecs": r.matvecs,
             "rows": sum(r.rows.values()),
-            "objective": self.objective,
-            self.bound_name: self.bound,
-            "gap": self.gap,
+            **own,
             "bound_kind": self.bound_kind,
             "bound_failure": self.bound_failure,
             "infeasibility": {"total": self.infeasibility, "families": families},
@@ -261,7 +274,8 @@ class Outcome(Answer):
                 "gap": self.rounded_gap,
             },
             "unit": self.unit.words,
-            "relaxation": {"objective": r.objective, "lower_bound": r.lower_bound},
+            "relaxation": relaxed,
+            "run": {"objective": r.objective, "lower_bound": r.lower_bound},
             "settings": dict(self.settings),
         }
 

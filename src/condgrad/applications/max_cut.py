@@ -39,6 +39,8 @@ BOUNDS = 6
 DENSE = 4 * 8
 """Bytes for an entry of W: the start and its bound."""
 WORDS = "w(S, S̄) of a cut; the run on the relaxation minimises the negative of that"
+CUT = Unit(what="cut", words=WORDS)
+"""That of a maximum cut."""
 
 
 def max_cut(
@@ -141,7 +143,7 @@ def max_cut(
         "formula": " + ".join(t.name for t in problem.composite),
         "sense": "max",
         "whole": whole,
-        "unit": Unit(what="cut", words=WORDS),
+        "unit": CUT,
     }
 
     def large() -> bool:

@@ -19,6 +19,7 @@ from condgrad.functions import AtLeast, Equal, Linear
 from condgrad.maps import AllEntries, Entries, Inner
 from condgrad.problem import Problem, Term
 
+UNIT = Unit(what="theta")
 STARTS = 50
 """How many vertices an independent set is grown from."""
 
@@ -71,7 +72,7 @@ def theta_of(A: Any, plus: bool) -> Application:
         settings={"vertices": n, "edges": int(upper.sum()), "plus": plus},
         sense="max",
         floor=-float(n),  # ⟨11ᵀ, W⟩ ≤ n Tr W
-        unit=Unit(what="theta"),
+        unit=UNIT,
     )
 
 

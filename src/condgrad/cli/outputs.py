@@ -253,7 +253,7 @@ def draw(path: Path, record: Record) -> None:
     """Draw what was found, and how."""
     from condgrad.plot import sheet
 
-    only = ("cut", "clusters", "radius", "answer", "convergence")
+    only = ("cut", "partition", "clusters", "radius", "answer", "convergence")
     sheet(record, path, only=only, title=str(record.facts["title"]))
 
 

@@ -19,12 +19,14 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#0
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of that size in inches, unknown to pyplot."""
+    """An empty figure of that size in inches, unknown to pyplot; notebooks show it all the same."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise ProblemError("plots need matplotlib: install condgrad[plot]") from None
-    return Figure(figsize=(width, height), layout="constrained")
+    from condgrad.plot._figure import Shown
+
+    return Shown(figsize=(width, height), layout="constrained")
 
 
 def check_path(name: str, path: str | Path) -> None:

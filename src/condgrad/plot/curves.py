@@ -10,9 +10,11 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.applications import gap_of
+from condgrad.applications.answers import outcome_of
 from condgrad.errors import ProblemError
 from condgrad.plot._base import COLOURS, new_figure, plain, save
 from condgrad.plot._scales import scale_across, scale_positive, scale_values
+from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Trace
 
 LABELS = {"epochs": "epochs", "seconds": "seconds", "k": "iterations"}
@@ -53,7 +55,7 @@ class Found(NamedTuple):
 
 
 def convergence(
-    traces: Mapping[str, Trace | Result] | Trace | Result,
+    traces: Mapping[str, Trace | Answer] | Trace | Answer,
     path: str | Path | None = None,
     *,
     title: str = "",
@@ -67,8 +69,9 @@ def convergence(
 
     Parameters
     ----------
-    traces : Trace, Result or mapping of label to either
-        What to draw.
+    traces : Trace, Answer or mapping of label to either
+        What to draw: a `Result`, or what a call has returned, such as a `GraphCut`, which is drawn
+        beside its relaxation.
     path : str or Path, optional
         Image file; its ending (.png, .svg, .pdf) decides the format.
     title : str, optional
@@ -98,8 +101,15 @@ def convergence(
     """
     if sense not in ("min", "max"):
         raise ProblemError(f"sense is {sense!r}: use 'min' or 'max'")
+    if isinstance(traces, Answer) and not isinstance(traces, Result):
+        run = outcome_of(traces)
+        sense, traces = run.sense, run.trace
+        if found is None and run.rounded is not None:
+            found = Found(run.called, run.value, run.whole)
     given = {"": traces} if isinstance(traces, (Trace, Result)) else dict(traces)
-    runs = {label: t.trace if isinstance(t, Result) else t for label, t in given.items()}
+    runs = {
+        label: outcome_of(t).trace if isinstance(t, Answer) else t for label, t in given.items()
+    }
     if not runs:
         raise ProblemError("traces is empty: pass at least one Trace or Result")
     columns = _columns(x, runs)
@@ -224,7 +234,7 @@ def _percent(share: float) -> str:
 
 
 def profile(
-    run: Result | Mapping[str, float],
+    run: Answer | Mapping[str, float],
     path: str | Path | None = None,
     *,
     title: str = "",
@@ -234,8 +244,8 @@ def profile(
 
     Parameters
     ----------
-    run : Result or mapping of part to seconds
-        What to draw.
+    run : Answer or mapping of part to seconds
+        What to draw: a `Result`, what else a call has returned, or seconds.
     path, title, figure
         As for `convergence`.
 
@@ -243,7 +253,7 @@ def profile(
     -------
     Figure
     """
-    seconds = run.profile if isinstance(run, Result) else run
+    seconds = outcome_of(run).found.profile if isinstance(run, Answer) else run
     parts = {name: s for name, s in seconds.items() if np.isfinite(s) and s > 0}
     total = sum(parts.values())
     fig = figure or new_figure(6.4, 1.2 + 0.32 * max(len(parts), 1))

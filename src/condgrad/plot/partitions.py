@@ -10,12 +10,14 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from condgrad._check import numbers
+from condgrad._adjacency import drawn_graph
 from condgrad._types import Array
+from condgrad.applications.answers import names_of
+from condgrad.applications.planes import principal_plane
 from condgrad.errors import ProblemError
 from condgrad.plot._base import COLOURS, new_figure, save
 
-SIDES, CUT_EDGE = (COLOURS[4], COLOURS[1]), COLOURS[3]
+SIDES, CUT_EDGE = tuple(COLOURS[i] for i in (4, 1, 2, 5)), COLOURS[3]
 DRAWN = 500
 """Largest graph drawn with vertices and edges."""
 NAMED, SOME = 60, 30
@@ -124,28 +126,6 @@ def clusters(
     return save(fig, path, title)
 
 
-def principal_plane(X: Any) -> Array:
-    """The points in the coordinates of their two principal components, by the SVD U Σ Vᵀ of X − x̄.
-
-    Of points on a line the second coordinate is 0. The sign is such that the entry of largest size
-    in each column is positive.
-
-    Examples
-    --------
-    >>> principal_plane([[0.0, 3.0], [0.0, 1.0], [0.0, -4.0]])[:, 0]
-    array([-3., -1.,  4.])
-    """
-    X = numbers("X", X)
-    if X.ndim != 2 or not X.size:
-        raise ProblemError(f"X has shape {X.shape}: give points, one a row")
-    U, sizes, _ = scipy.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-    plane = np.zeros((X.shape[0], 2))
-    kept = min(2, sizes.size)
-    plane[:, :kept] = (U * sizes)[:, :kept]
-    largest = plane[np.argmax(np.abs(plane), axis=0), [0, 1]]
-    return plane * np.where(largest < 0, -1.0, 1.0)
-
-
 def cut(
     adjacency: Any,
     side: Any,
@@ -155,21 +135,22 @@ def cut(
     title: str = "",
     figure: Any = None,
 ) -> Any:
-    """Draw a cut on its graph: the two sides, and the edges across in another colour.
+    """Draw a cut or a partition on its graph: its parts, and the edges across in another colour.
 
-    Of more than 500 vertices the adjacency matrix is drawn instead, sorted by side: the edges
-    across are those outside of the two blocks.
+    Of more than 500 vertices the adjacency matrix is drawn instead, sorted by part: the edges
+    across are those outside of the blocks.
 
     Parameters
     ----------
-    adjacency : array or SciPy sparse matrix
-        Symmetric weights.
-    side : array of bool
-        True for the vertices of one side.
+    adjacency : networkx.Graph, array, SciPy sparse matrix, frame or NamedGraph
+        The graph, as for `condgrad.sparsest_cut`.
+    side : array, GraphCut or Partition
+        True for the vertices of one side, or the part of each vertex, in the order of the graph;
+        or what a call has returned.
     names : sequence of str, optional
-        Names of the vertices; default: their numbers, counted from 1. Of more than 60 vertices the
-        smaller side is named, if there are at most 30 in it. Names that would lie on others are
-        left out.
+        Names of the vertices; default: those of the graph, or their numbers from 0. Of
+        more than 60 vertices the smallest part is named, if there are at most 30 in it. Names that
+        would lie on others are left out.
     path, title, figure
         As for `convergence`.
 
@@ -177,11 +158,10 @@ def cut(
     -------
     Figure
     """
-    A = sp.csr_array(adjacency)
+    A, called = drawn_graph(adjacency)
     n = A.shape[0]
-    if A.ndim != 2 or A.shape[1] != n or not n:
-        raise ProblemError(f"adjacency has shape {A.shape}: it must be square")
-    side = _labels(side, n, "side").astype(bool)
+    names = next((own for own in (names, called, names_of(side)) if own is not None), None)
+    side = _groups(side, n)
     if names is not None and len(names) != n:
         raise ProblemError(f"names has {len(names)} entries: give one for each of {n} vertices")
     fig = figure or new_figure(6.4, 6.0)
@@ -189,8 +169,8 @@ def cut(
     if n > DRAWN:
         _sorted_adjacency(fig, ax, A, side)
     else:
-        chosen = [str(i + 1) for i in range(n)] if names is None else [str(name) for name in names]
-        fewer = side if 2 * side.sum() <= n else ~side
+        chosen = [str(i) for i in range(n)] if names is None else [str(name) for name in names]
+        fewer = side == np.argsort(np.bincount(side), kind="stable")[0]
         shown = np.full(n, n <= NAMED) | (fewer & (fewer.sum() <= SOME))
         named = [name if show else "" for name, show in zip(chosen, shown, strict=True)]
         _graph(ax, A, side, named, fewer)
@@ -225,10 +205,13 @@ def _graph(ax: Any, A: Any, side: Array, names: Sequence[str], first: Array) -> 
         )
     inside = all(names) and max(map(len, names)) <= 3
     size = 230 if inside else max(12, min(9000 / side.size, 90))
-    for value, marker in ((False, "o"), (True, "s")):
-        own = at[side == value]
-        ax.scatter(*own.T, s=size, color=SIDES[int(value)], marker=marker, edgecolors="0.2",
-                   linewidths=0.5, zorder=3, label=_vertices(len(own)))  # fmt: skip
+    parts = int(side.max()) + 1
+    colours = SIDES if parts <= len(SIDES) else _colours(max(parts, len(COLOURS) + 1))
+    for part in range(max(parts, 2)):
+        own, text = at[side == part], _vertices(int((side == part).sum()))
+        ax.scatter(*own.T, s=size, color=colours[part], marker="osD^vPX<>"[part % 9],
+                   edgecolors="0.2", linewidths=0.5, zorder=3,
+                   label=text if parts <= LISTED else None)  # fmt: skip
     how: dict[str, Any] = {"ha": "center", "fontsize": FONT, "zorder": 4, "parse_math": False}
     short = [name if inside else _short(name) for name in names]
     degree = np.bincount(np.concatenate([u, v]), minlength=side.size)
@@ -295,7 +278,9 @@ def _sorted_adjacency(fig: Any, ax: Any, A: Any, side: Array) -> None:
     _boundaries(ax, side[np.argsort(side, kind="stable")], "black", bins / n)
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.set_xlabel(f"{n} vertices sorted by side ({n - side.sum()} and {side.sum()})")
+    sizes = np.bincount(side).tolist()
+    of = f"side ({sizes[0]} and {n - sizes[0]})" if len(sizes) < 3 else f"part, {len(sizes)} parts"
+    ax.set_xlabel(f"{n} vertices sorted by {of}")
     label, ticks = "entries of the adjacency matrix per pixel", MaxNLocator(5, integer=True)
     _colour_bar(fig, ax, image, label=label, ticks=ticks)
 
@@ -324,6 +309,16 @@ def _labels(labels: Any, n: int, name: str = "labels") -> Array:
     if labels.shape != (n,):
         raise ProblemError(f"{name} has shape {labels.shape}: give one for each of the {n} rows")
     return labels
+
+
+def _groups(side: Any, n: int) -> Array:
+    """The part of each vertex as a number from 0, of an array or of an answer."""
+    given = getattr(side, "side", None)
+    given = getattr(side, "labels", side) if given is None else given
+    labels = _labels(given, n, "side")
+    if labels.dtype == np.bool_:
+        return labels.astype(np.int64)
+    return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
 
 def _short(name: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from condgrad.plot.answers import answer
 from condgrad.plot.choices import radius
 from condgrad.plot.curves import Found, convergence, profile
 from condgrad.plot.partitions import clusters, cut, heat_map
+from condgrad.record import Record
+from condgrad.run.answer import Answer
 from condgrad.run.result import Trace
-
-if TYPE_CHECKING:
-    from condgrad.record import Record
 
 DRAWN = 5000
 """A graph with more vertices is no picture."""
@@ -47,9 +46,14 @@ def pictures(record: Record, x: str | tuple[str, ...] = "seconds") -> list[Pictu
     found: list[Picture] = []
     side, labels = arrays.get("side"), arrays.get("labels")
     if side is not None and side.size <= DRAWN and record.adjacency is not None:
-        draw = partial(cut, record.adjacency, side, names=arrays.get("names"))
+        draw = partial(cut, record.adjacency, side, names=_names(record, side.size))
         words = f"The graph of {side.size} vertices with {int(side.sum())} of them on one side."
         found.append(Picture("cut", words, 6.4, draw))
+    if labels is not None and labels.size <= DRAWN and record.adjacency is not None:
+        draw = partial(cut, record.adjacency, labels, names=_names(record, labels.size))
+        parts = np.unique(labels).size
+        words = f"The graph of {labels.size} vertices in {parts} part{'s'[: parts > 1]}."
+        found.append(Picture("partition", words, 6.4, draw))
     if labels is not None and "points" in arrays:
         words = f"The {labels.size} points in their principal plane, coloured by cluster."
         found.append(Picture("clusters", words, 5.2, partial(clusters, arrays["points"], labels)))
@@ -76,6 +80,11 @@ def pictures(record: Record, x: str | tuple[str, ...] = "seconds") -> list[Pictu
     return found
 
 
+def _names(record: Record, n: int) -> Any:
+    """The names of the vertices, or their numbers as the command counts them."""
+    return record.arrays.get("names", np.arange(1, n + 1))
+
+
 def is_short(record: Record) -> bool:
     """Whether a run has no history: it ended soon, or came back to its start."""
     later = np.unique(record.trace["k"][record.trace["k"] > 0]).size
@@ -85,11 +94,18 @@ def is_short(record: Record) -> bool:
 
 def rounded(record: Record) -> Found | None:
     """What was rounded from the relaxation that a run solved."""
-    known, bound = record.facts.get("rounded"), record.facts.get(_bound_name(record))
+    known, bound = record.facts.get("rounded"), _relaxed(record).get(_bound_name(record))
     if not isinstance(known, dict) or not isinstance(known.get("value"), (int, float)):
         return None
     name = next((what for a, what in ANSWERS.items() if a in record.arrays), "answer")
+    name = str(record.facts.get("called", name))
     return Found(name, float(known["value"]), known.get("bound") != bound)
+
+
+def _relaxed(record: Record) -> Mapping[str, Any]:
+    """The numbers of the relaxation in the unit of the answer; in older files they are on top."""
+    own = record.facts.get("relaxation")
+    return own if isinstance(own, dict) and "gap" in own else record.facts
 
 
 def _bound_name(record: Record) -> str:
@@ -100,7 +116,7 @@ def _short(record: Record) -> Picture:
     """What was found, and the bound."""
     facts, name, found = record.facts, _bound_name(record).replace("_", " "), rounded(record)
     values = {} if found is None else {found.name: found.value}
-    values["objective" if found is None else "relaxation"] = float(facts["objective"])
+    values["objective" if found is None else "relaxation"] = float(_relaxed(record)["objective"])
     limit = float(facts[_bound_name(record)] if found is None else facts["rounded"]["bound"])
     gap = percent(facts["gap"] if found is None else facts["rounded"]["gap"], 2)
     listed = ", ".join(f"{what} {value:.6g}" for what, value in values.items())
@@ -141,34 +157,41 @@ def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
 
 
 def sheet(
-    record: Record,
+    record: Record | Answer,
     path: str | Path | None = None,
     *,
     only: str | Sequence[str] | None = None,
     x: str | tuple[str, ...] = "seconds",
     title: str = "",
+    **facts: Any,
 ) -> Any:
     """All pictures of a run, one below the other, or only those of some names.
 
     Parameters
     ----------
-    record : Record
-        The run.
+    record : Record or Answer
+        The run, or what a call has returned.
     path : str or Path, optional
         Image file.
     only : str or sequence of str, optional
-        Of ``cut``, ``clusters``, ``radius``, ``answer``, ``convergence``, ``heat-map`` and
-        ``profile``. A name alone must be a picture that the run has, or ``convergence``; of several
-        those are drawn that it has.
+        Of ``cut``, ``partition``, ``clusters``, ``radius``, ``answer``, ``convergence``,
+        ``heat-map`` and ``profile``. A name alone must be a picture that the run has, or
+        ``convergence``; of several those are drawn that it has.
     x : str or tuple of str
         As for `convergence`.
     title : str, optional
         Title of the figure.
+    **facts
+        What goes to `Record.of` with an answer, such as ``adjacency`` and ``points``.
 
     Returns
     -------
     Figure
     """
+    if not isinstance(record, Record):
+        record = Record.of(record, **facts)
+    elif facts:
+        raise ProblemError(f"record is a Record, which has its facts: leave out {', '.join(facts)}")
     chosen = pictures(record, x)
     if isinstance(only, str):
         return named(record, only, x).draw(path=path, title=title)

@@ -39,6 +39,8 @@ class Answer(ABC):
         The history of the last run, in the units of that run; empty where none was needed.
     """
 
+    _application: ClassVar[str] = "problem"
+    """What was solved."""
     _feasible: ClassVar[bool] = False
     """Whether what was found is feasible by its construction."""
 

@@ -89,6 +89,8 @@ class Solution(Answer):
     t ≥ 0 up to rounding, and its value improves for ever. The rows of D are off by less than 10⁻¹²
     of what it gains, so that every dual point, if there is one, has multipliers above 10¹²."""
 
+    _application = "sdp"
+
     @property
     def objective(self) -> float:
         """The same as `value`."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from condgrad._round import down, percent, up
 from condgrad._types import Array
+from condgrad.applications.kmeans import INERTIA
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
@@ -39,6 +40,8 @@ class Certification(Answer):
     """The run on the relaxation, whose objective is twice the inertia; None where none was needed:
     one cluster, or no more different points than clusters."""
 
+    labels: Array | None = field(default=None, compare=False)
+    """The clusters of which this is proved, numbered from 0."""
     better: Array | None = field(default=None, compare=False)
     """Labels of a clustering with a lower inertia that was found where the gap was not proved of
     the given one; None where none was."""
@@ -50,6 +53,8 @@ class Certification(Answer):
     """Every partition is feasible."""
     _feasible = True
     _named = "inertia"
+    _application = "kmeans"
+    unit = INERTIA
 
     @property
     def objective(self) -> float:

@@ -135,9 +135,15 @@ def run_for(
 
 
 def certified(
-    points: Points, k: int, best: Rounded, result: Result | None, target: float, since: float
+    points: Points,
+    labels: Array,
+    k: int,
+    best: Rounded,
+    result: Result | None,
+    target: float,
+    since: float,
 ) -> Certification:
-    """From ⟨C, W⟩ to inertia, which is half of it.
+    """From ⟨C, W⟩ to inertia, which is half of it, for a clustering with these labels of all points.
 
     Computed distances are off by less than (d + 4)ε, relatively, and so is ⟨C, W⟩ for W ≥ 0; of a
     clustering its two sums add 2nε at most. Means far from 0 would round more. Weights a have roots
@@ -159,7 +165,9 @@ def certified(
     if status is Status.CONVERGED and gap > target:
         status = Status.RELAXED
     seconds = time.perf_counter() - since
-    return Certification(inertia, bound, gap, k, target, kind, failure, status, seconds, result)
+    return Certification(
+        inertia, bound, gap, k, target, kind, failure, status, seconds, result, labels
+    )
 
 
 def rounded(points: Points, k: int, seed: int, W: Array) -> Rounded:

@@ -116,12 +116,12 @@ def certify(
     labels = partition(labels, len(X))
     k = int(labels.max()) + 1
     points = points_of(X, sample_weight)
-    labels, a = labels[points.used], points.weights
+    own_labels, a = labels[points.used], points.weights
     with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
-        value, W = clustering_value(points.C, labels, a), clustering_matrix(labels, weights=a)
-        own = Rounded(value, W, labels)
+        value = clustering_value(points.C, own_labels, a)
+        own = Rounded(value, clustering_matrix(own_labels, weights=a), own_labels)
         _, result = run_for(points, k, lambda W: own, ends)
-        proof = certified(points, k, own, result, ends.gap, since)
+        proof = certified(points, labels, k, own, result, ends.gap, since)
         if result is None or proof.gap <= ends.gap:
             return proof
         progress.doing("looking for a better clustering")
@@ -254,7 +254,7 @@ class SDPKMeans(
         best, self.result_ = run_for(points, k, partial(rounded, points, k, ends.seed), ends)
         self.cluster_centers_ = centres(points, best.answer, k)
         self.labels_ = _labelled(X, points, best.answer, self.cluster_centers_)
-        self.certificate_ = certified(points, k, best, self.result_, ends.gap, since)
+        self.certificate_ = certified(points, self.labels_, k, best, self.result_, ends.gap, since)
         self.inertia_ = self.certificate_.inertia
         self.lower_bound_ = self.certificate_.lower_bound
         self.optimality_gap_ = self.certificate_.gap

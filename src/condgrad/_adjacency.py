@@ -1,0 +1,110 @@
+"""A graph as somebody has it, as a matrix and names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.applications.graphs import adjacency_matrix
+from condgrad.applications.rounding import sizes_of
+from condgrad.errors import InputError, ProblemError
+from condgrad.io.edges import NamedGraph
+from condgrad.io.frames import Frame
+from condgrad.io.graphs import check_weights, graph_from_edges
+
+
+def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tuple[Any, ...]]:
+    """The adjacency matrix of a graph and the names of its vertices."""
+    if _is_networkx(graph):
+        return _networkx_weights(sys.modules["networkx"], graph, weight, signed)
+    if isinstance(graph, (str, os.PathLike)):
+        raise ProblemError(
+            "graph is a name or a path: pass condgrad.io.read_graph(graph), or "
+            "condgrad.io.read_named_graph(graph) to have its vertices by name"
+        )
+    names: Any = None
+    if isinstance(graph, NamedGraph):
+        graph, names = graph
+    elif Frame.fits(graph) and list(getattr(graph, "index", ())) == Frame(graph).names:
+        graph, names = graph.to_numpy(), graph.columns  # a matrix with names
+    elif Frame.fits(graph):
+        with _said_of_graph():
+            graph, names = graph_from_edges(graph, "graph", signed=signed, weight=weight)
+    A = adjacency_matrix(graph, name="graph", signed=signed, least=1 if signed else 2)
+    return A, tuple(range(A.shape[0]) if names is None else names)
+
+
+def drawn_graph(graph: Any) -> tuple[Any, tuple[Any, ...] | None]:
+    """The matrix of a graph that is drawn, weights of any sign, and names where it has any."""
+    weight: str | None = "weight"
+    if _is_networkx(graph) and not any("weight" in data for _, _, data in graph.edges(data=True)):
+        weight = None
+    if hasattr(graph, "dtype") or isinstance(graph, list):
+        return adjacency_matrix(graph, signed=True, least=1), None
+    A, names = weights_of(graph, weight, signed=True)
+    return A, None if names == tuple(range(len(names))) else names
+
+
+def _is_networkx(graph: Any) -> bool:
+    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
+    return networkx is not None and isinstance(graph, networkx.Graph)
+
+
+@contextmanager
+def _said_of_graph() -> Iterator[None]:
+    """What a reader finds wrong is an argument that is."""
+    try:
+        yield
+    except InputError as error:
+        more = " (of condgrad.io.graph_from_edges)" if "repeats" in error.reason else ""
+        raise ProblemError(f"graph: {error.reason}{more}") from None
+
+
+def _networkx_weights(
+    networkx: Any, graph: Any, weight: str | None, signed: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    if graph.is_directed():
+        raise ProblemError("graph is directed: pass graph.to_undirected(), which drops directions")
+    least = 1 if signed else 2  # a maximum cut may have an empty side
+    if len(graph) < least:
+        raise ProblemError(
+            f"graph has {'one vertex' if len(graph) else 'no vertices'}: a cut needs at least "
+            f"{'2' if least == 2 else 'one'}"
+        )
+    with _said_of_graph():
+        check_weights(graph, weight)
+    try:
+        A = networkx.to_scipy_sparse_array(graph, weight=weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"graph has an edge whose {weight!r} is not a number ({error}): set it, or pass "
+            "weight=None to count edges"
+        ) from None
+    return adjacency_matrix(A, name="graph", signed=signed, least=least), tuple(graph)
+
+
+def sizes_by(graph: Any, vertex_weight: Any, n: int) -> Array:
+    """The weights of the vertices."""
+    if isinstance(vertex_weight, Mapping):
+        if not hasattr(graph, "nodes"):
+            raise ProblemError("vertex_weight is a mapping, but graph is a matrix: pass numbers")
+        missing = [v for v in graph.nodes if v not in vertex_weight]
+        if missing:
+            raise ProblemError(f"vertex_weight has no vertex {missing[0]!r}: give every one")
+        vertex_weight = [vertex_weight[v] for v in graph.nodes]
+    elif isinstance(vertex_weight, str):
+        if not hasattr(graph, "nodes"):
+            raise ProblemError("vertex_weight is a name, but graph has no attributes: pass numbers")
+        missing = [v for v, data in graph.nodes(data=True) if vertex_weight not in data]
+        if missing:
+            raise ProblemError(
+                f"vertex {missing[0]!r} of the graph has no {vertex_weight!r}: set it"
+            )
+        vertex_weight = [data[vertex_weight] for _, data in graph.nodes(data=True)]
+    return sizes_of(vertex_weight, n, "vertex_weight")
