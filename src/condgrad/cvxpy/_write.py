@@ -47,6 +47,8 @@ class Certificate:
     words, or what is not proved at all; empty where nothing is left open."""
     solved_by: str = "condgrad"
     """Who found the point: condgrad, or the name of an interior-point solver."""
+    unit: float = 0.0
+    """What `gap` is relative to at least, of a geometric program in logarithms."""
 
     @property
     def proven(self) -> bool:
@@ -104,7 +106,8 @@ def write(
         bound = form.sign * lowered(solution.bound, form.constant)
     else:
         own = float("inf")
-    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso)
+    unit = 0.0 if solution is None else solution.unit
+    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso, unit=unit)
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
 
 
