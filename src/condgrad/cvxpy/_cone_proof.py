@@ -24,6 +24,8 @@ SLIGHT = (1e-9, 1e-6, 1e-5, 1e-4)
 """… the same where one system is to correct them …"""
 CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
 """… or what is left out of them, because the equations may want it to be 0."""
+FEW = 100
+"""Entries of x up to which dense proofs are as fast."""
 NEAR = 0.1
 """Part of what multipliers miss that is added at least for a small correction to do."""
 TRIM = 1e-6
@@ -91,7 +93,9 @@ def dual_of(
     The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so. Where
     no ν is given the best one for the multipliers is found.
     """
-    best = slightly(program, cost, blocks, enough, deadline, nu)
+    best = Dual(-np.inf, -np.inf, _start(program, blocks))
+    if program.c.size > FEW:
+        best = slightly(program, cost, blocks, enough, deadline, nu)
     if best.bound >= enough or too_large(program):
         return best
     zero = [np.zeros_like(b) for b in blocks] if not cost.any() else None

@@ -34,7 +34,9 @@ MOVES = 6
 LONGEST = 0.9
 """Δ of a block is cut to this length …"""
 HOPELESS = 0.05
-"""… unless that is no more than this part of it."""
+"""… unless that is no more than this part of it, or it was …"""
+SHORTER = 0.8
+"""… not shorter than this part of the last one."""
 SHIFT = 4.0
 """What is taken from the diagonal of the system, in the rounding that it may have."""
 PRODUCTS = 1.0
@@ -81,6 +83,7 @@ def straight(program: ConeProgram, cost: Array, factors: list[Factor], nu: Array
     the cone, and the bound −b'y − h'ν differs by that length times (‖h‖ + ‖M b‖) at most. Where Δ
     is longer, a part of it is taken and the moves are made anew.
     """
+    before = np.inf
     for _ in range(MOVES):
         found = _system(program, cost, factors, nu)
         if found is None:
@@ -90,8 +93,9 @@ def straight(program: ConeProgram, cost: Array, factors: list[Factor], nu: Array
         if far <= FAR:
             return _proved(program, cost, factors, moves, own, found)
         share = min(1.0, LONGEST / far)
-        if not share > HOPELESS:
+        if not share > HOPELESS or far > SHORTER * before:
             return None
+        before = far
         factors = [F.moved(share * d) for F, d in zip(factors, moves, strict=True)]
         nu = nu + share * (own - nu)
     return None

@@ -120,7 +120,8 @@ class Interior(Judge):
         if raw is None or not np.isfinite(raw.x).all():
             return None
         outcome = self._judged(raw, slightly, ROUGH)
-        if outcome.status == settings.USER_LIMIT and max(sides) >= LONG:
+        dense = max(sides) >= LONG and not too_large(self.program)
+        if outcome.status == settings.USER_LIMIT and dense:
             outcome = self._judged(raw, dual_of, ROUGH)
         if outcome.status == settings.USER_LIMIT:
             return None
@@ -155,7 +156,11 @@ class Interior(Judge):
         status, proviso = settings.USER_LIMIT, ""
         if gap <= self.gap and self._meets(x, part):
             status = settings.OPTIMAL
-        elif raw.word == "Solved" and self._nearly(x) and (part == SCALE or unprovable(program)):
+        elif (
+            raw.word == "Solved"
+            and self._nearly(x, part)
+            and (part == SCALE or unprovable(program))
+        ):
             status = settings.OPTIMAL_INACCURATE
             proviso = LARGE if unprovable(program) else f"optimal {HERE}"
         if not np.isfinite(dual.bound):
@@ -204,14 +209,15 @@ class Interior(Judge):
         fine = bool((miss <= min(MET, self.feasibility) * size).all())
         return fine and meets(program, x, self.feasibility, part)
 
-    def _nearly(self, x: Array) -> bool:
+    def _nearly(self, x: Array, part: float) -> bool:
         """Whether a point misses cones and equations by little next to its largest number."""
         program, largest = self.program, float(np.abs(x).max(initial=0.0))
         miss, size = violations(program, x).T
-        fine = bool((miss <= MET * np.maximum(size, largest)).all())
+        little = MET if part == SCALE else 10 * QUICK
+        fine = bool((miss <= little * np.maximum(size, largest)).all())
         gaps = np.abs(program.G @ x - program.h)
         size = np.abs(program.h) + abs(program.G) @ np.abs(x)
-        return fine and bool((gaps <= MET * np.maximum(size, largest)).all())
+        return fine and bool((gaps <= little * np.maximum(size, largest)).all())
 
     def _gone(self, raw: Raw) -> Outcome:
         """The answer where the solver says that no point is feasible."""

@@ -52,10 +52,11 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
 
     Small problems, and all others that compile to linear, second-order and semidefinite cones
     (norms, ``abs``, ``max``, ``lambda_max``, nuclear norms, free variables, arrays of matrices),
-    are compiled by CVXPY and handed to the interior-point solver Clarabel, which comes with it.
-    Its point is checked, and its multipliers are corrected until they prove a bound, in the cone
-    program that CVXPY compiled. Small are problems whose matrices have a side of 30 at most, or
-    several as much work as one of those.
+    are compiled by CVXPY and handed to solvers that come with it: Clarabel, or for matrices of side
+    16 and more SCS first, whose answer is taken where it can be proved. A point is checked, and its
+    multipliers are corrected until they prove a bound, in the cone program that CVXPY compiled.
+    Small are problems whose matrices have a side of 30 at most, or several as much work as one of
+    those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
 
@@ -105,6 +106,8 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
        optimization", JMLR 17(83), 2016.
     .. [2] P. Goulart, Y. Chen, "Clarabel: An interior-point solver for conic programs with
        quadratic objectives", 2024.
+    .. [3] B. O'Donoghue, "Operator splitting for a homogeneous embedding of the linear
+       complementarity problem", SIAM Journal on Optimization 31(3), 2021.
     """
     verbose = options.pop("verbose", False)
     options = checked(options)

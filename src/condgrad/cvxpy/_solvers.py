@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from condgrad._types import Array
+from condgrad.cvxpy._cone_factors import ROOT
 from condgrad.cvxpy._cone_program import ConeProgram
-
-ROOT = float(np.sqrt(2.0))
 
 
 class Raw(NamedTuple):
