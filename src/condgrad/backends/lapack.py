@@ -103,11 +103,16 @@ def svd(X: Array) -> tuple[Array, Array, Array]:
 
 
 def factorises(B: Array) -> bool:
-    """Whether Cholesky's method succeeds on a symmetric B, of float64 and written over."""
+    """Whether Cholesky's method succeeds on a symmetric B, of float64 and written over.
+
+    It may run to its end on what is not finite, which the diagonal of the factor shows.
+    """
     call = _ours(B, "potrf")
     if call is None or not B.flags.c_contiguous:
-        return bool(scipy.linalg.lapack.dpotrf(B.T, clean=False, overwrite_a=True)[1] == 0)
-    return _call(call, b"U", B.shape[0], B, B.shape[0]) == 0
+        factor, info = scipy.linalg.lapack.dpotrf(B.T, clean=False, overwrite_a=True)
+        return bool(info == 0 and np.isfinite(factor.diagonal()).all())
+    done = _call(call, b"U", B.shape[0], B, B.shape[0]) == 0
+    return bool(done and np.isfinite(B.diagonal()).all())
 
 
 def _ours(X: Array, name: str) -> Any:

@@ -1,8 +1,8 @@
 """CVXPY problems, solved with a proven bound; extra ``cvxpy``.
 
 ``solve(problem)`` takes the faster of two roads. Small programs, and all that compile to linear,
-second-order and semidefinite cones and are not read as they are, go to an interior-point solver,
-whose answer is checked and proved in the cone program. Large problems in semidefinite variables
+second-order and semidefinite cones and are not read as they are, go to Clarabel or SCS, whose
+answer is checked and proved in the cone program. Large problems in semidefinite variables
 are read before CVXPY compiles them: blocks, rows and losses. It is also
 ``problem.solve(method="CONDGRAD")`` once this package is imported. With
 ``problem.solve(solver=CONDGRAD)`` CVXPY compiles the problem, and condgrad solves the dual of its

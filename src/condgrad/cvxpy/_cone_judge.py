@@ -33,6 +33,8 @@ class Outcome:
     bound: float
     """Proven: c'x is not below it at any feasible x."""
     gap: float
+    unit: float = 0.0
+    """What the gap is relative to at least."""
     solution: Solution | None = None
     """The last run on the dual."""
     by: str = "condgrad"
@@ -70,17 +72,19 @@ class Judge:
         """Whether a point meets the cones."""
         return meets(self.program, x, self.feasibility)
 
-    def _gap(
-        self, x: Array, low: float, terms: float, part: float = UNIT, least: float = 0.0
-    ) -> float:
-        """The gap of a point to a bound, in a unit that is at least a part of their terms.
+    def _gap(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
+        """The gap of a point to a bound."""
+        value, unit = float(self.program.c @ x), self._unit(x, low, terms, part)
+        return relative_gap(value + self.constant, low + self.constant, unit)
+
+    def _unit(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
+        """What that is relative to at least: a part of the terms of value and bound.
 
         A bound above the value does not count its own terms: without a feasible point they grow.
         """
         program, value = self.program, float(self.program.c @ x)
         size = max(float(np.abs(program.c) @ np.abs(x)), terms if low < value else 0.0)
-        unit = max(part * size, LEAST * program.smallest, least)
-        return relative_gap(value + self.constant, low + self.constant, unit)
+        return max(part * size, LEAST * program.smallest)
 
     def _verdict(self, status: str, x: Array, proviso: str = "") -> Outcome:
         """An answer without multipliers."""

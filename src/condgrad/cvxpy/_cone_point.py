@@ -7,7 +7,7 @@ from functools import partial
 
 import cvxpy.settings as settings
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from condgrad._types import Array
 from condgrad.cvxpy import _cone_exact as exact
@@ -51,14 +51,44 @@ def _outside(program: ConeProgram, slack: Array, terms: Array) -> Array:
     return np.concatenate(found)
 
 
-def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
-    """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row."""
+def meets(program: ConeProgram, x: Array, feasibility: float, part: float = LEAST) -> bool:
+    """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row.
+
+    At least a `part` of the largest entry of x counts as such.
+    """
     miss, size = violations(program, x).T
     largest = float(np.abs(x).max(initial=0.0))
     if largest > FAR and set(program.kinds) - {"numbers"}:
         return False
-    least = LEAST * max(program.smallest, largest)
+    least = part * max(program.smallest, largest)
     return bool((miss <= feasibility * np.maximum(size, least)).all())
+
+
+def widened(program: ConeProgram, x: Array) -> Array:
+    """x with the entries grown that only widen cones, by what these miss.
+
+    CVXPY makes such entries for norms, eigenvalues and the like, which they stand above.
+    """
+    A, inside = sparse.csc_array(program.A), program.inside
+    signs = sparse.csc_array((np.sign(A.data), A.indices, A.indptr), A.shape).sum(axis=0)
+    count = np.diff(A.indptr)
+    own = (count > 0) & (np.abs(signs) == count) & (abs(A).T @ ~inside == 0)
+    own &= np.diff(sparse.csc_array(program.G).indptr) == 0
+    missed = np.zeros(program.b.size)
+    starts = zip(program.kinds, program.space.blocks, program.space.starts, strict=False)
+    for (kind, side, start), block in zip(starts, program.slack(x), strict=True):
+        if kind == "numbers":
+            missed[start : start - side] = np.maximum(-block, 0.0)
+        elif kind == "second-order":
+            missed[start] = max(float(np.linalg.norm(block[1:]) - block[0]), 0.0)
+        else:
+            missed[start : start + side * side : side + 1] = max(-np.linalg.eigvalsh(block)[0], 0.0)
+    grown = np.zeros(x.size)
+    for j in np.flatnonzero(own):
+        at = slice(A.indptr[j], A.indptr[j + 1])
+        needed = missed[A.indices[at]] / np.abs(A.data[at])
+        grown[j] = -np.sign(A.data[at][0]) * 1.001 * float(needed.max())
+    return np.asarray(x + grown)
 
 
 def repaired(

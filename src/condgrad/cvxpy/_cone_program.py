@@ -110,21 +110,26 @@ class ConeProgram:
         return first
 
     @cached_property
+    def inside(self) -> Array:
+        """Which rows lead into their cones: numbers, heads of second-order cones, diagonals."""
+        found = np.zeros(self.b.size, bool)
+        for kind, side, start in zip(
+            self.kinds, self.space.blocks, self.space.starts, strict=False
+        ):
+            if kind == "matrix":
+                found[start : start + side * side : side + 1] = True
+            else:
+                found[start : start - side if kind == "numbers" else start + 1] = True
+        return found
+
+    @cached_property
     def void(self) -> Array:
         """Which numbers of y, and rows of matrices by their diagonals, have to be 0.
 
         An entry of x without price and equations that only widens cones leaves them no choice: then
         no y is inside of its cone, and none near it proves much.
         """
-        inside = np.zeros(self.b.size, bool)
-        for kind, side, start in zip(
-            self.kinds, self.space.blocks, self.space.starts, strict=False
-        ):
-            if kind == "matrix":
-                inside[start : start + side * side : side + 1] = True
-            else:
-                inside[start : start - side if kind == "numbers" else start + 1] = True
-        A = sparse.csc_array(self.A)
+        inside, A = self.inside, sparse.csc_array(self.A)
         free = (self.c == 0) & (np.diff(sparse.csc_array(self.G).indptr) == 0)
         found = np.zeros(self.b.size, bool)
         for j in np.flatnonzero(free):
@@ -294,9 +299,10 @@ def _row_units(A: Any, space: Space, second: int) -> Array:
     return np.asarray(1 / powers_of_two(largest))
 
 
-def without_noise(vector: Array) -> Array:
-    """A vector without the numbers that are rounding next to the largest."""
-    return np.where(np.abs(vector) > 1e-13 * np.abs(vector).max(initial=0.0), vector, 0.0)
+def without_noise(vector: Array, others: Array | float = 0.0) -> Array:
+    """A vector without the numbers that are rounding next to the largest, or to other numbers."""
+    largest = max(float(np.abs(v).max(initial=0.0)) for v in (vector, np.asarray(others)))
+    return np.where(np.abs(vector) > 1e-13 * largest, vector, 0.0)
 
 
 class Kernel(NamedTuple):

@@ -16,11 +16,18 @@ from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
 from condgrad.cvxpy._cone_factors import Factor, factors, images
 from condgrad.cvxpy._cone_program import ConeProgram, without_noise
+from condgrad.cvxpy._cone_straight import affordable, straight
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
 """What is added to multipliers, relative to the largest, so that they can be corrected …"""
+SLIGHT = (1e-9, 1e-6, 1e-5, 1e-4)
+"""… the same where one system is to correct them …"""
 CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
 """… or what is left out of them, because the equations may want it to be 0."""
+FEW = 100
+"""Entries of x up to which dense proofs are as fast."""
+NEAR = 0.1
+"""Part of what multipliers miss that is added at least for a small correction to do."""
 TRIM = 1e-6
 """Part of the largest number of some multipliers up to which others may be meant to be 0."""
 STEPS = 12
@@ -64,8 +71,13 @@ class Dual(NamedTuple):
 
 
 def too_large(program: ConeProgram) -> bool:
-    """Whether a program is left without proofs."""
+    """Whether a program is left without the proofs that take dense matrices of all its rows."""
     return bool((program.b.size + program.h.size) * program.c.size > SMALL)
+
+
+def unprovable(program: ConeProgram) -> bool:
+    """Whether nothing can be proved of a program for its size."""
+    return too_large(program) and not affordable(program)
 
 
 def dual_of(
@@ -82,7 +94,9 @@ def dual_of(
     no ν is given the best one for the multipliers is found.
     """
     best = Dual(-np.inf, -np.inf, _start(program, blocks))
-    if too_large(program):
+    if program.c.size > FEW:
+        best = slightly(program, cost, blocks, enough, deadline, nu)
+    if best.bound >= enough or too_large(program):
         return best
     zero = [np.zeros_like(b) for b in blocks] if not cost.any() else None
     own = None if nu is None else _trimmed([nu])[0]
@@ -107,6 +121,33 @@ def dual_of(
     if unproved and np.isfinite(best.value):
         exact = exact_bound(program, cost, best.point)
         best = best._replace(bound=max(best.bound, exact))
+    return best
+
+
+def slightly(
+    program: ConeProgram,
+    cost: Array,
+    blocks: Sequence[Array],
+    enough: float = np.inf,
+    deadline: float = np.inf,
+    nu: Array | None = None,
+) -> Dual:
+    """What multipliers prove that need a small correction only."""
+    best = Dual(-np.inf, -np.inf, _start(program, blocks))
+    if nu is None or not cost.any():
+        return best
+    largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0)
+    missed = np.abs(residual(program, cost, best.point._replace(nu=nu))[0]).max(initial=0.0)
+    for floor in SLIGHT:
+        late = time.perf_counter() > deadline or not affordable(program)
+        if late or floor * largest < NEAR * missed:
+            continue
+        point = _start(program, blocks, floor=floor, nu=without_noise(nu, largest))
+        found = straight(program, cost, point.factors, point.nu)
+        if found is not None:
+            own = Dual(found.bound, found.bound, Multipliers(found.factors, found.nu))
+            best = max(best, own, key=lambda d: d.bound)
+            break
     return best
 
 
@@ -195,7 +236,7 @@ def corrected(program: ConeProgram, cost: Array, point: Multipliers) -> Multipli
         rest = cost + program.A.T @ point.flat()
         point = point._replace(nu=np.linalg.lstsq(program.G.T.toarray(), -rest)[0])
     for _ in range(STEPS):
-        point = point._replace(nu=without_noise(point.nu))
+        point = point._replace(nu=without_noise(point.nu, point.flat()))
         r, off = residual(program, cost, point)
         if (np.abs(r) <= off).all() or not _in_time(program, point):
             break

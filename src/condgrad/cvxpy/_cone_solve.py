@@ -215,8 +215,8 @@ class Run(Judge):
             ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
             ended = ended and meets(program, x, self.feasibility)
             status = settings.OPTIMAL_INACCURATE if ended else settings.USER_LIMIT
-        gap = self._gap(x, dual.bound, terms)
-        return Outcome(status, x, dual.point.nu, y, dual.bound, gap, self.last)
+        gap, unit = (f(x, dual.bound, terms) for f in (self._gap, self._unit))
+        return Outcome(status, x, dual.point.nu, y, dual.bound, gap, unit, self.last)
 
     def _fixed(self, x: Array) -> Outcome:
         """The answer where the cones see one point only."""

@@ -126,10 +126,10 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             with within(options.get("max_seconds")):
                 found = self._solved(data, options, constant)
         except OutOfTime:  # before there was any point
-            late = Outcome(settings.USER_LIMIT, nothing, nothing, nothing, -np.inf, np.inf, None)
+            late = Outcome(settings.USER_LIMIT, nothing, nothing, nothing, -np.inf, np.inf)
             return None, late, side
         if found is None:
-            gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf, None)
+            gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf)
             return None, gone, side
         program, outcome = found
         _check_faint(program, outcome, float(options.get("feasibility", 1e-3)))
@@ -163,6 +163,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         attr[settings.EXTRA_STATS] = Certificate(
             *(side.of(value), side.of(bound), outcome.gap, outcome.solution, outcome.proviso),
             solved_by=outcome.by,
+            unit=program.value_unit * outcome.unit,
         )
         x = {inverse_data[self.VAR_ID]: program.x_unit * outcome.x}
         y = program.multipliers(outcome.nu, outcome.y)
@@ -211,6 +212,9 @@ class Unsettled(Exception):
 class InteriorSolver(ConeSolver):
     """The same cone program by an interior-point solver, whose answer is checked and proved."""
 
+    quick = False
+    """Whether one of first order is asked before."""
+
     def _solved(
         self, data: dict[str, Any], options: dict[str, Any], constant: float
     ) -> tuple[ConeProgram, Outcome] | None:
@@ -218,13 +222,21 @@ class InteriorSolver(ConeSolver):
         native = lifted(native=True)
         if native is None:
             return None
-        found = Interior(native, lifted, options, constant).solve()
+        found = Interior(native, lifted, options, constant, self.quick).solve()
         if found is None:
             raise Unsettled
         return native, found
 
 
+class QuickSolver(InteriorSolver):
+    """The same, but large matrices by steps of first order, where their answer can be proved."""
+
+    quick = True
+
+
 CONDGRAD = ConeSolver()
 """For ``problem.solve(solver=condgrad.cvxpy.CONDGRAD)``."""
 INTERIOR = InteriorSolver()
+"""For ``condgrad.cvxpy.solve(problem, backend="interior-point")``."""
+FASTEST = QuickSolver()
 """What `condgrad.cvxpy.solve` hands small programs to."""

@@ -14,6 +14,7 @@ from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy import _interior as interior
+from condgrad.cvxpy import _solvers as solvers
 from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._options import GAP, checked
 from condgrad.cvxpy._recognise import Form, check, recognise
@@ -25,6 +26,8 @@ from condgrad.sdp import SDP, Solution
 TRIES = 6
 """Runs with a closer gap, where a constant in the objective makes it small."""
 BACKENDS = ("condgrad", "interior-point")
+FASTEST = "fastest"
+"""What there is for others: the solvers that CVXPY has installed."""
 OWN = ("trace_bound", "method", "device")
 """Options that only condgrad's own methods read: with one of them they are meant."""
 SMALL = 30
@@ -49,10 +52,11 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
 
     Small problems, and all others that compile to linear, second-order and semidefinite cones
     (norms, ``abs``, ``max``, ``lambda_max``, nuclear norms, free variables, arrays of matrices),
-    are compiled by CVXPY and handed to the interior-point solver Clarabel, which comes with it.
-    Its point is checked, and its multipliers are corrected until they prove a bound, in the cone
-    program that CVXPY compiled. Small are problems whose matrices have a side of 30 at most, or
-    several as much work as one of those.
+    are compiled by CVXPY and handed to solvers that come with it: Clarabel, or for matrices of side
+    16 and more SCS first, whose answer is taken where it can be proved. A point is checked, and its
+    multipliers are corrected until they prove a bound, in the cone program that CVXPY compiled.
+    Small are problems whose matrices have a side of 30 at most, or several as much work as one of
+    those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
 
@@ -102,15 +106,17 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
        optimization", JMLR 17(83), 2016.
     .. [2] P. Goulart, Y. Chen, "Clarabel: An interior-point solver for conic programs with
        quadratic objectives", 2024.
+    .. [3] B. O'Donoghue, "Operator splitting for a homogeneous embedding of the linear
+       complementarity problem", SIAM Journal on Optimization 31(3), 2021.
     """
     verbose = options.pop("verbose", False)
     options = checked(options)
     check(problem)
     check_backend(backend)
     own = backend == "condgrad" or any(options.get(name) is not None for name in OWN)
-    if backend == "interior-point" or (not own and interior.installed() and is_small(problem)):
+    if backend == "interior-point" or (not own and solvers.installed() and is_small(problem)):
         try:
-            return _compiled(problem, options, True, verbose)
+            return _compiled(problem, options, backend or FASTEST, verbose)
         except NotTaken:
             if backend == "interior-point":
                 raise
@@ -118,7 +124,8 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
         return _read(problem, options, verbose)
     except NotTaken as refusal:
         try:
-            return _compiled(problem, options, interior.installed() and not own, verbose)
+            road = FASTEST if solvers.installed() and not own else "condgrad"
+            return _compiled(problem, options, road, verbose)
         except (NotTaken, MemoryLimit) as other:
             raise ProblemError(f"{refusal}; as a cone program: {other}") from None
 
@@ -128,7 +135,7 @@ def check_backend(backend: str | None) -> None:
     if backend is not None and backend not in BACKENDS:
         names = " or ".join(f'"{name}"' for name in BACKENDS)
         raise ProblemError(f"backend is {backend!r}: it must be {names}, or None for the faster")
-    if backend == "interior-point" and not interior.installed():
+    if backend == "interior-point" and not solvers.installed():
         raise ProblemError("backend is 'interior-point', but Clarabel is not installed: install it")
 
 
@@ -143,11 +150,11 @@ def is_small(problem: Any) -> bool:
     return sum(count * (n * (n + 1) / 2) ** 3 for count, n in matrices) <= WORK
 
 
-def _compiled(problem: Any, options: dict[str, Any], inside: bool, verbose: bool) -> float:
-    """The road through CVXPY's cone program, by an interior-point solver or its dual."""
-    from condgrad.cvxpy._conic import CONDGRAD, INTERIOR, Unsettled
+def _compiled(problem: Any, options: dict[str, Any], road: str, verbose: bool) -> float:
+    """The road through CVXPY's cone program, by a solver that is installed or by its dual."""
+    from condgrad.cvxpy import _conic as conic
 
-    solver = INTERIOR if inside else CONDGRAD
+    solver = {FASTEST: conic.FASTEST, "interior-point": conic.INTERIOR}.get(road, conic.CONDGRAD)
     ours = {k: v for k, v in options.items() if k != "trace_bound" and v is not None}
     try:
         data, chain, inverse = problem.get_problem_data(solver, solver_opts=ours)
@@ -155,13 +162,19 @@ def _compiled(problem: Any, options: dict[str, Any], inside: bool, verbose: bool
         found = chain.invert(raw, inverse)
     except ProblemError:
         raise
-    except Unsettled:
+    except conic.Unsettled:
         return _as_it_is(problem, options, None, verbose)
+    except NotImplementedError:
+        raise NotTaken(
+            "CVXPY cannot compile it, for any solver: leave out cp.real, cp.imag and cp.conj of "
+            "real expressions"
+        ) from None
     except (cp.error.SolverError, ValueError) as error:  # CVXPY's sentences
         raise NotTaken(" ".join(str(error).split()).rstrip(".")) from None
     problem.unpack(found)
     problem._solver_stats = SolverStats.from_dict(found.attr, NAME)
-    if inside and problem.status == cp.OPTIMAL and _off(problem, float(options.get("gap", GAP))):
+    off = road != "condgrad" and problem.status == cp.OPTIMAL
+    if off and _off(problem, float(options.get("gap", GAP))):
         return _as_it_is(problem, options, problem.solver_stats.extra_stats, verbose)
     if verbose:
         stats = problem.solver_stats
@@ -177,8 +190,7 @@ def _off(problem: Any, gap: float) -> bool:
     point misses of its cones is little, but much in the objective.
     """
     found = problem.solver_stats.extra_stats
-    apart = abs(found.value - found.bound)
-    unit = max(abs(found.value), apart / found.gap if found.gap else 0.0)
+    unit = max(abs(found.value), found.unit)
     return bool(relative_gap(float(problem.value), found.bound, unit) > gap)
 
 
@@ -193,17 +205,17 @@ def _as_it_is(
     try:
         problem.solve(solver=cp.CLARABEL, **({"time_limit": left} if np.isfinite(left) else {}))
     except cp.error.SolverError:
-        return _compiled(problem, options, False, verbose)
+        return _compiled(problem, options, "condgrad", verbose)
     side = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
     value = float("nan") if problem.value is None else float(problem.value)
-    bound = -side * np.inf if known is None else known.bound
-    gap = relative_gap(value, bound, 0.0) if np.isfinite(bound) else np.inf
+    bound, unit = (-side * np.inf, 0.0) if known is None else (known.bound, known.unit)
+    gap = relative_gap(value, bound, unit)
     proviso = ""
     if not (problem.status == cp.OPTIMAL and gap <= float(options.get("gap", GAP))):
         proviso = f"{problem.status} {interior.HERE}"
         words = (cp.OPTIMAL, cp.INFEASIBLE, cp.UNBOUNDED)
         problem._status += "_inaccurate" if problem.status in words else ""
-    own = Certificate(value, bound, gap, None, proviso, interior.SOLVER)
+    own = Certificate(value, bound, gap, None, proviso, interior.SOLVER, unit)
     problem._solver_stats.extra_stats = own
     if verbose:
         print(f"condgrad: {problem.status}, {interior.SOLVER} on the problem as it is; {own}")

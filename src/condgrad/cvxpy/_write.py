@@ -37,9 +37,9 @@ class Certificate:
     problem is infeasible."""
     gap: float
     """|value − bound| relative to the larger, or to a small part of the terms of both, of a
-    geometric program that of the logarithms; ∞ without a bound or a point. Where Clarabel found the
-    point it is relative to 1e-6 of the largest number of the cone program's x times the highest
-    price, if that is more: an optimum that is small next to this is known less closely."""
+    geometric program that of the logarithms; ∞ without a bound or a point. Where Clarabel or SCS
+    found the point it is relative to 1e-6 of the largest number of the cone program's x times the
+    highest price, if that is more: an optimum that is small next to this is known less closely."""
     solution: Solution | None
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
     is a run on the scaled dual of the cone program, and None where no run was needed."""
@@ -47,7 +47,9 @@ class Certificate:
     """Under what condition the bound holds, or that the problem is infeasible or unbounded, in
     words, or what is not proved at all; empty where nothing is left open."""
     solved_by: str = "condgrad"
-    """Who found the point: condgrad, or the name of an interior-point solver."""
+    """Who found the point: condgrad, or the name of a solver that CVXPY has."""
+    unit: float = 0.0
+    """What `gap` is relative to at least, of a geometric program in logarithms."""
 
     @property
     def proven(self) -> bool:
@@ -106,7 +108,8 @@ def write(
         bound = form.sign * lowered(solution.bound, form.constant)
     else:
         own = float("inf")
-    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso)
+    unit = 0.0 if solution is None else solution.unit
+    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso, unit=unit)
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
 
 

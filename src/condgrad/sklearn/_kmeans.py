@@ -143,7 +143,7 @@ def certified(
     target: float,
     since: float,
 ) -> Certification:
-    """From ⟨C, W⟩ to inertia, which is half of it, for a clustering with these labels of all points.
+    """From ⟨C, W⟩ to inertia, which is half of it, for these labels of all points.
 
     Computed distances are off by less than (d + 4)ε, relatively, and so is ⟨C, W⟩ for W ≥ 0; of a
     clustering its two sums add 2nε at most. Means far from 0 would round more. Weights a have roots
