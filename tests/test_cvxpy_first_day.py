@@ -7,6 +7,8 @@ import pytest
 
 from condgrad import _deadline
 from condgrad._deadline import OutOfTime
+from condgrad.errors import ProblemError
+from condgrad.sdp import SDP
 
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
@@ -127,3 +129,24 @@ def test_infeasibility_in_the_users_units(backend):
     assert problem.status == "optimal"
     worst = max(float(np.max(c.violation())) for c in problem.constraints)
     assert found.infeasibility == pytest.approx(worst, rel=0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("option", ["max_seconds", "max_iter"])
+def test_limits_below_zero_are_refused(option):
+    with pytest.raises(ProblemError, match=f"{option} is -3: it must be a number of at least 0"):
+        door.solve(nearest(3), **{option: -3})
+    with pytest.raises(ProblemError, match=f"{option} is -3"):
+        SDP(np.eye(2)).subject_to(np.eye(2), "==", 1.0).solve(**{option: -3})
+
+
+def test_a_wrong_method_names_the_call():
+    with pytest.raises(ProblemError, match=r"method is 'sag-cgal'.* condgrad\.sag_cgal\(\)"):
+        door.solve(nearest(3, cp.sum_squares), method="sag-cgal")
+
+
+def test_the_solver_has_a_name():
+    x = cp.Variable(3, nonneg=True)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x[0] == 2])
+    assert problem.solve(solver="CONDGRAD") == pytest.approx(2, rel=1e-3)
+    assert problem.solver_stats.solver_name == "CONDGRAD"
+    assert "CONDGRAD" not in str(cp.Problem(cp.Minimize(x[0])).get_problem_data(None)[1].solver)
