@@ -127,12 +127,13 @@ PROBLEMS = [
     ),
 ]
 METHOD = [
-    (lambda: run("hcgm"), "method is 'hcgm'", "METHODS['hcgm']()"),
+    (lambda: run("hcgm"), "method is 'hcgm'", "condgrad.hcgm()"),
     (lambda: condgrad.sag_fw(beta0=1.0), "sag-fw takes other options", "batch"),
     (lambda: condgrad.h_sag_v2(bacth=1), "h-sag-v2 takes other options", "batch"),
     (lambda: condgrad.hcgm().override(["rows"]), "estimators is a list", "pass a dict"),
+    (lambda: run("H_SAG-v2"), "method is 'H_SAG-v2'", "condgrad.h_sag_v2()"),
     (lambda: run("nonsense"), "method is 'nonsense'", "pass a condgrad.Method"),
-    (lambda: run(condgrad.hcgm), "method is 'hcgm'", "METHODS['hcgm']()"),
+    (lambda: run(condgrad.hcgm), "method is 'hcgm'", "condgrad.hcgm()"),
     (lambda: run(3), "method is a int", "pass a condgrad.Method"),
     (lambda: run(X), "method is a ndarray", "pass a condgrad.Method"),
     (lambda: run(p=[term()]), "problem is a list", "pass a condgrad.Problem"),

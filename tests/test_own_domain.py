@@ -110,3 +110,9 @@ def test_what_a_domain_must_say_is_asked_for(name):
 
     with pytest.raises(ProblemError, match=f"has no {name}: set self.shape"):
         problem(Silent())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_answers_that_are_no_numbers_are_refused_before_the_run(bad):
+    with pytest.raises(ProblemError, match=r"lmo\(v\) number 1 of Other .* no finite numbers"):
+        cg.solve(problem(answering(lambda s: np.where(s > 0, bad, s))), max_iter=3)

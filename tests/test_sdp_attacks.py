@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad import ProblemError
 from condgrad.run.result import Status
 from condgrad.sdp import SDP
 from condgrad.sdp._dual import Point, certified
@@ -190,3 +191,14 @@ def test_the_proviso_of_a_bound_is_printed():
     assert given.conditional
     assert given.bound == pytest.approx(-3.0, rel=2e-3)
     assert f"if Tr W ≤ {given.trace_bound:.4g}" in str(given)
+
+
+def test_options_that_nobody_reads_are_refused():
+    sdp = SDP(np.eye(2)).subject_to(np.eye(2), "==", 1.0)
+    with pytest.raises(
+        ProblemError, match=r"foo is no option of SDP.solve: use .*trace_bound.*gap"
+    ):
+        sdp.solve(foo=1)
+    for name in ("checkpoint", "resume"):
+        with pytest.raises(ProblemError, match=f"{name} is a int: give the path"):
+            sdp.solve(**{name: 3})

@@ -15,10 +15,13 @@ except ImportError:
     text = "condgrad.cvxpy needs CVXPY: install condgrad[cvxpy]"
     raise ImportError(text) from None
 
+from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
 from condgrad.cvxpy._conic import CONDGRAD, ConeSolver
 from condgrad.cvxpy._solve import solve
 from condgrad.cvxpy._write import NAME, Certificate
 
 cp.Problem.register_solve(NAME, solve)
+SOLVER_MAP_CONIC[NAME] = CONDGRAD  # solver="CONDGRAD"; nobody gets it who does not ask for it
 
 __all__ = ["CONDGRAD", "Certificate", "ConeSolver", "solve"]

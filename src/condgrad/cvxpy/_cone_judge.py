@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._cone_point import LEAST, meets
@@ -59,7 +60,8 @@ class Judge:
         self.gap = float(self.options.pop("gap", 1e-3))
         self.feasibility = float(self.options.pop("feasibility", 1e-3))
         seconds = self.options.pop("max_seconds", None)
-        self.deadline = np.inf if seconds is None else time.perf_counter() + float(seconds)
+        left = min(np.inf if seconds is None else float(seconds), deadline.left())
+        self.deadline = time.perf_counter() + left
         limit = self.options.pop("max_iter", None)
         self.iterations = ITERATIONS if limit is None else int(limit)
         self.program = program

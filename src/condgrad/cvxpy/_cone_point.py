@@ -51,6 +51,15 @@ def _outside(program: ConeProgram, slack: Array, terms: Array) -> Array:
     return np.concatenate(found)
 
 
+def missed(program: ConeProgram, x: Array) -> float:
+    """The largest miss of a cone or an equation, in the units of CVXPY's program."""
+    numbers, others = program.numbers, program.space.starts[bool(program.numbers) : -1]
+    units = np.concatenate([program.row_unit[:numbers], program.row_unit[others]])
+    cones = violations(program, x)[:, 0] / units
+    rows = np.abs(program.G @ x - program.h) / program.equation_unit[program.equations]
+    return program.x_unit * float(np.concatenate([cones, rows]).max(initial=0.0))
+
+
 def meets(program: ConeProgram, x: Array, feasibility: float, part: float = LEAST) -> bool:
     """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row.
 

@@ -14,6 +14,7 @@ import numpy as np
 from cvxpy.constraints import PSD
 from scipy import linalg, sparse
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
@@ -175,6 +176,7 @@ def read(data: dict[str, Any], dims: Any, native: bool = False) -> ConeProgram |
     G, h = G[equations], h[equations]
     shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
     lift, blocks, second = cone_blocks(said, dims.soc, shapes, native)
+    deadline.check()
     space = Space(blocks, [])
     A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
     A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]
@@ -236,15 +238,15 @@ def cone_blocks(
     unit = sparse.eye_array(size, format="csr")
     lines = [unit[np.flatnonzero(said)]]
     for d in soc:
-        t, x = unit[[start]], unit[start + 1 : start + d]
         if d <= 2:
+            t, x = unit[[start]], unit[start + 1 : start + d]
             lines += [t + x, t - x] if d == 2 else [t]
         elif native:
             cones.append(d)
             arrows.append(unit[start : start + d])
         else:
             sides.append(2 if d == 3 else d)
-            matrices.append(_second_order(t, x))
+            matrices.append(_second_order(unit[start : start + d]))
         start += d
     for shape in shapes:
         count = int(np.prod(shape))
@@ -257,17 +259,17 @@ def cone_blocks(
     return lift, [s for s in (-numbers, *(-d for d in cones), *sides) if s], len(cones)
 
 
-def _second_order(t: Any, x: Any) -> Any:
-    """The numbers of the matrix of one cone, row by row."""
-    if x.shape[0] == 2:
+def _second_order(cone: Any) -> Any:
+    """The numbers of the matrix of one cone, row by row, from its rows t, x."""
+    d = cone.shape[0]
+    if d == 3:
+        t, x = cone[[0]], cone[1:]
         return sparse.vstack([t + x[[0]], x[[1]], x[[1]], t - x[[0]]])
-    d = x.shape[0] + 1
-    lines = [sparse.csr_array((1, t.shape[1]))] * (d * d)
-    for i in range(d):
-        lines[i * d + i] = t
-        if i:
-            lines[i] = lines[i * d] = x[[i - 1]]
-    return sparse.vstack(lines)
+    i = np.arange(d)
+    place = np.concatenate([i * d + i, i[1:], i[1:] * d])
+    source = np.concatenate([np.zeros(d, int), i[1:], i[1:]])
+    arrow = sparse.csr_array((np.ones(place.size), (place, source)), shape=(d * d, d))
+    return arrow @ cone
 
 
 def _largest(A: Any) -> Array:

@@ -18,6 +18,7 @@ from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_valu
 from condgrad._deadline import OutOfTime, within
 from condgrad._types import Array
 from condgrad.cvxpy._cone_judge import Outcome
+from condgrad.cvxpy._cone_point import missed
 from condgrad.cvxpy._cone_program import ConeProgram, OtherCones, read
 from condgrad.cvxpy._cone_solve import GONE, Run
 from condgrad.cvxpy._interior import Interior
@@ -45,7 +46,7 @@ class Side(NamedTuple):
 COMPILED = 400
 """Bytes for each number of the variables while CVXPY compiles a problem, about."""
 Answer = tuple[ConeProgram | None, Outcome, Side]
-"""What a run found; there is no program where a row without variables cannot hold."""
+"""What a run found; there is no program where a row without variables cannot hold, or no time."""
 
 
 class ConeSolver(ConicSolver):  # type: ignore[misc]
@@ -126,7 +127,8 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             with within(options.get("max_seconds")):
                 found = self._solved(data, options, constant)
         except OutOfTime:  # before there was any point
-            late = Outcome(settings.USER_LIMIT, nothing, nothing, nothing, -np.inf, np.inf)
+            x = np.zeros(np.size(data[settings.C]))
+            late = Outcome(settings.USER_LIMIT, x, nothing, nothing, -np.inf, np.inf)
             return None, late, side
         if found is None:
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf)
@@ -154,16 +156,22 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             attr[settings.SOLVE_TIME] = outcome.seconds
         elif outcome.solution is not None:
             attr[settings.SOLVE_TIME] = outcome.solution.seconds
-        if program is None or outcome.status not in settings.SOLUTION_PRESENT:
+        if outcome.status not in settings.SOLUTION_PRESENT:
             known = without_point(outcome, side)
             return failure_solution(outcome.status, {**attr, settings.EXTRA_STATS: known})
         offset = float(inverse_data[settings.OFFSET])
+        if program is None:  # there was no time for any point but 0
+            ends = side.of(offset), side.of(-np.inf)
+            attr[settings.EXTRA_STATS] = Certificate(*ends, np.inf, None)
+            x = {inverse_data[self.VAR_ID]: outcome.x}
+            return CvxpySolution(outcome.status, offset, x, {}, attr)
         value = program.value_unit * float(program.c @ outcome.x) + offset
         bound = lowered(program.value_unit * outcome.bound, offset)
         attr[settings.EXTRA_STATS] = Certificate(
             *(side.of(value), side.of(bound), outcome.gap, outcome.solution, outcome.proviso),
             solved_by=outcome.by,
             unit=program.value_unit * outcome.unit,
+            infeasibility=missed(program, outcome.x),
         )
         x = {inverse_data[self.VAR_ID]: program.x_unit * outcome.x}
         y = program.multipliers(outcome.nu, outcome.y)

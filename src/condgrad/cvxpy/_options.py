@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from condgrad.errors import ProblemError
-from condgrad.run.limits import Goal
+from condgrad.run.limits import Goal, Limits
 
 OPTIONS = (
     *("gap", "feasibility", "max_seconds", "max_iter"),
@@ -17,7 +17,7 @@ GAP = 1e-3
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse options that nobody reads, and tolerances that are no numbers."""
+    """Refuse options that nobody reads, and tolerances and limits that are no numbers."""
     for name in options:
         if name not in OPTIONS:
             raise ProblemError(
@@ -25,5 +25,6 @@ def checked(options: dict[str, Any]) -> dict[str, Any]:
                 "for condgrad.cvxpy.solve backend"
             )
     Goal(options.get("gap"), options.get("feasibility"))
+    Limits(options.get("max_iter"), None, options.get("max_seconds"), None)
     default = {name for name in ("gap", "feasibility") if options.get(name) is None}
     return {name: value for name, value in options.items() if name not in default}

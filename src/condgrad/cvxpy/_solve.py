@@ -18,7 +18,7 @@ from condgrad.cvxpy import _solvers as solvers
 from condgrad.cvxpy._affine import NotTaken
 from condgrad.cvxpy._options import GAP, checked
 from condgrad.cvxpy._recognise import Form, check, recognise
-from condgrad.cvxpy._write import NAME, Certificate, gap_of, write
+from condgrad.cvxpy._write import NAME, Certificate, at_limit, gap_of, write
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
@@ -176,6 +176,9 @@ def _compiled(problem: Any, options: dict[str, Any], road: str, verbose: bool) -
     off = road != "condgrad" and problem.status == cp.OPTIMAL
     if off and _off(problem, float(options.get("gap", GAP))):
         return _as_it_is(problem, options, problem.solver_stats.extra_stats, verbose)
+    if problem.status == cp.settings.USER_LIMIT:
+        stats = problem.solver_stats
+        stats.extra_stats = at_limit(problem, stats.extra_stats)
     if verbose:
         stats = problem.solver_stats
         by = stats.extra_stats.solved_by
@@ -233,11 +236,15 @@ def _read(problem: Any, options: dict[str, Any], verbose: bool) -> float:
         solution = solved(form, options)
     write(problem, form, solution, setup, float(options.get("gap", GAP)))
     if verbose:
-        found = (
-            problem.solver_stats.extra_stats if solution else "a row without variables is violated"
-        )
-        print(f"condgrad: {problem.status}; {found}")
+        print(f"condgrad: {problem.status}; {problem.solver_stats.extra_stats}{_ended(solution)}")
     return float(problem.value)
+
+
+def _ended(solution: Solution | None) -> str:
+    """Why there was no more to do, in words."""
+    if solution is None:
+        return "; a row without variables is violated"
+    return f"; {solution.status} ({solution.seconds:.2f} s)"
 
 
 def solved(form: Form, options: dict[str, Any]) -> Solution:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -50,6 +50,10 @@ class Certificate:
     """Who found the point: condgrad, or the name of a solver that CVXPY has."""
     unit: float = 0.0
     """What `gap` is relative to at least, of a geometric program in logarithms."""
+    infeasibility: float = float("nan")
+    """What the point misses of its constraints, in their own units: ‖A W − b‖ of a problem that was
+    read as it was written, else the largest miss of one cone or equation of the cone program, at a
+    limit of one constraint. NaN without a point."""
 
     @property
     def proven(self) -> bool:
@@ -66,6 +70,8 @@ class Certificate:
         ends = f"value {self.value:.8g}, bound {bound_text(self.bound, 8, sense)}{proviso}"
         verdict = self.bound == self.value and not np.isfinite(self.value)
         gap = "" if verdict else f"; gap {self.gap:.2g}"
+        if not np.isnan(self.infeasibility):
+            gap += f", infeasibility {self.infeasibility:.2g}"
         return f"<Certificate: {ends}{gap}; solved by {self.solved_by}>"
 
 
@@ -103,14 +109,37 @@ def write(
     problem.unpack(found)
     found.opt_val = problem.value
     value, proviso = float(problem.value), "" if solution is None else solution.proviso
-    bound = value
+    bound, missed = value, float("nan")
     if solution is not None and status in settings.SOLUTION_PRESENT:
+        missed = solution.infeasibility
         bound = form.sign * lowered(solution.bound, form.constant)
     else:
         own = float("inf")
     unit = 0.0 if solution is None else solution.unit
-    attr[settings.EXTRA_STATS] = Certificate(value, bound, own, solution, proviso, unit=unit)
+    attr[settings.EXTRA_STATS] = Certificate(
+        value, bound, own, solution, proviso, unit=unit, infeasibility=missed
+    )
     problem._solver_stats = SolverStats.from_dict(attr, NAME)
+
+
+def at_limit(problem: Any, found: Certificate) -> Certificate:
+    """The same for the objective that the user sees, where a limit came first.
+
+    Then what stands for norms and squares in the cone program may be far from them.
+    """
+    value = float(problem.value)
+    misses = [float(np.max(c.violation(), initial=0.0)) for c in problem.constraints]
+    return replace(
+        found,
+        value=value,
+        gap=relative_gap(value, found.bound, found.unit),
+        infeasibility=max([*misses, *(_outside(v) for v in problem.variables())], default=0.0),
+    )
+
+
+def _outside(variable: Any) -> float:
+    """How far the value of a variable is from its attributes."""
+    return float(np.linalg.norm(variable.value - variable.project(variable.value)))
 
 
 def gap_of(form: Form, solution: Solution) -> float:

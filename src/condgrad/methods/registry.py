@@ -216,10 +216,10 @@ def check(problem: Problem, method: Method) -> None:
         name = method.slug if isinstance(method, Entry) else method
         if callable(name):
             name = getattr(name, "__name__", "").replace("_", "-")
-        known = isinstance(name, str) and name in METHODS
-        hint = f", for example METHODS[{name!r}]()" if known else ", for example condgrad.hcgm()"
+        slug = name.lower().replace("_", "-") if isinstance(name, str) else ""
+        own = slug.replace("-", "_") if slug in METHODS else "hcgm"
         what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
-        raise ProblemError(f"method is {what}: pass a condgrad.Method{hint}")
+        raise ProblemError(f"method is {what}: pass a condgrad.Method, as in condgrad.{own}()")
     unknown = set(method.estimators) - {t.name for t in problem.terms}
     if unknown:
         raise ProblemError(

@@ -276,7 +276,12 @@ def _check_domain(domain: Domain, rng: np.random.Generator) -> None:
     for what, s in points.items():
         if s.shape != domain.shape:
             raise ProblemError(f"{what} of {name} has shape {s.shape}: points have {domain.shape}")
-        if np.isfinite(s).all() and not domain.contains(s, SLACK):
+        if not np.isfinite(s).all():
+            raise ProblemError(
+                f"{what} of {name} has entries that are no finite numbers, for a random v: check "
+                "what it divides by, and whether the set is bounded"
+            )
+        if not domain.contains(s, SLACK):
             raise ProblemError(
                 f"{what} of {name} lies outside of it by its own `contains`: both must mean the "
                 "same set"

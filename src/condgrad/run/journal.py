@@ -298,6 +298,9 @@ def checkpoints(
     number = isinstance(every, (int, float, np.number)) and not isinstance(every, bool)
     if not (number and 0 <= every < np.inf):
         raise ProblemError(f"every is {every!r}: it must be a number of seconds")
+    for name, given in (("checkpoint", path), ("resume", None if resume is True else resume)):
+        if given and not isinstance(given, (str, os.PathLike)):
+            raise ProblemError(f"{name} is a {type(given).__name__}: give the path of a file")
     if resume is True:
         if path is None:
             raise ProblemError("resume is True, but there is no checkpoint: give its path")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,15 @@ from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
 from condgrad.methods.registry import Method
 from condgrad.run.journal import KEPT, journaled
-from condgrad.run.limits import Goal
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.solve import solve
 from condgrad.sdp._solution import Solution
 from condgrad.sdp.layout import BUILT, Layout, LowRank, blocks_of, layout_of, require_room
 
 SMALLEST = 1e-290
 """Numbers other than 0 must not be smaller, and not larger than its inverse."""
+NOT_HERE = ("problem", "method", "start", "duals")
+"""Parameters of `condgrad.solve` that are no options here."""
 SENSES = {"==": 0, "<=": -1, ">=": 1}
 
 
@@ -341,6 +345,8 @@ class SDP:
         if None in (gap, feasibility):
             raise ProblemError("gap and feasibility must be positive numbers: leave them out")
         Goal(gap, feasibility)
+        Limits(max_iter, options.get("max_epochs"), max_seconds, options.get("max_lmo"))
+        _check_names(options)
         check_size("C", self.cost)
         self._check_rows()
         verbose = more.pop("verbose", False)
@@ -367,6 +373,16 @@ def check(sdp: SDP, trace_bound: float | None, options: Mapping[str, Any]) -> No
             )
     if {"start", "duals"} & set(options) or callable(options.get("callbacks")):
         raise ProblemError("start and duals are no options here, and callbacks must be a list")
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Refuse options that nobody reads."""
+    taken = list(inspect.signature(solve).parameters)
+    known = [name for name in taken if name not in NOT_HERE]
+    if unknown := [name for name in options if name not in taken]:
+        raise ProblemError(
+            f"{unknown[0]} is no option of SDP.solve: use trace_bound, method, {', '.join(known)}"
+        )
 
 
 def _kind(sense: str) -> int:
