@@ -251,13 +251,13 @@ def test_no_matrix_of_n_by_n():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert cut.result.gap == cut.gap <= 0.07
+    assert cut.gap <= cut.result.gap <= 0.07
     assert cut.status is Status.CONVERGED
     assert peak < 0.05 * 8 * n * n
 
 
 def test_command_saves_and_draws(factored, run, tmp_path):
-    args = ("solve", "max-cut", "les_miserables", "--gap", 1e-2)
+    args = ("solve", "max-cut", "les_miserables", "--gap", 1e-2, "--whole")
     saved, page = tmp_path / "a.npz", tmp_path / "a.html"
     code, out, _ = run(*args, "--save", saved, "--report", page, "--json", "-")
     data = json.loads(out)

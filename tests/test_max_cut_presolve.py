@@ -266,9 +266,20 @@ def test_triangles_are_another_relaxation():
 
 
 def test_no_memory_for_triangles(monkeypatch):
-    monkeypatch.setattr(local_triangles, "room", lambda: 0)
-    cut = condgrad.max_cut(sparse(100, 200, 0), presolve=True, gap=1e-3)
-    assert 0 < cut.value <= cut.bound < np.inf
+    A = sparse(100, 200, 0)
+    assert local_triangles.room(A) > 1000
+    with monkeypatch.context() as little:
+        little.setattr("condgrad.backends.memory.free_memory", lambda: 6e7)
+        assert local_triangles.room(A) == 0
+    monkeypatch.setattr(local_triangles, "room", lambda A: 0)
+    run = max_cut(A, presolve=True).run(gap=1e-3)
+    assert run.settings["triangles"] == 0
+    assert 0 < run.value <= run.bound < np.inf
+
+
+def test_no_time_for_triangles(monkeypatch):
+    monkeypatch.setattr("condgrad._deadline.fits", lambda seconds: seconds <= 0)
+    assert local_triangles.room(sparse(100, 200, 0)) == 0
 
 
 def test_ends_before_the_gap_where_the_cut_is_near():

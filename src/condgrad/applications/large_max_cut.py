@@ -182,10 +182,10 @@ class _Run:
     def _triangles(self, A: Any) -> local_triangles.LocalTriangles | None:
         """The triangle inequalities to add, if there are any."""
         progress.doing("looking for triangles")
-        most = journal.settled("triangles", local_triangles.room)
-        local = local_triangles.LocalTriangles(A, most)
-        self.facts["triangles"] = len(local.triangles)
-        return local if len(local.triangles) else None
+        most = journal.settled("triangles", lambda: local_triangles.room(A))
+        local = local_triangles.LocalTriangles(A, most) if most else None
+        self.facts["triangles"] = 0 if local is None else len(local.triangles)
+        return local if self.facts["triangles"] else None
 
     def _here(self, mixed: Mixed | None) -> Outcome | None:
         """What there is while sweeps, or what follows them, are at work."""

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.backends import memory, ops
@@ -33,6 +34,8 @@ AFRESH = 10
 """After so many steps it is seen anew what that is."""
 EACH = 3 * 4 + 4 * 8
 """Bytes for a triangle: its edges and its multipliers."""
+BESIDE, PRICE = 300, 2e-6
+"""Bytes and seconds, about, for two neighbours of a vertex until the triangles are found."""
 
 
 class LocalTriangles:
@@ -128,9 +131,12 @@ class LocalTriangles:
         return EPS * (sums + 2 * (self.multipliers.shape[0] + 2) * total)
 
 
-def room() -> int:
-    """Triangles for which there is memory."""
-    return int(max(0.0, memory.free_memory() - memory.OTHER) / (2 * EACH))
+def room(A: Any) -> int:
+    """Triangles of a graph for which there is memory, 0 where there is no time to find them."""
+    degrees = np.diff(A.indptr).astype(np.float64)
+    beside = float((degrees[degrees <= FEW] ** 2).sum()) + A.nnz
+    free = memory.free_memory() - memory.OTHER - BESIDE * beside
+    return int(max(0.0, free) / (2 * EACH)) if deadline.fits(PRICE * beside) else 0
 
 
 def _violated(triangles: Array, x: Array) -> Array:
