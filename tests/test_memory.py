@@ -186,7 +186,11 @@ LARGE = {
     "vertices": (lambda: cg.max_cut(graph(10**7)), "a part of the graph"),
     "edges": (lambda: cg.sparsest_cut(graph(3 * 10**6, 2 * 10**6)), "a part of the graph"),
     "completion": (
-        lambda: matrix_completion([0], [0], [1.0], (100_000, 50_000)),
+        lambda: matrix_completion([0], [0], [1.0], (100_000, 50_000), l1=0.1),
+        "users and items with few ratings",
+    ),
+    "boxed completion": (
+        lambda: matrix_completion([0], [0], [1.0], (100_000, 50_000)).run(max_iter=1),
         "users and items with few ratings",
     ),
 }

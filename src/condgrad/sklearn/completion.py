@@ -133,7 +133,7 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     completed_ : array
         The completed matrix, clipped, users × items.
     radius_, bounds_ : float, tuple or None
-        r without unit, and the bounds in use.
+        r itself, without the unit that `radius` has where `relative`, and the bounds in use.
     n_sweeps_ : int
         How often the factors were fitted again; 0: they are those of the convex problem.
     path_ : array
