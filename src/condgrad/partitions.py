@@ -11,6 +11,7 @@ import numpy as np
 
 from condgrad import _progress as progress
 from condgrad._adjacency import weights_of
+from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -129,7 +130,10 @@ def k_section(
     >>> found.parts, found.value, found.gap
     (((0, 1, 2), (3, 4, 5)), 1.0, 0.0)
     """
+    flag("triangles", triangles, optional=True)
     A, names = weights_of(graph, weight, signed=True)
+    if A.shape[0] < 2:
+        raise ProblemError("graph has one vertex: a partition into parts needs at least 2")
     sizes = part_sizes(parts, A.shape[0])
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}
@@ -151,6 +155,8 @@ def bisection(graph: Any, sizes: Sequence[int] | None = None, **options: Any) ->
     **options
         As for `k_section`.
     """
+    if "parts" in options:
+        raise ProblemError("parts is no option of bisection, which has two: give sizes to it")
     if sizes is not None and len(sizes) != 2:
         raise ProblemError(f"sizes has {len(sizes)} numbers: a bisection has two, see k_section")
     return k_section(graph, 2 if sizes is None else sizes, **options)
@@ -197,6 +203,7 @@ def correlation_clustering(
     >>> found.labels.tolist(), found.value, found.gap
     ([0, 0, 0, 1, 1, 1], 1.0, 0.0)
     """
+    flag("triangles", triangles, optional=True)
     S, names = weights_of(graph, weight, signed=True)
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}

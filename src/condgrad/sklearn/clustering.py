@@ -21,6 +21,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _progress as progress
+from condgrad._check import flag
 from condgrad._deadline import OutOfTime, limited, within
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -344,6 +345,7 @@ def _certified(
         if result.lower_bound > 0:
             bound = 0.5 * result.lower_bound * (1 - (d + 4) * EPS)
             kind, failure = result.bound_kind, result.bound_failure
+            kind = "exact" if kind == "given" else kind  # `forest_floor`
     elif k == 1:
         bound = inertia * (1 - (d + 2 * n + 8) * EPS)
     gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
@@ -388,10 +390,10 @@ def _ends(
     gap: Any, max_iter: Any, max_seconds: Any, random_state: Any, device: Any, tight: Any
 ) -> _Ends:
     number = isinstance(gap, (int, float, np.number)) and not isinstance(gap, bool)
-    if not (number and 0 < gap < np.inf):
-        raise ProblemError(f"gap is {gap!r}: it must be a positive number")
+    if not (number and 0 < gap < 1):
+        raise ProblemError(f"gap is {gap!r}: it must be a number between 0 and 1, such as 0.01")
     Limits(max_iter, None, max_seconds, None)  # refuses what is no limit, also without a run
     random = check_random_state(random_state)
     seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
     check_device(device)
-    return _Ends(float(gap), max_iter, max_seconds, seed, device, bool(tight))
+    return _Ends(float(gap), max_iter, max_seconds, seed, device, flag("tight", tight))
