@@ -15,7 +15,7 @@ from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness
+from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness, gap_of
 from condgrad.applications.correlation import correlation_clustering_of
 from condgrad.applications.section import part_sizes, section_of
 from condgrad.backends.devices import check_device
@@ -222,7 +222,15 @@ def _tightened(
     first = application(bool(triangles)).run(**options)
     if triangles is not None or first.status is not Status.RELAXED:
         return first
-    second = application(True).run(**{**options, "floor": first.result.lower_bound})
+
+    def seen(second: progress.Seen) -> progress.Seen:
+        """The better of both runs, to be shown."""
+        value = first.value if second.gap != second.gap else min(first.value, second.value)
+        gap = gap_of(value, second.bound, False)
+        return second._replace(what=first.unit.what, value=value, gap=gap)
+
+    with progress.changed(seen):
+        second = application(True).run(**{**options, "floor": first.result.lower_bound})
     if second.rounded is None or first.rounded is None:
         return first
     if first.rounded.value < second.rounded.value:
