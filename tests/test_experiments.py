@@ -74,7 +74,7 @@ def test_stored_run_is_the_run(tmp_path):
     about, trace = stored(job, tmp_path)
     again = instance_of(job)[1].build(job.preset).run(job.method, max_epochs=job.length, seed=0)
     np.testing.assert_array_equal(trace["objective"], again.result.trace["objective"])
-    assert about["run"]["objective"] == again.result.objective
+    assert about["run"]["run"]["objective"] == again.result.objective
     assert about["job"]["seed"] == 0
     assert not list(tmp_path.rglob("*.part"))
 

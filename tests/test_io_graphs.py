@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import networkx as nx
@@ -67,13 +68,11 @@ def test_pattern_matrix_and_graph_without_edges(tmp_path):
     ("content", "line", "word"),
     [
         ("# only a comment\n", None, "expected lines 'u v'"),
-        ("\n1 2 3\n", None, "at least 3 vertices, found 2"),
         ("3\n1 2\n", 1, "found 1 field"),
-        ("n m\n1 2\n", None, "at least 3 vertices"),
         ("3 1.5\n1 2\n", 1, "'1.5' is a fraction"),
         ("-3 1\n1 2\n", 1, "out of range"),
         ("3 -1\n1 2\n", 1, "out of range"),
-        ("2 1\n1 2\n", 1, "at least 3 vertices"),
+        ("1 0\n", 1, "at least 2 vertices"),
         (f"{10**15} 1\n1 2\n", 1, "too large"),
         (f"{'9' * 3999} 1\n1 2\n", 1, "too large"),
         (f"{'9' * 5000} 1\n1 2\n", 1, "longer than 256"),
@@ -132,7 +131,7 @@ COORD = MM + "coordinate "
         (COORD + "real skew-symmetric\n3 3 1\n2 1 1\n", 1, "skew"),
         (COORD + "complex hermitian\n3 3 1\n2 1 1 0\n", 1, "hermitian"),
         (COORD + "real general\n% c\n3 4 1\n1 2 1\n", 3, "square"),
-        (COORD + "real general\n2 2 1\n1 2 1\n", 2, "at least 3"),
+        (COORD + "real general\n1 1 0\n", 2, "at least 2"),
         (COORD + "real general\n99999999 99999999 1\n1 2 1\n", 2, "too large"),
         (COORD + "real general\n3 3 999999999999\n1 2 1\n", 2, "found 1"),
         (COORD + "real general\n3 3 1\n1 2 1\n2 3 1\n", 2, "found 2"),
@@ -170,7 +169,7 @@ def test_bad_matrix_market(content, line, word, tmp_path):
         (graphml(edge(1, 2, "9" * 400), weight="int"), None, "not a finite number"),
         (graphml(edge(1, 2, 1e308) + edge(1, 2, 1e308)), None, "not finite"),
         (graphml(edge(2, 2)), None, "self-loop"),
-        (graphml("").replace('<node id="n3"/>', ""), None, "at least 3"),
+        (re.sub('<node id="n[23]"/>', "", graphml("")), None, "at least 2"),
         (graphml('<edge source="n1"/>'), None, "an edge ends at no node"),
         (graphml(edge(1, 4)), None, "an edge ends at no node: 'n4'"),
         ("<graphml></graphml>", None, "GraphML"),

@@ -5,13 +5,15 @@ import io
 import re
 import sys
 import types
+from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 from rich.console import Console
 
 import condgrad as cg
-from condgrad import _progress, applications
+from condgrad import _progress, applications, partitions
 from condgrad._progress import Display, Lines, Seen, Terminal, numbers, plain, shown
 from condgrad.applications import large_max_cut
 from condgrad.errors import ProblemError
@@ -122,6 +124,37 @@ def test_the_numbers_are_those_of_the_answer(talkative, capfd):
     assert f"cut {cut.value:.6g}" in lines[-1]
 
 
+def values_of(what, err):
+    """The values shown, in their order."""
+    return [float(found) for found in re.findall(rf" {what} (\S+)", err)]
+
+
+def test_a_better_cut_is_shown_once_it_is_found(talkative, capfd):
+    graph = nx.to_numpy_array(nx.connected_watts_strogatz_graph(26, 4, 0.3, seed=8))
+    cut = cg.sparsest_cut(graph, gap=1e-2, verbose=2)
+    values = values_of("cut", capfd.readouterr().err)
+    assert values[0] > values[-1] == pytest.approx(cut.value, rel=1e-5)
+
+
+def test_a_second_run_does_not_show_what_is_worse(talkative, capfd, monkeypatch):
+    """The run with triangle inequalities rounds worse here; the partition of the first stays."""
+    build, built = partitions.section_of, []
+
+    def worse(A, sizes, triangles):
+        app = build(A, sizes, triangles)
+        built.append(triangles)
+        rounding = app.rounding
+        if triangles:
+            app = replace(app, rounding=lambda W: rounding(W)._replace(value=50.0))
+        return app
+
+    monkeypatch.setattr(partitions, "section_of", worse)
+    graph = nx.to_numpy_array(nx.gnp_random_graph(22, 0.25, seed=1))
+    found = cg.bisection(graph, verbose=2, max_seconds=30)
+    assert (built, found.value) == ([False, True], 19)
+    assert set(values_of("partition", capfd.readouterr().err)) == {19.0}
+
+
 def test_values_are_shown_as_those_of_the_answer(talkative, capfd):
     """Of a program in zeros and ones, not of the cut; of a maximum, not of its negative."""
     cp = pytest.importorskip("cvxpy")
@@ -191,6 +224,7 @@ def test_a_line_in_a_notebook(monkeypatch):
         simplex()
     assert seen[0] == "starting"
     assert any("objective 1.5" in line and "░" in line for line in seen)
+    assert re.fullmatch(r"done in \d+ s", seen[-1])
 
 
 def test_how_often(capfd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,13 +32,50 @@ def weights_of(graph: Any, weight: str | None, *, signed: bool) -> tuple[Any, tu
     names: Any = None
     if isinstance(graph, NamedGraph):
         graph, names = graph
-    elif Frame.fits(graph) and list(getattr(graph, "index", ())) == Frame(graph).names:
-        graph, names = graph.to_numpy(), graph.columns  # a matrix with names
+    elif Frame.fits(graph) and (rows := _named_matrix(graph)):
+        own = graph if rows == Frame(graph).names else graph[rows]
+        graph, names = own.to_numpy(), rows
+        if names == list(range(len(names))):
+            _no_edges(graph)
     elif Frame.fits(graph):
         with _said_of_graph():
-            graph, names = graph_from_edges(graph, "graph", signed=signed, weight=weight)
+            options: dict[str, Any] = {"signed": signed, "weight": weight, "loops": "drop"}
+            graph, names = graph_from_edges(graph, "graph", **options)
+    elif not hasattr(graph, "dtype"):
+        _no_edges(graph)
     A = adjacency_matrix(graph, name="graph", signed=signed, least=1 if signed else 2)
     return A, tuple(range(A.shape[0]) if names is None else names)
+
+
+def _named_matrix(frame: Any) -> list[Any]:
+    """The names of the rows where the columns have the same, in any order; else nothing."""
+    rows, columns = list(getattr(frame, "index", ())), Frame(frame).names
+    same = len(rows) == len(columns) and (rows == columns or set(rows) == set(columns))
+    return rows if same and (rows == columns or len(set(rows)) == len(rows)) else []
+
+
+def _no_edges(graph: Any) -> None:
+    """Refuse what is no matrix, or a list of edges that could be taken for one of side 2 or 3."""
+    how = "pass networkx.Graph(edges), or a frame with columns source and target"
+    if graph is None or isinstance(graph, (Mapping, set, frozenset)) or not np.iterable(graph):
+        raise ProblemError(
+            f"graph is a {type(graph).__name__}: give a networkx.Graph, a symmetric matrix or a "
+            "frame of edges"
+        )
+    rows = list(graph)
+    short = all(isinstance(row, (list, tuple, np.ndarray)) and len(row) in (2, 3) for row in rows)
+    if not rows or not short:
+        return
+    try:
+        A = np.asarray(rows, dtype=np.float64)
+        square = A.shape[0] == A.shape[1]
+    except (TypeError, ValueError):
+        square = False
+    if not square or np.diag(A).any() or (A != A.T).any():
+        raise ProblemError(
+            f"graph looks like a list of edges: {how}; a matrix has zeros on its "
+            "diagonal and is symmetric"
+        )
 
 
 def drawn_graph(graph: Any) -> tuple[Any, tuple[Any, ...] | None]:
@@ -62,8 +100,10 @@ def _said_of_graph() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        more = " (of condgrad.io.graph_from_edges)" if "repeats" in error.reason else ""
-        raise ProblemError(f"graph: {error.reason}{more}") from None
+        reason = re.sub(r" \(--[^)]*\)", "", error.reason)  # options of the command
+        if "repeats=" in reason:
+            reason += "; give it to condgrad.io.graph_from_edges, and pass what that returns"
+        raise ProblemError(f"graph: {reason}") from None
 
 
 def _networkx_weights(

@@ -126,6 +126,16 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
+def flag(name: str, value: Any, *, optional: bool = False) -> Any:
+    """True or False (or None, where that is an answer), not what merely counts as such."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if value is None and optional:
+        return None
+    more = " or None" if optional else ""
+    raise ProblemError(f"{name} is {value!r}: it must be True or False{more}")
+
+
 def row_data(name: str, value: Any, *, finite: bool = True) -> Array | float:
     """Check one piece of per-row data: a number for all rows, or one number a row."""
     data = floats(name, value)

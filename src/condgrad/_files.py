@@ -45,6 +45,8 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     if mode is not None and not os.access(target, os.W_OK):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(path))
     part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
     AT_WORK.add(part)
     try:

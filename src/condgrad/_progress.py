@@ -86,6 +86,7 @@ class Display:
         self._began = self._last = clock()
         self._what, self._numbers, self.part = "starting", "", ""
         self.measure: Measure | None = None
+        self.inner: Measure | None = None
         self.change: Callable[[Seen], Seen] | None = None
 
     def within(self, limits: tuple[float | None, float | None, float | None]) -> None:
@@ -200,12 +201,13 @@ class Terminal:
 
 
 class Page:
-    """A line under a cell of a notebook, which stays as it was last."""
+    """A line under a cell of a notebook, which says at the end how long it took."""
 
     quick = False
 
     def __init__(self) -> None:
         display = import_module("IPython.display").display
+        self._began = time.monotonic()
         self._handle = display({"text/plain": "starting"}, raw=True, display_id=True)
 
     def wait(self, spent: float) -> float:
@@ -220,7 +222,9 @@ class Page:
         self._handle.update({"text/plain": text}, raw=True)
 
     def end(self) -> None:
-        """Leave the last line."""
+        """Leave no numbers that an answer has better ones of."""
+        spent = time.monotonic() - self._began
+        self._handle.update({"text/plain": f"done in {spent:.0f} s"}, raw=True)
 
 
 class Lines:
@@ -346,14 +350,21 @@ def look(run: Watched) -> None:
 def answers(measure: Measure) -> Iterator[None]:
     """Show the numbers of what is made of the runs in the block; those of the outermost count."""
     display = _current.get()
-    if display is None or display.measure is not None:
+    if display is None or (display.measure is not None and display.inner is not None):
         yield
         return
-    display.measure = measure
+    name = "measure" if display.measure is None else "inner"
+    setattr(display, name, measure)
     try:
         yield
     finally:
-        display.measure = None
+        setattr(display, name, None)
+
+
+def inner(last: Mapping[str, float]) -> Seen | None:
+    """What a run inside of the block of `answers` would show, for the measure of that block."""
+    display = _current.get()
+    return None if display is None or display.inner is None else display.inner(last)
 
 
 @contextmanager

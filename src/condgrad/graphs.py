@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from condgrad import _progress as progress
 from condgrad import applications
 from condgrad._adjacency import sizes_by, weights_of
+from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -63,8 +64,9 @@ class GraphCut(Answer):
     result: Result
     """The run on the relaxation in its own units: it minimises n²/2 times the value of a sparsest
     cut (with weights of vertices, half the square of their sum times), or the negative of that of a
-    maximum cut. Where the best cut is known without a run it has no iterations, an empty `W` and
-    value and bound of that cut."""
+    maximum cut. Where the best cut is known without a run it has no iterations, value and bound of
+    that cut. `W` is empty then, and wherever the graph was solved block by block: the cut is in
+    `side`."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
     computed beyond, or with so little time that Lanczos or products had to do."""
@@ -101,12 +103,14 @@ class GraphCut(Answer):
         known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
         if self.bound_failure:
             known += f" (wrong with probability {up(self.bound_failure, 2)})"
-        size = f"{len(self.partition[0])} of {self.side.size} vertices"
-        members = ", ".join(map(str, self.partition[0][:SHOWN])) or "none"
+        n = self.side.size
+        size = f"{len(self.partition[0])} of {n} vert{'ices' if n != 1 else 'ex'}: "
+        members = ", ".join(map(str, self.partition[0][:SHOWN]))
+        size = size if members else "all vertices are on one side"
         more = ", …" if len(self.partition[0]) > SHOWN else ""
         return (
             f"{name}: value {self.value:.6g}, {known}, so {closeness(self.gap, 'cut', self.sense)};"
-            f" {size}: {members}{more}{self._resumed()}"
+            f" {size}{members}{more}{self._resumed()}"
         )
 
 
@@ -185,6 +189,7 @@ def sparsest_cut(
     (((0, 1, 2), (3, 4, 5)), 0.1111)
     """
     _check(gap, max_seconds, device)
+    flag("presolve", presolve)
     A, names = weights_of(graph, weight, signed=False)
     n = A.shape[0]
     sizes = sizes_by(graph, vertex_weight, n)
@@ -266,6 +271,7 @@ def max_cut(
     (4.0, 4.0, 0.0)
     """
     _check(gap, max_seconds, device)
+    flag("triangles", triangles)
     if hasattr(graph, "shape"):
         check_room(graph)
     A, names = weights_of(graph, weight, signed=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from condgrad import _progress as progress
 from condgrad._adjacency import weights_of
+from condgrad._check import flag
 from condgrad._deadline import OutOfTime, limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
@@ -149,7 +150,7 @@ def theta(
 
     Parameters
     ----------
-    graph : networkx.Graph, SciPy sparse matrix or array
+    graph : networkx.Graph, SciPy sparse matrix, array, frame or NamedGraph
         Undirected; weights do not count, loops are ignored.
     plus : bool, default False
         θ⁺ (Schrijver): W ≥ 0 is asked for, which makes the bound on independent sets tighter.
@@ -177,10 +178,11 @@ def theta(
     check_device(device)
     Goal(gap)
     Limits(None, None, max_seconds, None)
+    plus = flag("plus", plus)
     A, names = weights_of(graph, None, signed=True)
-    application = theta_of(A, bool(plus))
+    application = theta_of(A, plus)
 
-    met = _Met(A, bool(plus), gap)
+    met = _Met(A, plus, gap)
 
     def seen(last: Mapping[str, float]) -> progress.Seen:
         """Both bounds, to be shown."""
@@ -216,7 +218,7 @@ def theta(
         bound,
         reached,
         status,
-        bool(plus),
+        plus,
         ends.W,
         tuple(name for name, member in zip(names, members, strict=True) if member),
         result,

@@ -11,10 +11,11 @@ import numpy as np
 
 from condgrad import _progress as progress
 from condgrad._adjacency import weights_of
+from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
-from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness
+from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness, gap_of
 from condgrad.applications.correlation import correlation_clustering_of
 from condgrad.applications.section import part_sizes, section_of
 from condgrad.backends.devices import check_device
@@ -129,7 +130,10 @@ def k_section(
     >>> found.parts, found.value, found.gap
     (((0, 1, 2), (3, 4, 5)), 1.0, 0.0)
     """
+    flag("triangles", triangles, optional=True)
     A, names = weights_of(graph, weight, signed=True)
+    if A.shape[0] < 2:
+        raise ProblemError("graph has one vertex: a partition into parts needs at least 2")
     sizes = part_sizes(parts, A.shape[0])
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}
@@ -151,6 +155,8 @@ def bisection(graph: Any, sizes: Sequence[int] | None = None, **options: Any) ->
     **options
         As for `k_section`.
     """
+    if "parts" in options:
+        raise ProblemError("parts is no option of bisection, which has two: give sizes to it")
     if sizes is not None and len(sizes) != 2:
         raise ProblemError(f"sizes has {len(sizes)} numbers: a bisection has two, see k_section")
     return k_section(graph, 2 if sizes is None else sizes, **options)
@@ -197,6 +203,7 @@ def correlation_clustering(
     >>> found.labels.tolist(), found.value, found.gap
     ([0, 0, 0, 1, 1, 1], 1.0, 0.0)
     """
+    flag("triangles", triangles, optional=True)
     S, names = weights_of(graph, weight, signed=True)
     options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
     options |= {"n_jobs": n_jobs, "device": device}
@@ -215,7 +222,15 @@ def _tightened(
     first = application(bool(triangles)).run(**options)
     if triangles is not None or first.status is not Status.RELAXED:
         return first
-    second = application(True).run(**{**options, "floor": first.result.lower_bound})
+
+    def seen(second: progress.Seen) -> progress.Seen:
+        """The better of both runs, to be shown."""
+        value = first.value if second.gap != second.gap else min(first.value, second.value)
+        gap = gap_of(value, second.bound, False)
+        return second._replace(what=first.unit.what, value=value, gap=gap)
+
+    with progress.changed(seen):
+        second = application(True).run(**{**options, "floor": first.result.lower_bound})
     if second.rounded is None or first.rounded is None:
         return first
     if first.rounded.value < second.rounded.value:

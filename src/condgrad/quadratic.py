@@ -180,11 +180,12 @@ class Qubo(Answer):
         beyond = "above" if self.sense == "max" else "below"
         known = f"none {beyond} {bound_text(self.bound, 6, self.sense)} exists"
         ones = np.flatnonzero(self.x)
-        members = ", ".join(map(str, ones[:SHOWN])) or "none"
+        members = f"ones at {', '.join(map(str, ones[:SHOWN]))}" if ones.size else "all are 0"
         more = ", …" if ones.size > SHOWN else ""
+        many = "one variable" if self.x.size == 1 else f"{self.x.size} variables"
         return (
-            f"Quadratic program in {self.x.size} variables 0 or 1: value {self.value:.6g}, {known},"
-            f" so {closeness(self.gap, 'value', self.sense)}; ones at {members}{more}"
+            f"Quadratic program in {many} 0 or 1: value {self.value:.6g}, {known},"
+            f" so {closeness(self.gap, 'value', self.sense)}; {members}{more}"
         )
 
 

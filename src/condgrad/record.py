@@ -26,7 +26,7 @@ from condgrad._types import Array
 from condgrad.applications import Outcome
 from condgrad.applications.answers import names_of, outcome_of
 from condgrad.applications.planes import principal_plane
-from condgrad.errors import InputError, cause
+from condgrad.errors import InputError, ProblemError, cause
 from condgrad.points import Factored, Gram
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Trace
@@ -179,6 +179,9 @@ class Record:
 
         A `Factored` W is three arrays, ``W.U``, ``W.s`` and ``W.V``; a `Gram` VVᵀ is ``factor``.
         """
+        path = Path(path)
+        if path.suffix not in ("", ".npz") and (path.is_file() or not path.exists()):
+            raise ProblemError(f"path is {str(path)!r}: end it in .npz")
         arrays: dict[str, Any] = {f"trace.{name}": self.trace[name] for name in self.trace}
         arrays |= {**self.arrays, "facts": json.dumps(dict(self.facts), default=str)}
         if isinstance(self.W, Factored):

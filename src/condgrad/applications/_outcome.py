@@ -18,7 +18,7 @@ from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
 Sense = Literal["min", "max"]
-ROUNDING = 1e-12
+ROUNDING = 1e-11
 """Gaps below this are rounding of sums."""
 
 
@@ -48,6 +48,10 @@ class Rounded(NamedTuple):
     """The same as a feasible point of the relaxation; in a run it lies where W does."""
     answer: Any
     """The partition or the labels."""
+
+    def __repr__(self) -> str:
+        side = "×".join(map(str, np.shape(self.W)))
+        return f"<Rounded: value {self.value:.6g} in the units of the run; W {side}; answer>"
 
 
 def least(bound: float, whole: bool) -> float:
@@ -288,6 +292,8 @@ def closeness(gap: float, what: str, sense: Sense) -> str:
     """
     if gap < ROUNDING:
         return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
+    if gap >= 1:
+        return f"how far this {what} is from the best possible is not proved"
     if sense == "min":
         return f"no {what} is lower by more than {percent(gap, 2)} %"
     return f"this {what} is within {percent(gap, 2)} % of the best possible"

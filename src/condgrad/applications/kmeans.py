@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,8 @@ def kmeans(
     if a is not None and k == 1:
         raise ProblemError("k is 1: with weights there is but one W, and clustering_value has it")
     if preset == "auto" and k > 1:
+        if a is None and 2 * k >= n > k:
+            floor = max(floor, forest_floor(checked, int(k)))
         return _reduced(C, int(k), rounding, floor, tight, a)
     problem = Problem(
         Spectrahedron(n, trace=k, equality=True),
@@ -136,6 +139,36 @@ def kmeans(
         floor=floor,
         unit=INERTIA,
     )
+
+
+def forest_floor(C: Array, k: int) -> float:
+    r"""A lower bound on the relaxation: the n − k lightest edges of a minimum spanning tree.
+
+    The entries W_ij, i < j, sum to (n − k)/2. Within a set T of points those of 2W sum to at most
+    |T| − 1: with t = Tr W_TT, and W ⪯ I since W is non-negative with row sums 1, 1ᵀW_TT 1 is at
+    most |T| min(1, t) ≤ |T| − 1 + t. So 2W lies in the convex hull of the forests with n − k edges
+    [1]_, and ⟨C, W⟩ = Σ_{i<j} C_ij 2W_ij is not below the lightest such forest. It is tight where
+    clusters are pairs, and weak where they are large.
+
+    References
+    ----------
+    .. [1] J. Edmonds, "Matroids and the greedy algorithm", Math. Programming 1, 1971.
+
+    Examples
+    --------
+    >>> C = np.square(np.subtract.outer([0.0, 1.0, 5.0, 7.0], [0.0, 1.0, 5.0, 7.0]))
+    >>> round(forest_floor(C, 2), 9)  # twice the inertia of the pairs {0, 1} and {5, 7}
+    5.0
+    """
+    n = C.shape[0]
+    near, outside, edges = C[0].astype(np.float64), np.ones(n, bool), np.zeros(n - 1)
+    outside[0] = False
+    for i in range(n - 1):  # Prim
+        at = int(np.argmin(np.where(outside, near, np.inf)))
+        edges[i], outside[at] = near[at], False
+        np.minimum(near, C[at], out=near)
+    total = math.fsum(np.sort(edges)[: n - k])
+    return total - 4 * EPS * abs(total)
 
 
 class _Weighed(Inner):

@@ -117,7 +117,10 @@ class ByBlocks(Application):
         def seen(last: Mapping[str, float]) -> progress.Seen:
             """The best cut so far, and what is proved of the blocks so far."""
             bounds = [last["lower_bound"], known, *(end.result.lower_bound for end in ends)]
-            return self.seen(lowest.value, min(bounds))
+            value, own = lowest.value, progress.inner(last)
+            if own is not None and own.gap == own.gap:  # a cut of the block at work
+                value = min(value, own.value / self.unit.scale)
+            return self.seen(value, min(bounds))
 
         with progress.answers(seen), _keyboard.offers(here) as offer:
             for i, block in enumerate(runs):

@@ -21,6 +21,12 @@ from condgrad import __version__, _keyboard
 from condgrad.cli.inputs import GraphFile, GraphInput
 from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
 from condgrad.cli.outputs import Outputs
+from condgrad.cli.partitions import (
+    solve_bisection,
+    solve_correlation_clustering,
+    solve_k_section,
+    solve_theta,
+)
 from condgrad.cli.plot import plot_run
 from condgrad.cli.ratings import solve_matrix_completion
 from condgrad.cli.sdp import solve_sdp
@@ -41,8 +47,9 @@ CODES = (
 BEGIN = """Cuts, clusterings, ratings and semidefinite programs with proven bounds.
 
 Begin with `condgrad demo`, which cuts a small graph and draws it. Then take data of your own: \
-`condgrad solve sparsest-cut FILE`, or `max-cut`, `kmeans`, `matrix-completion` or `sdp` instead \
-of `sparsest-cut`. What each reads and can be told is in `condgrad solve sparsest-cut --help`."""
+`condgrad solve sparsest-cut FILE`, or `max-cut`, `bisection`, `k-section`, `theta`, `kmeans`, \
+`matrix-completion` or `sdp` instead of `sparsest-cut`. What each reads and can be told is in \
+`condgrad solve sparsest-cut --help`."""
 
 
 class Interrupted(Exception):
@@ -86,6 +93,10 @@ solve_app = typer.Typer(
 )
 app.add_typer(solve_app, name="solve")
 app.command("plot")(plot_run)
+solve_app.command("bisection")(solve_bisection)
+solve_app.command("k-section")(solve_k_section)
+solve_app.command("correlation-clustering")(solve_correlation_clustering)
+solve_app.command("theta")(solve_theta)
 solve_app.command("sdp")(solve_sdp)
 solve_app.command("matrix-completion")(solve_matrix_completion)
 

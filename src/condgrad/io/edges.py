@@ -233,9 +233,9 @@ def say_weights(
 
 def check_order(path: str | Path, n: int, line: int | None = None) -> None:
     """Refuse graphs with too few vertices for a cut, or too many for the limit."""
-    if n < 3:
+    if n < 2:
         found = f"the file says {n}" if line else f"found {n}"
-        raise InputError(path, f"a cut needs at least 3 vertices, {found}", line)
+        raise InputError(path, f"a cut needs at least 2 vertices, {found}", line)
     require(path, f"a graph of {show(str(n))[1:-1]} vertices", PER_VERTEX * n, line)
 
 

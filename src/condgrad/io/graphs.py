@@ -8,12 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from condgrad.errors import InputError, ProblemError
 from condgrad.io._text import decode, ending, read_bytes
 from condgrad.io.edge_lists import columns_of, numbered, read_list
-from condgrad.io.edges import USUAL, Asked, Edges, NamedGraph, Names, say_weights
+from condgrad.io.edges import (
+    NO_WEIGHT,
+    USUAL,
+    Asked,
+    Edges,
+    NamedGraph,
+    Names,
+    say_weights,
+)
 from condgrad.io.frames import Frame, missing, name_of, read_parquet
 from condgrad.io.graph_attributes import (
     import_networkx,
@@ -285,10 +294,29 @@ def graph_from_edges(
 def check_weights(graph: Any, weight: str | None) -> None:
     """Refuse an attribute that no edge of a networkx graph has; warn where some have none."""
     if weight is not None:
-        bare = [(u, v) for u, v, data in graph.edges(data=True) if weight not in data]
+        listed = list(graph.edges(data=True))
+        bare = [(u, v) for u, v, data in listed if weight not in data]
+        for u, v, data in listed:
+            if weight in data and missing(data[weight]):
+                reason = f"the edge {u} - {v} has the weight {data[weight]}: set it, or remove it"
+                raise InputError("graph", reason)
+        if weight == USUAL and len(bare) == len(listed):
+            _no_other(listed)
         first = f"{bare[0][0]} - {bare[0][1]}" if bare else ""
         count = graph.number_of_edges()
         say_weights("graph", weight, count - len(bare), len(bare), first)
+
+
+def _no_other(edges: list[Any]) -> None:
+    """Refuse edges whose only number is not called a weight, and is not 1 throughout."""
+    found: dict[str, set[float]] = {}
+    for _, _, data in edges:
+        for name, value in data.items():
+            if isinstance(value, (int, float, np.number)) and name not in NO_WEIGHT:
+                found.setdefault(name, set()).add(float(value))
+    if len(found) == 1 and (name := next(iter(found))) and found[name] != {1.0}:
+        reason = f"no edge has a {USUAL!r}, but a {name!r}: pass weight={name!r}"
+        raise InputError("graph", f"{reason}, or weight=None to count edges")
 
 
 def _edges(

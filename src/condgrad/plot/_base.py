@@ -48,7 +48,8 @@ def save(figure: Any, path: str | Path | None, title: str = "") -> Any:
             with replaced(path if kind else f"{path}.png") as target:
                 target.write(file.getbuffer())
         except (OSError, ValueError) as error:
-            raise ProblemError(f"path is {str(path)!r}: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise ProblemError(f"path is {str(path)!r}: {why}") from None
     return figure
 
 

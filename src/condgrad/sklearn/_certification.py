@@ -72,10 +72,12 @@ class Certification(Answer):
         sure = (
             f" (wrong with probability {up(self.bound_failure, 2)})" if self.bound_failure else ""
         )
+        lower = f"no clustering has an inertia lower by more than {percent(self.gap, 3)} %"
+        lower = lower if self.gap < 1 else "nothing of how good this clustering is"
         text = (
             f"inertia {self.inertia:.6g}; no partition of these points into at most {clusters} has "
-            f"less than {down(self.bound, 6)}: proved{sure}, no clustering has an inertia "
-            f"lower by more than {percent(self.gap, 3)} %, {self.seconds:.2f} s{self._resumed()}"
+            f"less than {down(self.bound, 6)}: proved{sure}, {lower}, "
+            f"{self.seconds:.2f} s{self._resumed()}"
         )
         if self.gap <= self.target:
             return text

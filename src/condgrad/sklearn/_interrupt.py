@@ -17,7 +17,7 @@ def pass_on(result: Result | None) -> None:
     A grid search would go on with the next candidate otherwise.
     """
     if result is not None and result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("the fit ended early: the estimator keeps the best found so far")
 
 
 def say_early(model: Any, status: Status, gap: float, asked: float | None) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from condgrad import _progress as progress
 from condgrad._check import numbers
+from condgrad._check import flag
 from condgrad._deadline import OutOfTime
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -159,6 +160,7 @@ def certified(
         if result.lower_bound > 0:
             bound = unit * result.lower_bound * (1 - (d + 4) * EPS)
             kind, failure = result.bound_kind, result.bound_failure
+            kind = "exact" if kind == "given" else kind  # `forest_floor`
     elif k == 1:
         bound = inertia * (1 - (d + 3 * n + 8) * EPS)
     gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
@@ -212,10 +214,10 @@ def ends_of(
 ) -> Ends:
     """Check when a run is to end."""
     number = isinstance(gap, (int, float, np.number)) and not isinstance(gap, bool)
-    if not (number and 0 < gap < np.inf):
-        raise ProblemError(f"gap is {gap!r}: it must be a positive number")
+    if not (number and 0 < gap < 1):
+        raise ProblemError(f"gap is {gap!r}: it must be a number between 0 and 1, such as 0.01")
     Limits(max_iter, None, max_seconds, None)  # refuses what is no limit, also without a run
     random = check_random_state(random_state)
     seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
     check_device(device)
-    return Ends(float(gap), max_iter, max_seconds, seed, device, bool(tight))
+    return Ends(float(gap), max_iter, max_seconds, seed, device, flag("tight", tight))
