@@ -241,7 +241,8 @@ def _ended(solution: Solution | None) -> str:
     """Why there was no more to do, in words."""
     if solution is None:
         return "; a row without variables is violated"
-    return f"; {solution.status} ({solution.seconds:.2f} s)"
+    advice = solution.advice and f"; {solution.advice}"
+    return f"; {solution.status} ({solution.seconds:.2f} s){advice}"
 
 
 def solved(form: Form, options: dict[str, Any]) -> Solution:
