@@ -156,8 +156,9 @@ class Interior(Judge):
         if gap <= self.gap and self._meets(x, part):
             status = settings.OPTIMAL
         elif raw.word == "Solved" and self._nearly(x) and (part == SCALE or unprovable(program)):
-            status = settings.OPTIMAL_INACCURATE
-            proviso = LARGE if unprovable(program) else f"optimal {HERE}"
+            status, proviso = settings.OPTIMAL_INACCURATE, f"optimal {HERE}"
+            if unprovable(program):  # nothing speaks against it
+                status, proviso = settings.OPTIMAL, LARGE
         if not np.isfinite(dual.bound):
             y, nu = np.concatenate([np.zeros(0), *(np.ravel(b) for b in raw.blocks)]), raw.nu
         return Outcome(status, x, nu, y, dual.bound, gap, unit, proviso=proviso)
