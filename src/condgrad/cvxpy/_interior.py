@@ -156,11 +156,12 @@ class Interior(Judge):
         if gap <= self.gap and self._meets(x, part):
             status = settings.OPTIMAL
         elif raw.word == "Solved" and self._nearly(x) and (part == SCALE or unprovable(program)):
-            status, proviso = settings.OPTIMAL_INACCURATE, f"optimal {HERE}"
-            if unprovable(program):  # nothing speaks against it
-                status, proviso = settings.OPTIMAL, LARGE
+            status = settings.OPTIMAL_INACCURATE
+            proviso = LARGE if unprovable(program) else f"optimal {HERE}"
         if not np.isfinite(dual.bound):
             y, nu = np.concatenate([np.zeros(0), *(np.ravel(b) for b in raw.blocks)]), raw.nu
+        if proviso == LARGE:  # nothing speaks against what the solver says
+            status = settings.OPTIMAL
         return Outcome(status, x, nu, y, dual.bound, gap, unit, proviso=proviso)
 
     def _unit(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
