@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from condgrad._round import bound_text, digits_for, up
+from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
 from condgrad.evaluation import missed, worst
 from condgrad.methods.registry import METHODS
@@ -36,13 +36,12 @@ def run_live(
 def summary(run: Outcome) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
     r, found = run.result, run.found
-    digits = digits_for(run.objective, run.bound, run.sense, 8)
-    rows = [("status", run.message), ("objective", f"{run.objective:.{digits}g}")]
+    rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
     rows += [("unit", run.unit.words)] if run.unit.words else []
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
     if np.isfinite(run.bound):
         chance = f", wrong with probability {up(run.bound_failure, 2)}" if run.bound_failure else ""
-        text = f"{bound_text(run.bound, digits, run.sense)} ({run.bound_kind}{chance})"
+        text = f"{bound_text(run.bound, 8, run.sense)} ({run.bound_kind}{chance})"
         rows.append((run.bound_name.replace("_", " "), text))
         rows.append(("gap", up(run.gap, 3)))
         if run.rounded is not None:
