@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -158,3 +159,31 @@ def test_text_among_the_points():
     points = np.array([["ann", 1.0], ["bob", 2.0]], dtype=object)
     with pytest.raises(ProblemError, match=r"X: could not convert .*'ann'; leave columns of text"):
         certify(points, [0, 1])
+
+
+def test_rounding_does_not_look_like_a_gap():
+    """A bound is printed on the safe side, with as many digits as the gap is small."""
+    found = SDP(np.eye(2)).subject_to(np.eye(2), "==", 4.0).solve()
+    close = replace(found, value=4.0, bound=4.0 - 3e-14)
+    assert "value 4, lower bound 3.99999999999996, gap" in repr(close)
+    assert "value 4, proven lower bound 3.99999999999996; gap" in str(close)
+    far = replace(found, value=4.0, bound=3.75)
+    assert "value 4, lower bound 3.75, gap" in repr(far)
+
+
+def test_what_a_gap_is_relative_to():
+    found = SDP(np.diag([1e6, 1e-6])).subject_to(np.diag([1.0, 1e6]), ">=", 1.0).solve()
+    assert max(found.value, found.bound) < found.unit
+    words = f" of {found.unit:.2g}, a millionth of the objective's terms"
+    assert words in str(found)
+    assert words in repr(found)
+    assert "millionth" not in str(replace(found, unit=0.0))
+
+
+def test_what_would_help_at_a_limit():
+    sdp = SDP(np.diag([1.0, 2.0, 3.0])).subject_to(np.ones((3, 3)), "==", 1.0)
+    sdp.subject_to(np.diag([1.0, -1.0, 0.0]), "==", 0.5)
+    found = replace(sdp.solve(max_iter=2), trace_from="guess", status=cg.Status.MAX_ITER)
+    assert "pass a trace_bound" in str(found)
+    for other in ({"trace_from": "rows"}, {"status": cg.Status.CONVERGED}):
+        assert "trace_bound" not in str(replace(found, **other))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,68 @@ def test_infeasibility_in_the_users_units(backend):
     assert problem.status == "optimal"
     worst = max(float(np.max(c.violation())) for c in problem.constraints)
     assert found.infeasibility == pytest.approx(worst, rel=0.5, abs=1e-6)
+
+
+def test_optimal_where_the_program_is_too_large_for_a_proof(monkeypatch):
+    """As with any other solver, and the certificate says that nothing is proved."""
+    monkeypatch.setattr("condgrad.cvxpy._cone_straight.LARGEST", 0)
+    monkeypatch.setattr("condgrad.cvxpy._cone_proof.SMALL", 0)
+    problem = nearest(4)
+    truth = problem.solve(solver=cp.CLARABEL)
+    assert door.solve(problem) == pytest.approx(truth, rel=1e-6)
+    found = problem.solver_stats.extra_stats
+    assert problem.status == "optimal"
+    assert "too large for a proof" in found.proviso
+    assert found.gap == np.inf
+    assert not found.proven
+
+
+def test_clarabel_with_squares_does_not_warn_of_what_the_status_says(monkeypatch):
+    def solving(problem, *args, real=cp.Problem.solve, **how):
+        warnings.warn("Solution may be inaccurate. Try another solver", stacklevel=1)
+        return real(problem, *args, **how)
+
+    monkeypatch.setattr("condgrad.cvxpy._interior.Interior._read", lambda *_: None)
+    monkeypatch.setattr(cp.Problem, "solve", solving)
+    problem = nearest(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        door.solve(problem)
+    assert problem.status == "optimal_inaccurate"
+
+
+def test_clarabel_with_squares_is_not_begun_after_the_limit(monkeypatch, clock):
+    def off(*_):
+        clock.now += 100.0
+        return True
+
+    def solving(*_, **how):
+        raise AssertionError
+
+    monkeypatch.setattr("condgrad.cvxpy._solve._off", off)
+    monkeypatch.setattr(cp.Problem, "solve", solving)
+    problem = nearest(3)
+    value = door.solve(problem, max_seconds=10)
+    assert problem.status == "user_limit"
+    assert problem.solver_stats.extra_stats.value == value == problem.value
+    assert problem.solver_stats.extra_stats.bound <= value + 1e-6
+
+
+def test_an_interrupt_that_scs_heard_ends_the_call(monkeypatch):
+    """Else Clarabel would begin anew."""
+    scs = pytest.importorskip("scs")
+
+    class Interrupted:
+        def __init__(self, data, *_, **how):
+            self.sizes = data["A"].shape
+
+        def solve(self):
+            rows, columns = self.sizes
+            return {"x": np.zeros(columns), "y": np.zeros(rows), "info": {"status": "interrupted"}}
+
+    monkeypatch.setattr(scs, "SCS", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        door.solve(nearest(16))
 
 
 @pytest.mark.parametrize("option", ["max_seconds", "max_iter"])

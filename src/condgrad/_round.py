@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+MOST = 16
+"""The most digits that are shown."""
 EXACT = Context(prec=800)
 """Enough digits for every float64 (767 at most)."""
 
@@ -55,6 +57,23 @@ def bound_text(x: float, digits: int, sense: str) -> str:
     ('0.66', '0.67')
     """
     return up(x, digits) if sense == "max" else down(x, digits)
+
+
+def digits_for(value: float, bound: float, sense: str, least: int) -> int:
+    """Digits at which a value and its bound do not look much further apart than they are.
+
+    Examples
+    --------
+    >>> digits_for(5.927, 5.924, "max", 6), digits_for(-4.0, -4.0 - 3e-14, "min", 6)
+    (6, 15)
+    """
+    if not (math.isfinite(value) and math.isfinite(bound)):
+        return least
+    for digits in range(least, MOST):
+        apart = float(f"{value:.{digits}g}") - float(bound_text(bound, digits, sense))
+        if abs(apart) <= 2 * abs(value - bound):
+            return digits
+    return MOST
 
 
 def _fraction(x: float) -> Decimal:

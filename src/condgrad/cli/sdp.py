@@ -84,7 +84,7 @@ def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, A
 
     def answer(console: Console) -> None:
         console.print(str(solution))
-        if np.isfinite(solution.value):
+        if np.isfinite(solution.errors).all():
             errors = ", ".join(f"{x:.1e}" for x in solution.errors)
             console.print(f"DIMACS errors: {errors}")
 
@@ -92,6 +92,7 @@ def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, A
         status = {"status": solution.status.name.lower(), "message": str(solution.status)}
         about = {"application": "sdp", "sense": "max", "method": slug, "settings": settings}
         about["device"] = solution.device
+        about |= {"gap": solution.gap, "infeasibility": {"total": solution.infeasibility}}
         fields = {**about, **status, **more}
 
         def show(console: Console) -> None:

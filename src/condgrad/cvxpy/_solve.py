@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any
 
 import cvxpy as cp
@@ -30,7 +31,7 @@ FASTEST = "fastest"
 """What there is for others: the solvers that CVXPY has installed."""
 OWN = ("trace_bound", "method", "device")
 """Options that only condgrad's own methods read: with one of them they are meant."""
-SMALL = 30
+SMALL = 45
 """Side of a matrix from which on a program that condgrad reads itself is left to condgrad …"""
 WORK = float(SMALL * (SMALL + 1) // 2) ** 3
 """… and what that is in operations of an interior-point step, for all matrices together."""
@@ -55,7 +56,7 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     are compiled by CVXPY and handed to solvers that come with it: Clarabel, or for matrices of side
     16 and more SCS first, whose answer is taken where it can be proved. A point is checked, and its
     multipliers are corrected until they prove a bound, in the cone program that CVXPY compiled.
-    Small are problems whose matrices have a side of 30 at most, or several as much work as one of
+    Small are problems whose matrices have a side of 45 at most, or several as much work as one of
     those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
@@ -82,8 +83,10 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
         ``problem.value``: infinite where the status is ``infeasible`` or ``unbounded``, with
         ``_inaccurate`` where that is proved under a condition only, such as ``trace_bound``, or not
         at all. The status ``optimal`` means that the gap to a proven bound and the feasibility
-        asked for are reached, ``optimal_inaccurate`` that the solver says so and no proof was
-        found, ``user_limit`` that a limit came first, or that nothing could be decided.
+        asked for are reached; of a cone program that is too large for a proof (more than 4000
+        unknowns) that the solver says so, as `Certificate.proviso` then does; and
+        ``optimal_inaccurate`` that the solver says so and no proof was found, ``user_limit`` that a
+        limit came first, or that nothing could be decided.
 
     Raises
     ------
@@ -194,7 +197,8 @@ def _off(problem: Any, gap: float) -> bool:
     """
     found = problem.solver_stats.extra_stats
     unit = max(abs(found.value), found.unit)
-    return bool(relative_gap(float(problem.value), found.bound, unit) > gap)
+    other = found.bound if np.isfinite(found.bound) else found.value
+    return bool(relative_gap(float(problem.value), other, unit) > gap)
 
 
 def _as_it_is(
@@ -205,8 +209,15 @@ def _as_it_is(
     Nothing is proved of that but by a bound that is `known` from the cone program.
     """
     left = deadline.left()
+    if left <= 0 and known is not None:
+        problem._status = cp.settings.USER_LIMIT
+        problem.solver_stats.extra_stats = at_limit(problem, known)
+        return float(problem.value)
     try:
-        problem.solve(solver=cp.CLARABEL, **({"time_limit": left} if np.isfinite(left) else {}))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")
+            limit = {"time_limit": max(left, 1e-3)} if np.isfinite(left) else {}
+            problem.solve(solver=cp.CLARABEL, **limit)
     except cp.error.SolverError:
         return _compiled(problem, options, "condgrad", verbose)
     side = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
@@ -244,7 +255,8 @@ def _ended(solution: Solution | None) -> str:
     """Why there was no more to do, in words."""
     if solution is None:
         return "; a row without variables is violated"
-    return f"; {solution.status} ({solution.seconds:.2f} s)"
+    advice = solution.advice and f"; {solution.advice}"
+    return f"; {solution.status} ({solution.seconds:.2f} s){advice}"
 
 
 def solved(form: Form, options: dict[str, Any]) -> Solution:

@@ -80,6 +80,8 @@ def scs(program: ConeProgram, tolerance: float, steps: int, limit: float) -> Raw
         options["time_limit_secs"] = max(1e-3, limit)
     found = scs.SCS(data, cones, verbose=False, **options).solve()
     info, z, m = found["info"], np.asarray(found["y"]), program.h.size
+    if info["status"] == "interrupted":  # it hears Ctrl-C itself
+        raise KeyboardInterrupt
     if info["status"] != "solved":
         return None
     z = z / (unit * program.cost_unit)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
-from condgrad._round import bound_text, percent
+from condgrad._round import bound_text, digits_for, percent
 
 if TYPE_CHECKING:
     from condgrad.run.result import Status, Trace
@@ -99,13 +99,18 @@ class Answer(ABC):
         """The infeasibility that was tested, as text; empty where there is none to speak of."""
         return "" if self._feasible else f"{self.infeasibility:.2g}"
 
+    def _per(self) -> str:
+        """What the gap is relative to where it is neither the objective nor the bound, in words."""
+        return ""
+
     def _facts(self) -> dict[str, str]:
         """The numbers that matter, by name."""
         side = "upper bound" if self.sense == "max" else "lower bound"
-        facts = {self._named: f"{self.objective:.6g}"}
+        digits = digits_for(self.objective, self.bound, self.sense, 6)
+        facts = {self._named: f"{self.objective:.{digits}g}"}
         if math.isfinite(self.bound):
-            facts |= {side: bound_text(self.bound, 6, self.sense)}
-            facts |= {"gap": f"{percent(self.gap, 2)} %"}
+            facts |= {side: bound_text(self.bound, digits, self.sense)}
+            facts |= {"gap": f"{percent(self.gap, 2)} %{self._per()}"}
         facts |= {"infeasibility": self._missed(), "status": self.status.name.lower()}
         return {name: text for name, text in facts.items() if text}
 

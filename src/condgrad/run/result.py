@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._files import replaced
-from condgrad._round import down, up
+from condgrad._round import digits_for, down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.evaluation import Violation, missed, worst, worst_row
@@ -336,9 +336,10 @@ class Result(Answer):
 
     def summary(self) -> str:
         """The numbers of the run and why it ended, as a sentence."""
+        digits = digits_for(self.objective, self.lower_bound, "min", 6)
         return (
-            f"{self.method}: objective {self.objective:.6g}, "
-            f"lower bound {down(self.lower_bound, 6)}, gap {up(self.gap, 2)}, "
+            f"{self.method}: objective {self.objective:.{digits}g}, "
+            f"lower bound {down(self.lower_bound, digits)}, gap {up(self.gap, 2)}, "
             f"relative infeasibility {self._missed()} after {self.iterations} iterations "
             f"({self.seconds:.2f} s{self._where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"

@@ -87,7 +87,7 @@ def nothing(sdp: SDP) -> Solution:
     infinite = -sign * np.inf
     return Solution(
         W=shaped(sdp, flat),
-        value=sign * sum(losses),
+        value=sign * sum(losses) + 0.0,
         bound=infinite,
         conditional_bound=infinite,
         y=np.zeros(sdp.size),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad._round import bound_text, down, up
+from condgrad._round import bound_text, digits_for, down, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.evaluation import Violation, missed
@@ -151,11 +151,12 @@ class Solution(Answer):
         """Value, bound, gap and infeasibility, and why it ended, as a sentence."""
         side = "upper" if self.sense == "max" else "lower"
         where = "" if self.device == "cpu" else f" on {self.device}"
-        text = bound_text(self.bound, 8, self.sense)
+        digits = digits_for(self.value, self.bound, self.sense, 8)
+        text = bound_text(self.bound, digits, self.sense)
         proviso = f", {self.proviso}" if self.proviso else ""
         if self.bound_failure:
             text += f" (wrong with probability {up(self.bound_failure, 2)})"
-        proved = f"proven {side} bound {text}{proviso}; gap {up(self.gap, 2)}"
+        proved = f"proven {side} bound {text}{proviso}; gap {up(self.gap, 3)}{self._per()}"
         if not np.isfinite(self.bound):
             proved = "no bound proved"
             if np.isfinite(self.conditional_bound):
@@ -165,10 +166,23 @@ class Solution(Answer):
         if self.status is Status.INFEASIBLE:
             return f"{self.status}{proviso} ({self.seconds:.2f} s{where})"
         return (
-            f"value {self.value:.8g}, {proved}, "
+            f"value {self.value:.{digits}g}, {proved}, "
             f"relative infeasibility {self._missed()}; {self.status} "
             f"({self.seconds:.2f} s{where}){self._resumed()}"
+            f"{self.advice and f'; {self.advice}'}"
         )
+
+    @property
+    def advice(self) -> str:
+        """What would help where a limit came first, in words; empty where nothing is known to."""
+        guessed = self.trace_from == "guess" and self.result is not None
+        if not guessed or self.status not in Status.limits():
+            return ""
+        return "the rows do not bound Tr W: pass a trace_bound if you know one"
+
+    def _per(self) -> str:
+        small = max(abs(self.value), abs(self.bound)) < self.unit
+        return f" of {self.unit:.2g}, a millionth of the objective's terms" if small else ""
 
     @property
     def proviso(self) -> str:

@@ -12,8 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from condgrad import _progress as progress
-from condgrad._check import numbers
-from condgrad._check import flag
+from condgrad._check import flag, numbers
 from condgrad._deadline import OutOfTime
 from condgrad._floats import EPS
 from condgrad._types import Array
