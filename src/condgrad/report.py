@@ -37,6 +37,7 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
     """The numbers of a run as pairs of name and text."""
     r, found = run.result, run.found
     rows = [("status", run.message), ("objective", f"{run.objective:.8g}")]
+    rows += [("note", r.note)] if r.note else []
     rows += [("unit", run.unit.words)] if run.unit.words else []
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
     if np.isfinite(run.bound):
