@@ -324,11 +324,12 @@ class Engine:
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
         """Answers, which are waited for as long as the call may take."""
-        most = min(patience, deadline.room())
+        room = deadline.room()
+        most = min(patience, room)
         try:
             return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
         except self._ray.exceptions.GetTimeoutError:
-            if deadline.room() <= 0:
+            if room <= patience:  # Ray's clock may be a little ahead
                 raise deadline.OutOfTime from None
             raise
 

@@ -82,11 +82,12 @@ class Sharded(Keeper):
                 self._settle()
                 found = engine.total("update", self._name, point, p, drawn, wire, False, heal=False)
                 self._take(*found, sum(at.stop - at.start for at in ranges))
+        except engine.faults as error:
+            self._torn = True  # unless they are all brought back in time
+            engine.heal(error)  # which gathers what the actors have
         except deadline.OutOfTime:
             self._torn = True
             raise
-        except engine.faults as error:
-            engine.heal(error)  # which gathers what the actors have
         engine.tick()
 
     def _take(self, G: Array, squares: list[float], count: int) -> None:
