@@ -40,6 +40,7 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
     if run.rounded is not None:
         value, bound, gap = run.value, run.value_bound, run.rounded_gap
     rows = [("status", run.message), ("objective", f"{value:.8g}")]
+    rows += [("note", r.note)] if r.note else []
     rows += [("unit", run.unit.words)] if run.unit.words else []
     meaning = f"  = {run.formula}" if len(found.families) > 1 else ""
     if np.isfinite(bound):

@@ -257,6 +257,7 @@ class Outcome(Answer):
             "device": r.device,
             "status": self.status.name.lower(),
             "message": self.message,
+            **({"note": r.note} if r.note else {}),
             "iterations": r.iterations,
             "best_iteration": r.best_iteration,
             "epochs": r.epochs,

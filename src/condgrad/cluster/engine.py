@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import time
 import weakref
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.cluster.connect import connected
 from condgrad.cluster.options import Ray
@@ -98,7 +100,7 @@ class Engine:
         """Wait until all are there."""
         with self._sentences():
             asked = [a.where.remote() for a in self.actors]
-            self.places = [node for node, *_ in self._ray.get(asked, timeout=PATIENCE)]
+            self.places = [node for node, *_ in self.get(asked, PATIENCE)]
 
     @contextlib.contextmanager
     def _sentences(self) -> Any:
@@ -118,7 +120,7 @@ class Engine:
 
     def facts(self) -> list[tuple[str, int, int]]:
         """Node, process and resident memory of every actor."""
-        found: list[tuple[str, int, int]] = self._ray.get([a.where.remote() for a in self.actors])
+        found: list[tuple[str, int, int]] = self.get([a.where.remote() for a in self.actors])
         return found
 
     def require(self, terms: Sequence[Term], estimators: Sequence[Estimator]) -> None:
@@ -134,14 +136,14 @@ class Engine:
             pairs = zip(self.actors, self.places, strict=True)
             beside = [(actor, self.places.count(place)) for actor, place in pairs]
             own = list(estimators)
-            self._ray.get([actor.require.remote(shared, own, n) for actor, n in beside])
+            self.get([actor.require.remote(shared, own, n) for actor, n in beside])
 
     def hold(self, term: Term, estimator: Estimator, dtype: Any) -> None:
         """Let the actors keep the rows of a term."""
         shared = self._ray.put(term)
         self._held[term.name] = shared, estimator, dtype
         with self._sentences():
-            self._ray.get([a.hold.remote(shared, estimator, dtype) for a in self.actors])
+            self.get([a.hold.remote(shared, estimator, dtype) for a in self.actors])
 
     def sent(self, value: Any) -> Any:
         """An array in the object store, once for each node; None as it is."""
@@ -153,7 +155,7 @@ class Engine:
         def work() -> list[Any]:
             given = self._given(args)
             asked = [getattr(a, what).remote(name, *given) for a in self.actors]
-            answers: list[Any] = self._ray.get(asked)
+            answers: list[Any] = self.get(asked)
             return answers
 
         return self.safe(work) if heal else work()
@@ -165,7 +167,7 @@ class Engine:
             given = self._given(args)
             methods = [getattr(a, what).options(num_returns=2) for a in self.actors]
             asked = [method.remote(name, *given) for method in methods]
-            return self._sum([a for a, _ in asked]), self._ray.get([b for _, b in asked])
+            return self._sum([a for a, _ in asked]), self.get([b for _, b in asked])
 
         return self.safe(work) if heal else work()
 
@@ -188,7 +190,7 @@ class Engine:
             sums = [owners[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
             parts = sums + parts[2 * len(sums) :]
             owners = [owners[i] for i in pairs] + owners[2 * len(sums) :]
-        found = self._ray.get(parts)
+        found = self.get(parts)
         total: Array = found[0].copy() if len(found) == 1 else found[0] + found[1]
         return total
 
@@ -235,7 +237,7 @@ class Engine:
         asked, gone = [a.where.remote() for a in self.actors], []
         for number, one in enumerate(asked):
             try:
-                self.places[number] = self._ray.get(one, timeout=PATIENCE)[0]
+                self.places[number] = self.get(one, PATIENCE)[0]
             except self.faults:
                 gone.append(number)
         return gone
@@ -243,16 +245,17 @@ class Engine:
     def _replace(self, number: int, error: Exception) -> None:
         with contextlib.suppress(Exception):
             self._ray.kill(self.actors[number])  # it may only be out of reach
-        new = self.actors[number] = self._actor(number)
-        self.places[number] = self._ray.get(new.where.remote(), timeout=PATIENCE)[0]
+        new = self._actor(number)
+        place = self.get(new.where.remote(), PATIENCE)[0]
         found = "empty multipliers"
         for name, held in self._held.items():
-            self._ray.get(new.hold.remote(*held))
+            self.get(new.hold.remote(*held))
             paths = self._latest(name)
             if paths is not None:
                 with contextlib.suppress(self._ray.exceptions.RayTaskError):  # a damaged file
-                    self._ray.get(new.take.remote(name, paths[number]))
+                    self.get(new.take.remote(name, paths[number]))
                     found = "its part of the last checkpoint"
+        self.actors[number], self.places[number] = new, place  # now that it has its rows
         self.losses.append(
             f"shard {number + 1} of {self.shards} was lost ({_short(error)}) and began again with "
             f"{found}"
@@ -274,12 +277,13 @@ class Engine:
         assert self.wish.checkpoint is not None
         numbers = [int(stem.rpartition("-")[2]) for stem in before]
         self._count = max([self._count, *numbers]) + 1
-        place = Path(self.wish.checkpoint).absolute() / f"{name}-{self._token}-{kind}"
+        which = list(self._held).index(name)
+        place = Path(self.wish.checkpoint).absolute() / f"{self._token}-{which}-{kind}"
         stem = f"{place}-{self._count}"
 
         def work() -> None:
             pairs = zip(self.actors, self._paths(stem), strict=True)
-            self._ray.get([actor.write.remote(name, path) for actor, path in pairs])
+            self.get([actor.write.remote(name, path) for actor, path in pairs])
 
         self.safe(work)
         stems = [*before, stem]
@@ -304,7 +308,7 @@ class Engine:
         """Let every actor go on with its part of tables, arrays or names of files."""
         with self._sentences():
             pairs = zip(self.actors, tables, strict=True)
-            self._ray.get([actor.take.remote(name, own) for actor, own in pairs])
+            self.get([actor.take.remote(name, own) for actor, own in pairs])
 
     def switch(self, name: str, estimator: Estimator) -> None:
         """Let the actors go on with another estimator; `Sharded.gather` follows."""
@@ -318,9 +322,16 @@ class Engine:
         self._ray.wait(some, num_returns=least, fetch_local=False)
         return set(self._ray.wait(some, num_returns=count, timeout=0, fetch_local=False)[0])
 
-    def get(self, asked: Any) -> Any:
-        """An answer."""
-        return self._ray.get(asked)
+    def get(self, asked: Any, patience: float = math.inf) -> Any:
+        """Answers, which are waited for as long as the call may take."""
+        room = deadline.room()
+        most = min(patience, room)
+        try:
+            return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
+        except self._ray.exceptions.GetTimeoutError:
+            if room <= patience:  # Ray's clock may be a little ahead
+                raise deadline.OutOfTime from None
+            raise
 
     @property
     def note(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad._ours import ours
 from condgrad._types import Array, Params
 from condgrad.cluster.engine import Engine
@@ -43,6 +44,7 @@ class Sharded(Keeper):
         self.tables: list[Any] | None = None
         """… or those tables, while one is made."""
         self._late: dict[int, Any] = {}
+        self._torn = False
         self._own = _given(estimator, self.state, self.engine.gpu)
         if term.name not in self.engine.keepers:
             self.engine.hold(cast(DealtTerm, term).alone, self._own, problem.dtype)
@@ -60,6 +62,8 @@ class Sharded(Keeper):
 
     def update(self, W: Dense, p: Params, rng: np.random.Generator) -> None:
         s, engine = self.state, self.engine
+        if self._torn:  # the clock had ended an update: actors have made it
+            engine.safe(self.gather)
         drawer: Any = s.drawer
         drawn = None if drawer is None else drawer.draw(rng)
         if isinstance(s, TableState):
@@ -79,7 +83,11 @@ class Sharded(Keeper):
                 found = engine.total("update", self._name, point, p, drawn, wire, False, heal=False)
                 self._take(*found, sum(at.stop - at.start for at in ranges))
         except engine.faults as error:
+            self._torn = True  # unless they are all brought back in time
             engine.heal(error)  # which gathers what the actors have
+        except deadline.OutOfTime:
+            self._torn = True
+            raise
         engine.tick()
 
     def _take(self, G: Array, squares: list[float], count: int) -> None:
@@ -137,7 +145,7 @@ class Sharded(Keeper):
         s, late = self.state, self._late
         s.G[...] = self.engine.gathered("gather", self._name, heal=False)
         s.evaluated += sum(rows for *_, rows in late.values())  # they have answered before
-        self._late = {}
+        self._late, self._torn = {}, False
         if isinstance(s, DualState):
             s.changed.fill(0)
             s.squares = 0.0

@@ -78,10 +78,10 @@ class Run:
         """See where it will run, and who begins; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        check_parts(problem, options.watch.certify)
         self._engine = None if options.cluster is None else Engine(options.cluster)
         try:
             found = leading(problem, method, options.device, self._engine)
+            check_parts(problem, options.watch.certify)
         except BaseException:
             self.close()
             raise
