@@ -69,6 +69,8 @@ def _no_edges(graph: Any) -> None:
     try:
         A = np.asarray(rows, dtype=np.float64)
         square = A.shape[0] == A.shape[1]
+        if square and (A == A.T).all() and ((A < 0) | (np.rint(A) != A)).any():
+            return  # no numbers of vertices
     except (TypeError, ValueError):
         square = False
     if not square or np.diag(A).any() or (A != A.T).any():
