@@ -147,6 +147,16 @@ def test_optimal_where_the_program_is_too_large_for_a_proof(monkeypatch):
     assert not found.proven
 
 
+def test_optimal_is_not_said_of_numbers_without_end(monkeypatch):
+    """X_01 has no least value, and Clarabel may call one of −3·10⁷ solved."""
+    monkeypatch.setattr("condgrad.cvxpy._cone_straight.LARGEST", 0)
+    monkeypatch.setattr("condgrad.cvxpy._cone_proof.SMALL", 0)
+    X = cp.Variable((24, 24), PSD=True)
+    problem = cp.Problem(cp.Minimize(X[0, 1]), [X[0, 0] == 1])
+    door.solve(problem)
+    assert problem.status != "optimal"
+
+
 def test_clarabel_with_squares_does_not_warn_of_what_the_status_says(monkeypatch):
     def solving(problem, *args, real=cp.Problem.solve, **how):
         warnings.warn("Solution may be inaccurate. Try another solver", stacklevel=1)

@@ -165,7 +165,7 @@ class Interior(Judge):
             proviso = LARGE if unprovable(program) else f"optimal {HERE}"
         if not np.isfinite(dual.bound):
             y, nu = np.concatenate([np.zeros(0), *(np.ravel(b) for b in raw.blocks)]), raw.nu
-        if proviso == LARGE:  # nothing speaks against what the solver says
+        if proviso == LARGE and self._meets(x, part):  # nothing speaks against it
             status = settings.OPTIMAL
         return Outcome(status, x, nu, y, dual.bound, gap, unit, proviso=proviso)
 
