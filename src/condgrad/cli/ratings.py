@@ -191,8 +191,9 @@ def recommend(
 ) -> None:
     """Mean, biases and factors."""
     from condgrad.applications import Outcome
+    from condgrad.applications.choosing import Settings
     from condgrad.applications.ratings import merged, rmse
-    from condgrad.applications.recommender import Settings, fit_recommender
+    from condgrad.applications.recommender import fit_recommender
     from condgrad.points.factored import shown
 
     began = time.perf_counter()
