@@ -154,12 +154,12 @@ def choose(
             how: Any = {"start": start, "max_iter": ROUGH, "tol": None, "n_jobs": settings.n_jobs}
             with deadline.within(end - time.perf_counter()):
                 result = base.solve(radius * unit, **how)
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
             start = result.W
             P, Q, _ = base.factors(result)
             rated = base.clip(known + pair_dots(P, Q, test.rows, test.cols))
             errors = [rmse(rated, test.values)]
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
             if settings.corrective:
                 errors += _corrected(factor_fit_of(base, P, Q, settings.rank), base, test, end)
             tried.append(Tried(radius, tuple(errors), start))
@@ -180,7 +180,7 @@ def choose(
         if not from_keyboard(error):
             raise
         interrupted = True
-        if errors and not tried:  # in the sweeps over the factors of the first fit
+        if errors and not tried:  # in the first fit, or the sweeps over its factors
             tried.append(Tried(radius, (errors[0],), start))
     return Choice(auto, size, biases, tuple(tried), best, interrupted, short)
 
