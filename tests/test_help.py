@@ -103,3 +103,15 @@ def test_options_of_the_plain_problem_are_named_in_the_help():
     text = commands()["solve", "matrix-completion"].help
     for name in (*PLAIN_ONLY, "preset", "l1"):
         assert f"--{name}" in text
+
+
+def test_defaults_of_matrix_completion_are_its_own():
+    """Those of the other commands are not shown beside them."""
+    found = commands()
+    helps = {
+        words[-1]: {p.name: p.help for p in found[words].params}
+        for words in (("solve", "matrix-completion"), ("solve", "max-cut"))
+    }
+    assert "default: 1e-2, with --plain 1e-3" in helps["matrix-completion"]["gap"]
+    assert helps["max-cut"]["gap"].endswith("default: 1e-3.")
+    assert "1e-2" not in (found["solve", "matrix-completion"].help or "")

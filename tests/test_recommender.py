@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from condgrad.applications.choosing import Settings, choose
 from condgrad.applications.factor_fit import FactorFit
 from condgrad.applications.ratings import Observed, held_out, merged, rmse
-from condgrad.applications.recommender import Settings, choose, fit_recommender
+from condgrad.applications.recommender import fit_recommender
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
 from condgrad.cli.ratings import facts_of

@@ -61,6 +61,32 @@ def read(*args, **options):
     os.kill(os.getpid(), signal.SIGTERM)
 condgrad.io.read_named_graph = read
 """
+COMPILING = """
+import os, signal, threading, time
+from numba.core import event
+from condgrad import _keyboard
+from condgrad.backends._numba_cache import njit
+
+first, second = (njit()(lambda x: x + 1), njit()(lambda x: x + 2))
+
+class Slow(event.Listener):
+    def on_start(self, event):
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGINT)
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                time.sleep(0.01)
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Slow())
+_keyboard.ready()
+_keyboard.finishes(lambda found: print("answer", found) or 130)
+with _keyboard.offers(lambda _: second(1), source=True):
+    first(1)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
@@ -115,6 +141,20 @@ def test_where_there_is_nothing_to_save(program, tmp_path):
     expected = (143, "", "condgrad: interrupted (SIGTERM)\n")
     assert (done.returncode, done.stdout, done.stderr) == expected
     assert not (tmp_path / "r.json").exists()
+
+
+@posix
+def test_an_answer_that_needs_numba_while_numba_is_at_work(tmp_path):
+    """Its lock is free again before the main thread stands still."""
+    (tmp_path / "condgrad").write_text(COMPILING)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "condgrad")],
+        env={**os.environ, "PYTHONPATH": str(Path(cg.__file__).parents[1])},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "answer 3\n", "")
 
 
 @pytest.fixture

@@ -44,6 +44,8 @@ LAST = 1.2
 """Seconds after which the thread that watches answers itself."""
 DRAWN = 1.7
 """Seconds after which a picture is not waited for: a saved run can be drawn later."""
+TRIES = 50
+"""Tenths of a second that it waits for Numba, without which there may be no answer."""
 STUCK = 10.0
 """Seconds after which it ends the process whatever happens."""
 Kept = TypeVar("Kept")
@@ -67,6 +69,8 @@ class _State:
         """Held while the phase is changed or the answer taken."""
         self.taken = False
         """Whether the thread that watches has the answer."""
+        self.compiling = False
+        """Whether it could not stand still, since Numba was at work, which has a lock then."""
         self.over = False
         """Whether there is no more time for pictures."""
         self.frozen = threading.Event()
@@ -256,6 +260,9 @@ def _note(signum: int) -> None:
 def _handle(signum: int, frame: FrameType | None) -> None:
     """What the main thread does at a signal, or at an interruption by the thread that watches."""
     if _state.taken:
+        _state.compiling = _compiling(frame)
+        if _state.compiling:
+            return
         _freeze()
     _note(signum)
     if _state.phase == "writing":
@@ -342,7 +349,10 @@ def at_once(signum: int, frame: FrameType | None = None) -> NoReturn:
 
 def _take_over() -> None:
     """Print and write what there is, while the main thread stands still or does not come back."""
-    _state.frozen.wait(0.1)
+    for _ in range(TRIES):
+        if _state.frozen.wait(0.1) or not _state.compiling:
+            break
+        _nudge()
     status = code()
     if os.isatty(2):  # over the line of progress, with the cursor shown again
         os.write(2, b"\r\x1b[2K\x1b[?25h")

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._held import held
 from condgrad.backends.arrays import home
 
 
@@ -29,7 +30,8 @@ class _Ops:
 
     def __getattr__(self, name: str) -> Any:
         if self._module is None:
-            self._module = importlib.import_module(f"condgrad.backends._{backend()}")
+            with held():
+                self._module = importlib.import_module(f"condgrad.backends._{backend()}")
         kernel = getattr(self._module, name)
         setattr(self, name, kernel)
         return kernel

@@ -22,6 +22,8 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
+from condgrad._held import whole
+
 LENGTH = 32
 """Bytes of a checksum."""
 _warned = False
@@ -136,10 +138,12 @@ class Nowhere(NullCache):  # type: ignore[misc]
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
-    """As `numba.njit`, with a cache that may fail."""
+    """As `numba.njit`, with a cache that may fail, and never interrupted while it compiles."""
 
     def compiled(function: Any) -> Any:
         found = numba.njit(**options)(function)
+        if hasattr(found, "_compile_for_args"):  # what compiles, or reads compiled code
+            found._compile_for_args = whole(found._compile_for_args)
         if cache and hasattr(found, "_cache"):  # not where NUMBA_DISABLE_JIT is set
             try:
                 found._cache = Kept(function)

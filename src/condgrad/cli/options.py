@@ -10,11 +10,12 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -57,8 +58,11 @@ ReportFile = Annotated[
 ]
 
 
-def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace the parameters of a command that are groups by their fields, less those left out."""
+def grouped(*left_out: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace the parameters of a command that are groups by their fields, less those left out.
+
+    `helps` has other help texts for fields that mean something else in this command.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
@@ -68,7 +72,7 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
             if is_dataclass(parameter.annotation):
                 groups[name] = parameter.annotation
                 declared = inspect.signature(groups[name], eval_str=True).parameters.values()
-                fields[name] = [f for f in declared if f.name not in left_out]
+                fields[name] = [_helped(f, helps) for f in declared if f.name not in left_out]
 
         @wraps(command)
         def run(**given: Any) -> None:
@@ -93,6 +97,16 @@ def grouped(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
         return run
 
     return decorate
+
+
+def _helped(field: inspect.Parameter, helps: Mapping[str, str]) -> inspect.Parameter:
+    """The field, with its own help text if there is one."""
+    if field.name not in helps:
+        return field
+    kind, option = get_args(field.annotation)
+    option = copy(option)
+    option.help = helps[field.name]
+    return field.replace(annotation=Annotated[kind, option])
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,10 @@ MODEL = ("mean", "user_biases", "item_biases", "user_factors", "item_factors")
 """What a saved run has of a model, besides the names of users and items."""
 
 
-@grouped()
+@grouped(
+    gap="Stop at this relative gap to the proven bound; default: 1e-2, with --plain 1e-3.",
+    iterations="Stop after so many iterations; default: 200, with --plain 5000.",
+)
 def solve_matrix_completion(
     ratings: Annotated[
         Path, typer.Argument(help="user, item, rating by tab, comma, semicolon or ::")
@@ -65,8 +68,6 @@ def solve_matrix_completion(
     outputs: Outputs,
 ) -> None:
     """Ratings filled in: mean, biases and factors, or with --plain the problem of the paper.
-
-    Without --plain the gap is 1e-2 and there are 200 iterations at most, unless told otherwise.
 
     --method, --beta0, --batch, --epochs, --feasibility, --preset, --l1: with --plain alone.
     """
@@ -191,8 +192,9 @@ def recommend(
 ) -> None:
     """Mean, biases and factors."""
     from condgrad.applications import Outcome
+    from condgrad.applications.choosing import Settings
     from condgrad.applications.ratings import merged, rmse
-    from condgrad.applications.recommender import Settings, fit_recommender
+    from condgrad.applications.recommender import fit_recommender
     from condgrad.points.factored import shown
 
     began = time.perf_counter()

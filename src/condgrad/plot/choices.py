@@ -25,7 +25,7 @@ def radius(
     Parameters
     ----------
     path_of_radii : array
-        A row for each radius, as `condgrad.applications.recommender.Choice.table` has it: the
+        A row for each radius, as `condgrad.applications.choosing.Choice.table` has it: the
         radius, the root mean square error (RMSE) of the convex fit, that of its factors fitted
         again, and for how many sweeps.
     biases : float, optional

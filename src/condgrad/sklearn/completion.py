@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from condgrad import _progress as progress
 from condgrad._check import positive
 from condgrad._types import Array
+from condgrad.applications.choosing import RANK, Settings
 from condgrad.applications.ratings import Observed, merged
-from condgrad.applications.recommender import RANK, Settings, fit_recommender
+from condgrad.applications.recommender import fit_recommender
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.methods.registry import Method
