@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -246,6 +247,16 @@ def _held(run):
     np.testing.assert_allclose(part.v, v, atol=1e-11)
     np.testing.assert_allclose(rows.state.G, G, atol=1e-9)
     return y
+
+
+@needs_ray
+def test_a_system_that_does_not_say_how_much_memory_is_used(monkeypatch):
+    context = SimpleNamespace(get_node_id=lambda: "here")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    shard = Shard(0, 1, 1, False)
+    assert shard.where()[2] > 0
+    monkeypatch.setattr("condgrad.cluster.shard.STATM", Path("/nowhere/statm"))
+    assert shard.where() == ("here", os.getpid(), 0)
 
 
 # Faults.

@@ -11,8 +11,10 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, solve
 from condgrad._ours import ours
+from condgrad.certificate import Certificate
 from condgrad.certificate.contradiction import Suspicion
 from condgrad.functions.group import project_simplex
+from condgrad.rows import Keeper
 from general import GENERAL
 from random_problems import DOMAINS, random_problem
 from test_checks import D, Own, Shifted
@@ -220,6 +222,35 @@ def test_a_small_violation_may_be_worth_much(power, suspicious):
     again = solve(problem, gap=1e-9, propose=lambda W: point, max_iter=300)
     assert again.status is not Status.CONTRADICTION
     assert again.lower_bound <= 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_answers_before_and_after_a_loss_do_not_belong_together(lost, monkeypatch):
+    """Multipliers that begin again at 0 between two questions: no contradiction, no duals."""
+    cost = Term(maps.Inner([1.0, 2.0, 3.0]), functions.Linear(), name="cost")
+    cap = Term(maps.Inner([1.0, 0.0, 0.0]), functions.AtMost(0.2), name="cap")
+    problem = Problem(domains.Simplex(3), [cost, cap])
+    run = condgrad.start(problem, condgrad.cgal(), seed=0).advance(iterations=200)
+    rows, W = run.state.terms, run.state.W.array
+    betas, below = [1.0, 1.0], np.array([1.0, 0.0, 0.0])  # at its price the violation is too much
+    certificate, doubt = Certificate(problem, keep=True), Suspicion(problem)
+    first = certificate.best
+    own = certificate.evaluate(W, rows, betas).bound
+    assert 1.5 < own.value <= 1.8
+    assert not doubt.confirmed(below, W, rows, betas, own)
+
+    def gone(self, *_):
+        self.losses = self.losses + lost
+        return 0.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "price", gone)
+        assert doubt.confirmed(below, W, rows, betas, own) is not lost
+    monkeypatch.setattr(Keeper, "point", gone)
+    certificate = Certificate(problem, keep=True)
+    assert certificate.evaluate(W, rows, betas).bound == own
+    assert certificate.best == (first if lost else own)
+    assert set(certificate.duals) == (set() if lost else {"cap"})
 
 
 def test_a_map_within_a_map_is_not_taken_for_ours():

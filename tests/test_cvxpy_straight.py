@@ -16,7 +16,7 @@ from condgrad.cvxpy._cone_factors import Matrix, Numbers, SecondOrder  # noqa: E
 from condgrad.cvxpy._cone_point import violations, widened  # noqa: E402
 from condgrad.cvxpy._cone_program import read  # noqa: E402
 from condgrad.cvxpy._cone_proof import _start, corrected, proved, slightly  # noqa: E402
-from condgrad.cvxpy._cone_straight import straight  # noqa: E402
+from condgrad.cvxpy._cone_straight import _system, straight  # noqa: E402
 from condgrad.cvxpy._conic import INTERIOR  # noqa: E402
 from condgrad.cvxpy._solvers import clarabel, scs  # noqa: E402
 
@@ -63,6 +63,21 @@ def test_no_multipliers_prove_too_much(seed, much):
     blocks = [b if b.ndim == 1 else b @ b.T for b in blocks]
     dual = slightly(program, program.c, blocks, nu=raw.nu + much * rng.normal(size=raw.nu.size))
     assert program.value_unit * dual.bound <= truth + 1e-8 * abs(truth)
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-3, -1e-3])
+def test_entries_of_a_matrix_that_are_zero_but_can_move(off):
+    """x₀ has no price, so that y₀₁ must be 0: it is so at first, and stays so by the system."""
+    x = cp.Variable(2)
+    rows = cp.bmat([[x[1] + 2, x[0] + x[1]], [x[0] + x[1], 1.0]]) >> 0
+    program = cones(cp.Problem(cp.Minimize(x[1]), [rows]))
+    F = Matrix(np.diag(np.sqrt([(1 + off) * np.abs(program.c).max(), 1e-4])))
+    assert F.sizes()[1] == 0
+    assert len(_system(program, program.c, [F], np.zeros(0)).rows) == 2
+    found = straight(program, program.c, [F], np.zeros(0))
+    assert program.value_unit * found.bound == pytest.approx(-2, abs=1e-3)
+    assert program.value_unit * found.bound <= -2
+    assert abs(found.factors[0].flat()[1]) < 1e-12
 
 
 @pytest.mark.parametrize("kind", [Numbers, SecondOrder, Matrix])

@@ -161,6 +161,8 @@ def test_drawn_entries_estimate_all():
     true = float(np.mean(np.abs(W.dense()) > 2.0))
     shares = [everywhere.sampled(term, W, np.random.default_rng(s)).share for s in range(5)]
     assert all(true < share < true + 0.01 for share in shares)
+    above = Term(maps.AllEntries(W.shape), functions.Interval(1e3, 2e3))
+    assert everywhere.sampled(above, W, np.random.default_rng(0)).share == 1
 
 
 def test_a_run_that_draws_says_so(monkeypatch):

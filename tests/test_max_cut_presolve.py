@@ -206,6 +206,16 @@ def test_triangles_are_those_of_edges_and_pairs_at_vertices_with_few_neighbours(
     assert (local.matrix != A).nnz == 0
 
 
+def test_a_last_vertex_without_edges():
+    A = sp.block_diag([np.ones((4, 4)) - np.eye(4), np.zeros((1, 1))], format="csr")
+    local, V = LocalTriangles(A), np.random.default_rng(0).standard_normal((5, 3))
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    for _ in range(3):
+        local.step(V)
+        assert local.matrix.shape == (5, 5)
+    assert _sparse_bound(A, V, 1e-3, local).value >= 4
+
+
 def test_a_dense_graph_has_no_such_triangles():
     A = sp.csr_array(np.ones((30, 30)) - np.eye(30))
     assert len(LocalTriangles(A).triangles) == 0

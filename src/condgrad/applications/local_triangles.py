@@ -116,7 +116,8 @@ class LocalTriangles:
         how = (self.triangles, x, self.multipliers, cost, rate, weights)
         ops.triangle_multipliers(*how, self._cover)
         number = self._number
-        found = sp.csr_array((weights[number.data - 1], number.indices, number.indptr), copy=True)
+        own = (weights[number.data - 1], number.indices, number.indptr)
+        found = sp.csr_array(own, shape=number.shape, copy=True)
         found.eliminate_zeros()
         self._matrix = found
 

@@ -46,7 +46,7 @@ from condgrad.certificate.clipping import Clipping
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.certificate.shifts import Shift, equality, shift_of
 from condgrad.problem import Problem, Term
-from condgrad.rows import Keeper, Part, Sizes, sizes_of
+from condgrad.rows import Keeper, Part, Sizes, sizes_of, together
 
 SEARCH = 6
 """Oracle calls to find how far to move along a direction, …"""
@@ -149,15 +149,18 @@ class Certificate:
                 other, _ = self._bound(parts, "multipliers", near)
                 which = "multipliers" if other.value > found.value else which
                 found = _better(found, other)
+        known = True
         if self._keep and (found.value > self.best.value or not self.duals):
             scale = self.scale.get(which, 1.0) if "scaled" in found.source else 1.0
-            self.duals = self._changed or {
+            duals = self._changed or {
                 t.name: scale * r.point(which, W, beta)
                 for t, r, beta in zip(terms, rows, betas, strict=True)
                 if not t.function.smooth
             }
+            known = together(points[which], rows)
+            self.duals = duals if known else self.duals
         failure = self.best.failure + found.failure
-        if found.value > self.best.value:
+        if found.value > self.best.value and known:  # it stands with its multipliers
             self.best = found
         if failure:
             self.best = Bound(self.best.value, self.best.kind, failure, self.best.source)

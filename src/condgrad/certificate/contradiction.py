@@ -26,7 +26,7 @@ from condgrad.backends.arrays import foreign
 from condgrad.certificate.bound import Bound
 from condgrad.certificate.section import nearby, served
 from condgrad.problem import Problem
-from condgrad.rows import Keeper, Part
+from condgrad.rows import Keeper, Part, together
 
 SLACK = 1e-9
 """What counts as rounding, relative to the numbers that are compared."""
@@ -138,7 +138,7 @@ class Suspicion:
             size += domain.reach * sum(p.sizes.spread for p in parts)
             trios = zip(terms, rows, betas, strict=True)
             price = sum(r.price(source, W, b, point) for t, r, b in trios if t.function.indicator)
-            if value > objective + price + slack * size:
+            if value > objective + price + slack * size and together(parts, rows):
                 return True
         return False
 

@@ -25,7 +25,7 @@ from condgrad._types import Array
 from condgrad.certificate.bound import margin
 from condgrad.domains import Minimum
 from condgrad.problem import Problem
-from condgrad.rows import Keeper, Part
+from condgrad.rows import Keeper, Part, together
 
 KEPT = 1 << 20
 """Rows up to which the multipliers of a proof are handed out unasked."""
@@ -106,6 +106,8 @@ class Refuter:
             ray: dict[str, Array] = {}
             for i, t in zip(self._at, self._terms, strict=True) if self._keep else ():
                 ray[t.name] = rows[i].point(source, W, betas[i])
+            if ray and not together(parts, [rows[i] for i in self._at]):
+                continue
             return Refutation(low.kind, self._failure, source, ray)
         return None
 

@@ -57,6 +57,10 @@ class Sharded(Keeper):
         return found
 
     @property
+    def losses(self) -> int:  # type: ignore[override]
+        return len(self.engine.losses)
+
+    @property
     def _name(self) -> str:
         return self.term.name
 
@@ -193,7 +197,7 @@ class Sharded(Keeper):
             sum(s.conjugates for s in own),
             max(s.additions for s in own) + more,
         )
-        return Part(v, sum(conjugates), product, sum(values), total)
+        return Part(v, sum(conjugates), product, sum(values), total, self.losses)
 
     def _reads(self, which: str) -> bool:
         """Whether a pairing needs the images of W."""

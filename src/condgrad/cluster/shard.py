@@ -25,6 +25,8 @@ from condgrad.rows import Keeper
 
 TABLES = ("y", "slopes")
 """What an estimator may keep row by row."""
+STATM = Path("/proc/self/statm")
+"""What Linux says of the memory of a process, in pages."""
 
 
 class Told:
@@ -87,11 +89,12 @@ class Shard:
         self._problem = SimpleNamespace(dtype=np.dtype(np.float64), like=self._like)
 
     def where(self) -> tuple[str, int, int]:
-        """Its node, its process and its resident memory."""
+        """Its node, its process and its resident memory, 0 where the system does not say."""
         import ray
 
-        pages = Path("/proc/self/statm")
-        used = int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+        used = 0
+        if STATM.exists():
+            used = int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return ray.get_runtime_context().get_node_id(), os.getpid(), used
 
     def require(self, terms: list[Term], estimators: list[Estimator], beside: int) -> None:

@@ -195,7 +195,8 @@ def _residual(
 def _system(program: ConeProgram, cost: Array, factors: list[Factor], nu: Array) -> System | None:
     r"""B Bᵀ factored, None where a singular value may be too small.
 
-    Where an entry of r is 0 for want of terms, equations that would change that stay as they are.
+    Where an entry of r is 0 for want of terms, whatever Δ is, equations that would change that stay
+    as they are.
     As a product M = D B Bᵀ D is off by γ ‖D B‖², and where Cholesky's method runs to its end on
     M − sI in floats, λ_min(M) ≥ s − γ Tr M [1]_. So a few times these roundings are tried as s: it
     is little for the corrections, which are refined, and enough for the proof. B itself is off by
@@ -205,7 +206,7 @@ def _system(program: ConeProgram, cost: Array, factors: list[Factor], nu: Array)
     ----------
     .. [1] S. M. Rump, "Verification of positive definiteness", BIT 46, 2006.
     """
-    sizes = np.concatenate([np.zeros(0), *(F.sizes() for F in factors)])
+    sizes = np.concatenate([np.zeros(0), *(F.pushed_sizes(np.ones(F.count)) for F in factors)])
     size = np.abs(cost) + abs(program.A).T @ sizes + abs(program.G).T @ np.abs(nu)
     rows = np.flatnonzero((size > 0) & program.distinct)
     equations = np.asarray(abs(program.G) @ (size == 0) == 0).reshape(-1)

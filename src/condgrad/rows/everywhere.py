@@ -119,7 +119,9 @@ def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
     far = np.abs(h.residual(z))
     bad = far > 1e-6 * np.maximum(h.data_size(z), entry_size(W))
     missed = int(np.count_nonzero(bad))
-    share = float(scipy.stats.beta.ppf(1 - SURE, missed + 1, DRAWN - missed))
+    share = 1.0
+    if missed < DRAWN:
+        share = float(scipy.stats.beta.ppf(1 - SURE, missed + 1, DRAWN - missed))
     worst = float(np.max(far, initial=0.0, where=bad))
     return Sampled(DRAWN, term.map.size, missed, worst, share, SURE)
 

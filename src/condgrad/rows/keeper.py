@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class Keeper:
 
     here = True
     """Whether its tables are in this process."""
+    losses = 0
+    """How often some of them were lost (`together`)."""
 
     @classmethod
     def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
@@ -169,6 +172,11 @@ class Keeper:
 
     def revive(self) -> None:
         """… and after one was read: go on where it was made."""
+
+
+def together(parts: Sequence[Part], rows: Sequence[Keeper]) -> bool:
+    """Whether what keepers have answered since belongs to the same dual point as the parts."""
+    return all(p.losses == r.losses for p, r in zip(parts, rows, strict=True))
 
 
 KEEPERS: list[type[Keeper]] = [Keeper]

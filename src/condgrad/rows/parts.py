@@ -43,6 +43,8 @@ class Part:
     value: float
     """ω h(z) of a term that is no constraint."""
     sizes: Sizes
+    losses: int = 0
+    """`Keeper.losses` when it was made."""
 
 
 def part_of(term: Term, W: Array | None, y: Array | None, beta: float) -> Part:
