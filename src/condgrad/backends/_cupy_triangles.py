@@ -9,7 +9,6 @@ apexes whose first row is in it.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache, lru_cache, partial
@@ -21,15 +20,12 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import _cupy_source, _cupy_sums, tiles
 from condgrad.backends._cupy_entries import axpy
+from condgrad.backends.apexes import apexes_of, salt, split
 from condgrad.backends.contract import Drivers
 
 THREADS = 256
 RESIDENT = 2
 """Blocks that a multiprocessor works on at a time."""
-ASIDE = 4
-"""Apexes that a block could work on in the time that it takes to begin and to end."""
-LONGEST = 512
-"""The most apexes of a block."""
 TYPES = {"float32": ("float", 0), "float64": ("double", 0), tiles.HALF.name: ("float", 1)}
 """The type of the work on a table, and whether the table is in bfloat16, by its type."""
 WIDE = np.dtype(np.float64)
@@ -95,19 +91,6 @@ def launch(
 def work(table: np.dtype) -> np.dtype:
     """The type of the work on a table."""
     return np.dtype(np.float32) if table == tiles.HALF else table
-
-
-@cache
-def split(blocks: int, count: int, slots: int) -> tuple[int, int]:
-    """Parts that so many apexes are cut into, and how many each has, for `blocks` tiles.
-
-    Blocks run `slots` at a time, so that few of them are left for the end.
-    """
-    parts = np.arange(-(-count // LONGEST), count + 1)
-    per = -(-count // parts)
-    rounds = -(-blocks * -(-count // per) // slots)
-    best = int(np.argmin(rounds * (per + ASIDE)))
-    return -(-count // int(per[best])), int(per[best])
 
 
 @cache
@@ -234,30 +217,6 @@ def batches(n: int, ends: bytes, size: int, perimeters: bool, count: int) -> lis
 def sent(n: int, ends: bytes, perimeters: bool) -> Array:
     """The apexes whose rows ranges hold, on the GPU."""
     return cp.asarray(apexes_of(n, np.frombuffer(ends, np.int64).reshape(-1, 2), perimeters))
-
-
-def apexes_of(n: int, ends: Array, perimeters: bool = False) -> Array:
-    """The apexes whose rows ranges hold, of perimeters those whose first row they hold."""
-    if perimeters:
-        apexes = np.arange(2, n, dtype=np.int64)
-        first = apexes * (apexes - 1) * (apexes - 2) // 6
-        begun = [apexes[(start <= first) & (first < stop)] for start, stop in ends]
-        return np.concatenate(begun).astype(np.int32)
-    pairs = (n - 1) * (n - 2) // 2
-    if (np.asarray(ends) % pairs).any():
-        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
-    ranges = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ends]
-    return np.concatenate(ranges)
-
-
-def salt(beta: float, ends: Array, table: np.dtype) -> np.uint32:
-    """A number for a pass, by which tables in bfloat16 are rounded.
-
-    β mostly differs from that of other passes, and so do the rows that are drawn.
-    """
-    if table != tiles.HALF:
-        return np.uint32(0)
-    return np.uint32(zlib.crc32(np.asarray(ends).tobytes(), zlib.crc32(np.float64(beta).tobytes())))
 
 
 def ascend(

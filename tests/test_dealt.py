@@ -1,0 +1,123 @@
+"""Which rows a shard has, and what it does with them; no cluster is needed."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import Term, functions, maps
+from condgrad.backends import _reference_fused, tiles
+from condgrad.backends.arrays import HOST
+from condgrad.cluster.shard import Shard, Told, cut
+from condgrad.maps import dealt
+from condgrad.maps.dealt import Deal, Dealt
+from condgrad.passes import Fused, Plain
+from condgrad.points.dense import Dense
+from condgrad.rows import Keeper
+from stand_in import alike
+
+
+@pytest.mark.parametrize(
+    ("n", "shards", "least"), [(12, 3, 1), (12, 3, 1024), (30, 4, 1), (9, 2, 7)]
+)
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+def test_shards_have_all_rows_once(n, shards, least, kind, monkeypatch):
+    monkeypatch.setattr(dealt, "LEAST", least)
+    rng, whole = np.random.default_rng(0), kind(n)
+    W, y = rng.standard_normal((n, n)), rng.standard_normal(whole.size)
+    W, G, H = W + W.T, np.zeros(n * n), np.zeros(n * n)
+    deals = [Deal.of(whole, shards, i) for i in range(shards)]
+    ids = np.concatenate([deal.ids() for deal in deals])
+    assert np.array_equal(np.sort(ids), np.arange(whole.size))
+    whole.scatter(G, slice(0, whole.size), y)
+    for at in (slice(0, whole.size), slice(3, whole.size // 2), slice(5, 6)):
+        mine = [deal.ids()[deal.own(at)] for deal in deals]
+        assert np.array_equal(np.sort(np.concatenate(mine)), np.arange(at.start, at.stop))
+    for deal in deals:
+        own = Dealt(whole, deal)
+        assert np.array_equal(own.rows(W), whole.rows(W)[deal.ids()])
+        some = np.array([2, 0])
+        np.testing.assert_allclose(own.rows(W, some), whole.rows(W)[deal.ids(some)])
+        own.scatter(H, slice(0, own.size), y[deal.ids()])
+    np.testing.assert_allclose(H, G, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+def test_compiled_passes_of_a_shard_are_the_plain_ones(kind, monkeypatch):
+    monkeypatch.setattr(dealt, "LEAST", 1)
+    n, whole, h = 14, kind(14), functions.AtMost(0.1)
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((n, n))
+    W, own = W + W.T, Dealt(whole, Deal.of(whole, 3, 1))
+    fused, plain = Term(own, h).passes, Plain(own, h)
+    assert type(fused) is Fused
+    y, a, b = rng.standard_normal(own.size), own.size // 3, own.size - 2
+    found = []
+    twin = _reference_fused.fused(*whole.kernels)
+    for passes, drivers in ((plain, None), (fused, None), (fused, twin)):
+        with monkeypatch.context() as patch:
+            if drivers is not None:
+                patch.setattr(type(fused), "_drivers", lambda self, array: twin)
+            ys, slopes, G = y.copy(), 0.5 * y, np.zeros(n * n)
+            passes.renew(W, G, [slice(0, a), slice(b, own.size)], ys, slopes, 0.4, 0.3)
+            numbers = [passes.ascend(W, G, [slice(a, b)], ys, 0.2)]
+            numbers += [passes.squares(W, [slice(a, b)], slopes), *passes.miss(W, slice(a, b), 0.1)]
+            numbers += [passes.merit(W, slice(a, b), ys, 0.3)]
+            numbers += passes.pair(W, G, slice(a, b), ys, 1.0)
+            found.append(np.concatenate([ys, slopes, G, numbers]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-9, atol=1e-11)
+
+
+def test_data_of_rows_are_cut_with_them():
+    deal = Deal(10, 5, 1, 3)
+    own = cut(functions.Interval(np.arange(10.0) - 1, np.arange(10.0)), deal)
+    assert own.size == 4
+    np.testing.assert_array_equal(own.interval[1], [1, 2, 6, 7])
+    assert cut(functions.AtMost(0.5), deal).size is None
+
+
+# On GPUs tiles are dealt: tried on a stand-in for CuPy, without a cluster.
+
+
+@pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_shards_on_gpus_are_one_keeper_together(kind, method, monkeypatch):
+    n, rng = 70, np.random.default_rng(2)  # three tiles
+    whole = kind(n)
+    h = functions.AtMost(0.1) if kind is maps.Triangles else functions.AtLeast(-0.5)
+    term, estimator = Term(whole, h, 0.5, name="rows"), method(table_dtype="float32").composite
+    W = rng.standard_normal((n, n))
+    W, p = W + W.T, method().schedule(1)
+    problem = SimpleNamespace(dtype=np.dtype(float), like=HOST)
+    step = whole.stretch
+    drawn = [slice(4 * step, 9 * step), slice(20 * step, 40 * step)]
+    if kind is maps.Perimeters:  # there apexes count whose first rows are drawn
+        drawn = [slice(0, 10 * 9 * 8 // 6), slice(20 * 19 * 18 // 6, 60 * 59 * 58 // 6)]
+    with alike(monkeypatch):
+        shards = [Shard(i, 2, 1, True) for i in range(2)]
+        here = Keeper(term, estimator, problem)
+        here.state.stretches = Told(drawn)
+        here.update(Dense(W), p, None)
+        for shard in shards:
+            shard.hold(term, estimator, float)
+        found = [shard.update("rows", W, p, drawn, None, False) for shard in shards]
+        G = here.state.changed if method is cg.spdhg else here.state.G
+        size = np.abs(G).max()
+        np.testing.assert_allclose(sum(g for g, _ in found), G, atol=1e-5 * size)
+        y = sum(shard.point("rows", "slopes", W, 1.0) for shard in shards)
+        np.testing.assert_allclose(y, here.point("slopes", W, 1.0), atol=1e-5 * np.abs(y).max())
+        parts = [shard.pairing("rows", "slopes", None, 1.0) for shard in shards]
+        own = here.pairing("slopes", None, 1.0)
+        np.testing.assert_allclose(sum(v for v, _ in parts), own.v, atol=1e-5 * size)
+        assert sum(rest[0] for _, rest in parts) == pytest.approx(own.conjugate, rel=1e-4)
+        assert sum(rest[3][0] for _, rest in parts) == pytest.approx(own.sizes.spread, rel=1e-4)
+        misses = [m for shard in shards for m in shard.misses("rows", W, 0.3)]
+        assert sum(m[0] for m in misses) == pytest.approx(term.misses(W, 0.3)[0].squares)
+        tables = [shard.tables("rows")["y"].size for shard in shards]
+        assert tables == [tiles.entries(n, tiles.dealt(n, 2, i)) for i in range(2)]
+        assert sum(tables) == tiles.entries(n)
+
+
+# The same run.
