@@ -32,7 +32,7 @@ LAYERS = (
     ("sklearn",),
     ("report", "quadratic"),
     ("record",),
-    ("plot",),
+    ("plot", "models"),
     ("html", "experiments"),
     ("cli",),
     ("__main__",),

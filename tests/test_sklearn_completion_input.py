@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from condgrad import ProblemError
+from condgrad.io.ids import Ids
 from condgrad.sklearn import MatrixCompletion
-from condgrad.sklearn._ids import Ids
 
 QUICK = MatrixCompletion(0.5, corrective=False, max_iter=10)
 
@@ -241,3 +241,33 @@ def test_positions_of_ids_agree_with_a_dictionary(ids):
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
         wanted = [place.get(name, -1) for name in numbers.tolist()]
         assert known.positions(numbers).tolist() == wanted
+
+
+@pytest.mark.parametrize("X", [None, "ann", 3, np.float64(2.0), np.array(3)])
+def test_one_id_without_items_is_refused(X):
+    model = MatrixCompletion().fit([["ann", 1], ["ann", 2], ["bob", 1]], [5, 4, 3])
+    with pytest.raises(ProblemError, match="and no items: give ids of users and of items"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("users", [["ann", None], [np.nan], np.array([np.nan]), [None, None]])
+def test_a_missing_id_is_not_a_new_user(users):
+    model = MatrixCompletion().fit([["ann", 1], ["ann", 2], ["bob", 1]], [5, 4, 3])
+    with pytest.raises(ProblemError, match="None or NaN for a user: give an id"):
+        model.predict(users, 1)
+    numbers = MatrixCompletion().fit([[7, 1], [7, 2], [8, 1]], [5, 4, 3])
+    with pytest.raises(ProblemError, match="None or NaN for a user: give an id"):
+        numbers.predict(users, 1)
+
+
+def test_transform_keeps_no_rating_and_gives_a_frame_when_asked():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 4)), columns=list("abcd"))
+    X.iloc[0, 0] = np.nan
+    model = MatrixCompletion(corrective=False, radius=0.5).fit(X)
+    found = model.transform(X)
+    assert isinstance(found, np.ndarray)
+    assert not np.isclose(found, X).any(axis=1).all()
+    framed = model.set_output(transform="pandas").transform(X)
+    assert list(framed.columns) == list("abcd")
+    np.testing.assert_array_equal(framed, found)

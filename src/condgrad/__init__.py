@@ -74,6 +74,7 @@ DOORS = {
     "bisection": "partitions",
     "correlation_clustering": "partitions",
     "k_section": "partitions",
+    "load_model": "models",
     "max_cut": "graphs",
     "qubo": "quadratic",
     "sparsest_cut": "graphs",

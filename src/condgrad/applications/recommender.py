@@ -32,8 +32,8 @@ USUAL = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Recommender:
-    """A fitted model."""
+class Factors:
+    """What rates: x_ij = μ + b_i + c_j + p_i'q_j, clipped to the bounds."""
 
     mean: float
     user_biases: Array
@@ -41,22 +41,6 @@ class Recommender:
     user_factors: Array
     item_factors: Array
     bounds: tuple[float, float] | None
-    radius: float
-    """That of the ball, without unit."""
-    result: Result
-    """The run of the convex part."""
-    choice: Choice
-    sweeps: int
-    """How often the factors were fitted again."""
-    ridge: float
-    """Half of the multiplier of the ball; for new rows where the factors are those of the run."""
-    user_mean: float
-    """Ratings of a user on average."""
-    damping: float | None
-    """Of the biases; None where there are none."""
-    weighting: float
-    new_rows: NewRows | None
-    """What completes new rows where the factors were fitted again."""
 
     def clip(self, ratings: Array) -> Array:
         """The ratings within the bounds."""
@@ -75,6 +59,28 @@ class Recommender:
             out[known] += pair_dots(self.user_factors, self.item_factors, i[known], j[known])
         out += self.mean
         return self.clip(out) if clipped else out
+
+
+@dataclass(frozen=True, eq=False)
+class Recommender(Factors):
+    """A fitted model."""
+
+    radius: float
+    """That of the ball, without unit."""
+    result: Result
+    """The run of the convex part."""
+    choice: Choice
+    sweeps: int
+    """How often the factors were fitted again."""
+    ridge: float
+    """Half of the multiplier of the ball; for new rows where the factors are those of the run."""
+    user_mean: float
+    """Ratings of a user on average."""
+    damping: float | None
+    """Of the biases; None where there are none."""
+    weighting: float
+    new_rows: NewRows | None
+    """What completes new rows where the factors were fitted again."""
 
     def complete(self, observed: Observed) -> Array:
         """Rows completed from their own ratings."""

@@ -16,9 +16,9 @@ from condgrad._types import Array
 from condgrad.applications.ratings import Observed
 from condgrad.errors import ProblemError
 from condgrad.io.frames import Frame
+from condgrad.io.ids import as_ids
 from condgrad.io.roles import places_of, roles_of
 from condgrad.sklearn._checks import checked, unmasked
-from condgrad.sklearn._ids import as_ids
 
 LAYOUTS = ("auto", "matrix", "pairs", "triples")
 """How X may be given."""

@@ -18,11 +18,11 @@ from condgrad.applications.ratings import Observed, merged
 from condgrad.applications.recommender import fit_recommender
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
+from condgrad.io.ids import Ids, broadcast
 from condgrad.methods.registry import Method
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.sklearn._checks import checked, unmasked
-from condgrad.sklearn._ids import Ids, broadcast
 from condgrad.sklearn._interrupt import pass_on, say_early
 from condgrad.sklearn._tables import (
     LAYOUTS,
@@ -249,6 +249,10 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         check_is_fitted(self)
         if items is not None:
             return self._rate(*broadcast(X, items))
+        if X is None or isinstance(X, (str, int, float)) or getattr(X, "ndim", 1) == 0:
+            raise ProblemError(
+                f"predict got {X!r} and no items: give ids of users and of items, or X as in fit"
+            )
         if self._places is None:
             return self._complete(self._matrix(X, reset=False, needed=False))
         if self.layout_ == "pairs" or not two_columns(X):
@@ -264,6 +268,10 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         ratings, q_j the factors of the items, d² its entry of D² and κ the multiplier of the
         nuclear ball. The users of the fit get their row of `completed_`, in the second case at an
         exact solution (`l1` and `constrain` play no part here).
+
+        All entries are predictions, those that X has ratings for too: to keep these, write
+        ``np.where(np.isnan(X), found, X)``. The answer is an array also for a frame, unless
+        ``set_output(transform="pandas")`` asks for one.
         """
         rated = self.predict(X)
         return rated if rated.ndim == 2 else rated[:, None]

@@ -61,7 +61,7 @@ class Ids:
             unique = list(dict.fromkeys(listed))
         except TypeError:
             raise _unhashable(kind) from None
-        if any(map(_missing, unique)):
+        if any(map(missing, unique)):
             raise _no_id(kind)
         if not ordered and all(type(name) is str for name in unique):
             unique = [unique[k] for k in in_order(unique)]
@@ -88,6 +88,8 @@ class Ids:
         """Position of each name, −1 for those that are not known."""
         given = as_ids(names)
         known = self._numbers
+        if given.dtype.kind == "f" and np.isnan(given).any():
+            raise _no_id(self.kind)
         if known is not None and known.dtype.kind == given.dtype.kind:
             return self._of_numbers(known, given)
         listed = given.tolist()
@@ -95,6 +97,8 @@ class Ids:
             found = np.fromiter(map(self._at.get, listed, repeat(-1)), np.intp, len(listed))
         except TypeError:
             raise _unhashable(self.kind) from None
+        if any(missing(listed[k]) for k in np.nonzero(found < 0)[0]):
+            raise _no_id(self.kind)
         if found.size and found.max() < 0:
             self._refuse_other_kind(listed)
         return found
@@ -131,14 +135,17 @@ def _table(numbers: NDArray[Any]) -> NDArray[np.intp] | None:
 
 
 def _no_id(kind: str) -> ProblemError:
-    return ProblemError(f"X has None or NaN for a {kind}: give an id, or drop those ratings")
+    return ProblemError(
+        f"there is None or NaN for a {kind}: give an id, any other one for a new {kind}, or drop "
+        "those ratings"
+    )
 
 
 def _unhashable(kind: str) -> ProblemError:
     return ProblemError(f"X has a list, a dictionary or the like for a {kind}: give a name")
 
 
-def _missing(name: Any) -> bool:
+def missing(name: Any) -> bool:
     """Whether an id is None, NaN or the NA of pandas, whose comparisons have no truth value."""
     try:
         return name is None or bool(name != name)
