@@ -11,6 +11,7 @@ from rich.console import Console
 
 from condgrad import Problem, Status, Term, domains, functions, maps, report, solve, start
 from condgrad.applications import sparsest_cut
+from condgrad.domains import eigen
 from condgrad.io import Ratings
 
 PROBLEM = Problem(domains.Simplex(3), [Term(maps.DataMatrix(np.eye(3)), functions.Squared(1.0))])
@@ -59,3 +60,20 @@ def test_a_limit_that_compiling_used_up(seconds, said):
     report.print_run(replace(outcome, result=result), console)
     text = console.file.getvalue()
     assert ("11 s of the time went into compiling kernels" in text) is said
+
+
+def test_a_block_is_copied_once_for_the_oracle(monkeypatch):
+    """Numba warns of products with arrays that are not contiguous, and copies them every time."""
+    whole = np.random.default_rng(0).normal(size=(120, 120))
+    whole += whole.T
+    real, seen = eigen.ops.lanczos, []
+
+    def looked(V, *rest):
+        seen.append(V.flags.forc)
+        return real(V, *rest)
+
+    monkeypatch.setitem(eigen.ops.__dict__, "lanczos", looked)
+    found = eigen._lanczos(whole[:100, :100], False, np.ones(100), None)
+    assert all(seen)
+    assert seen
+    assert found.value == pytest.approx(np.linalg.eigvalsh(whole[:100, :100])[0])
