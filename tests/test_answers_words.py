@@ -65,10 +65,10 @@ def test_what_is_asked_and_what_is_read_has_a_short_repr(tmp_path):
     cost = cg.Term(cg.maps.Inner(np.ones(3)), cg.functions.Linear(), 2.0, "cost")
     problem = cg.Problem(cg.domains.Simplex(3), [cost])
     assert repr(problem) == (
-        "<Problem: Simplex 3; <Term 'cost': Linear of 1 rows by Inner, weight 2>>"
+        "<Problem: Simplex 3; <Term 'cost': Linear of 1 row by Inner, weight 2>>"
     )
     sdp = SDP([np.eye(2), np.ones(4)], "max").subject_to([np.eye(2), np.ones(4)], "==", 1.0)
-    assert repr(sdp) == "<SDP: max, blocks 2, -4; 1 rows>"
+    assert repr(sdp) == "<SDP: max, blocks 2, -4; 1 row>"
     (tmp_path / "a.csv").write_text("user,item,rating\na,x,1\na,y,2\nb,y,3\n")
     ratings = read_ratings(tmp_path / "a.csv")
     assert repr(ratings) == "<Ratings: 3 of 2 items by 2 users>"

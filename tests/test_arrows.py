@@ -8,7 +8,17 @@ import condgrad
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
     ("_early",),
-    ("_types", "_deadline", "_keyboard", "_held", "_files", "errors", "_round", "evaluation"),
+    (
+        "_types",
+        "_deadline",
+        "_keyboard",
+        "_held",
+        "_shown",
+        "_files",
+        "errors",
+        "_round",
+        "evaluation",
+    ),
     ("_progress",),
     ("_floats", "_check", "backends"),
     ("checkpoint",),

@@ -123,6 +123,7 @@ def test_links_name_files_that_exist(page):
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+    assert "[](" not in text, "a link without text is not seen where Markdown is shown as it is"
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,17 @@ def up(x: float, digits: int) -> str:
     return _text(_fraction(x), digits, ROUND_CEILING)
 
 
+def counted(number: int, word: str) -> str:
+    """A number of things, one or more.
+
+    Examples
+    --------
+    >>> counted(1, "part"), counted(0, "part"), counted(2, "part")
+    ('1 part', '0 parts', '2 parts')
+    """
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
 def percent(gap: float, digits: int) -> str:
     """100 times a proven gap, rounded up.
 

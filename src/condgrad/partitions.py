@@ -13,7 +13,7 @@ from condgrad import _progress as progress
 from condgrad._adjacency import weights_of
 from condgrad._check import flag
 from condgrad._deadline import limited
-from condgrad._round import bound_text, up
+from condgrad._round import bound_text, counted, up
 from condgrad._types import Array
 from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness, gap_of
 from condgrad.applications.correlation import correlation_clustering_of
@@ -75,7 +75,7 @@ class Partition(Answer):
 
     def summary(self) -> str:
         """Value, bound and sizes of the parts, as a sentence."""
-        count = f"{len(self.parts)} part{'s' if len(self.parts) > 1 else ''}"
+        count = counted(len(self.parts), "part")
         wrong = ""
         if self.bound_failure:
             wrong = f" (wrong with probability {up(self.bound_failure, 2)})"

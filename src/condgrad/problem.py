@@ -12,6 +12,7 @@ import numpy as np
 
 from condgrad._check import floats
 from condgrad._floats import length
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
@@ -78,7 +79,7 @@ class Term:
             )
 
     def __repr__(self) -> str:
-        parts = f"{type(self.function).__name__} of {self.map.size} rows"
+        parts = f"{type(self.function).__name__} of {counted(self.map.size, 'row')}"
         weight = "" if self.weight == 1 else f", weight {self.weight:g}"
         return f"<Term {self.name!r}: {parts} by {type(self.map).__name__}{weight}>"
 

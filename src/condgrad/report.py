@@ -81,6 +81,13 @@ def print_run(run: Outcome, console: Console) -> None:
     settings += [f"on {r.device}"] if r.device != "cpu" else []
     table.add_row("settings", ", ".join(settings))
     console.print(table)
+    compiling = r.profile.get("compiling", 0.0)
+    if run.status is Status.MAX_SECONDS and compiling > max(3.0, 0.2 * sum(r.profile.values())):
+        console.print(
+            f"{compiling:.3g} s of the time went into compiling kernels, which are kept for the "
+            "next run: run it again."
+        )
+        return
     first = float(r.trace["infeasibility"][0])
     far = worst(run.found.families) > 1e-2
     if far and run.status in Status.limits() and run.infeasibility > 0.1 * first:

@@ -65,7 +65,7 @@ def gap_of(value: float, bound: float, whole: bool) -> float:
     return 0.0 if value <= bound else relative_gap(value, bound)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outcome(Answer):
     """What a run of an application came to, with the settings that were used."""
 

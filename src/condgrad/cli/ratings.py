@@ -17,6 +17,7 @@ from rich.console import Console
 
 from condgrad import _progress as progress
 from condgrad._files import replaced
+from condgrad._round import counted
 from condgrad.cli.options import Preset, RunOptions, grouped
 from condgrad.cli.outputs import Output, Outputs
 from condgrad.errors import ProblemError
@@ -306,14 +307,15 @@ def print_model(facts: Mapping[str, Any], metrics: Mapping[str, float], console:
     """The model in sentences."""
     console = Console(file=console.file, highlight=False, soft_wrap=True)
     console.print(
-        f"{facts['ratings']} ratings of {facts['items']} items by {facts['users']} users: mean, "
-        f"biases and {facts['rank']} factors, in {facts['fit_seconds']:.3g} s. Objective, "
+        f"{counted(facts['ratings'], 'rating')} of {counted(facts['items'], 'item')} by "
+        f"{counted(facts['users'], 'user')}: mean, biases and {counted(facts['rank'], 'factor')}, "
+        f"in {facts['fit_seconds']:.3g} s. Objective, "
         "bound and gap are those of the convex fit that the factors start from."
     )
     if facts["validation_rmse"] is not None:
         console.print(
-            f"Chosen on {facts['held_out']} ratings held out: RMSE {facts['validation_rmse']:.4f}; "
-            f"biases alone {facts['validation_rmse_biases']:.4f}."
+            f"Chosen on {counted(facts['held_out'], 'rating')} held out: RMSE "
+            f"{facts['validation_rmse']:.4f}; biases alone {facts['validation_rmse_biases']:.4f}."
         )
     if "test_rmse" in metrics:
         console.print(

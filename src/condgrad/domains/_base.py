@@ -11,6 +11,7 @@ import numpy as np
 
 from condgrad._check import positive
 from condgrad._floats import EPS, TINY, length
+from condgrad._shown import shown
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, moved
 from condgrad.domains.projections import Projector
@@ -72,6 +73,9 @@ class Domain(ABC):
     """Where its points lie."""
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
+
+    def __repr__(self) -> str:
+        return shown(self, "shape")
 
     def on(self, like: Array) -> Domain:
         """The same domain of points that lie where `like` does."""

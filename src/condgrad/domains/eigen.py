@@ -362,6 +362,8 @@ def _lanczos(
 
     `seen`: what part of the start, squared, lies along the wanted vector at least.
     """
+    if isinstance(V, np.ndarray) and not V.flags.forc:
+        V = np.ascontiguousarray(V)  # a block of a matrix; a product would copy it every time
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     known = 0 if fixed is None else fixed.shape[1]

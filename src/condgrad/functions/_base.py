@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._floats import TINY
+from condgrad._shown import shown
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends.arrays import HOST, floats, moved
 from condgrad.errors import ProblemError
@@ -53,6 +54,9 @@ class Function(ABC):
     """The function in the memory of the process that this one is a copy of, if it is elsewhere."""
     size: int | None = None
     """Number of rows, where per-row data fixes it."""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def on(self, like: Array) -> Function:
         """The same function for images that lie where `like` does."""

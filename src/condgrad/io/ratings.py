@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from condgrad._round import counted
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, ending, number, read_bytes, remedy, show, split
 from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
@@ -35,7 +36,9 @@ class Ratings:
 
     def __repr__(self) -> str:
         users, items = np.unique(self.users).size, np.unique(self.items).size
-        return f"<Ratings: {self.values.size} of {items} items by {users} users>"
+        return (
+            f"<Ratings: {self.values.size} of {counted(items, 'item')} by {counted(users, 'user')}>"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,8 +57,8 @@ class IndexedRatings:
     def __repr__(self) -> str:
         items, users = self.shape
         held = 0 if self.test_values is None else self.test_values.size
-        count = f"{self.values.size} ratings and {held} held out"
-        return f"<IndexedRatings: {count} of {items} items by {users} users>"
+        count = f"{counted(self.values.size, 'rating')} and {held} held out"
+        return f"<IndexedRatings: {count} of {counted(items, 'item')} by {counted(users, 'user')}>"
 
 
 def read_ratings(path: str | Path, repeats: str = "refuse") -> Ratings:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from condgrad._floats import TINY
+from condgrad._shown import shown
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
 from condgrad.backends.arrays import HOST, MANY, address, contiguous, foreign, host, moved
@@ -48,6 +49,9 @@ class LinearMap(ABC):
     """Rows handled at a time in a full pass, so that one over 10⁸ needs no array of 10⁸."""
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
+
+    def __repr__(self) -> str:
+        return shown(self, "size", "shape")
 
     def seen(self, W: Array) -> Array:
         """What `kernels` sweep, where that is not W itself; `add_to` takes G back from there."""

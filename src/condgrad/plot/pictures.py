@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad._round import bound_text, percent
+from condgrad._round import bound_text, counted, percent
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
 from condgrad.plot.answers import answer
@@ -52,7 +52,7 @@ def pictures(record: Record, x: str | tuple[str, ...] = "seconds") -> list[Pictu
     if labels is not None and labels.size <= DRAWN and record.adjacency is not None:
         draw = partial(cut, record.adjacency, labels, names=_names(record, labels.size))
         parts = np.unique(labels).size
-        words = f"The graph of {labels.size} vertices in {parts} part{'s'[: parts > 1]}."
+        words = f"The graph of {labels.size} vertices in {counted(parts, 'part')}."
         found.append(Picture("partition", words, 6.4, draw))
     if labels is not None and "points" in arrays:
         words = f"The {labels.size} points in their principal plane, coloured by cluster."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
@@ -302,7 +303,9 @@ class Run:
         saved.save(self, path)
 
     def __repr__(self) -> str:
-        return f"<Run: {self.name} after {self.state.k} iterations; {self._monitor.status}>"
+        return (
+            f"<Run: {self.name} after {counted(self.state.k, 'iteration')}; {self._monitor.status}>"
+        )
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._files import replaced
-from condgrad._round import digits_for, down, up
+from condgrad._round import counted, digits_for, down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.evaluation import Violation, missed, worst, worst_row
@@ -238,7 +238,7 @@ class Trace:
         return trace
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result(Answer):
     """The best point of a run and how it went.
 
@@ -340,7 +340,8 @@ class Result(Answer):
         return (
             f"{self.method}: objective {self.objective:.{digits}g}, "
             f"lower bound {down(self.lower_bound, digits)}, gap {up(self.gap, 2)}, "
-            f"relative infeasibility {self._missed()} after {self.iterations} iterations "
+            f"relative infeasibility {self._missed()} after "
+            f"{counted(self.iterations, 'iteration')} "
             f"({self.seconds:.2f} s{self._where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from condgrad import _progress as progress
 from condgrad._check import canonical, numbers, positive
 from condgrad._deadline import limited
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.applications.graphs import FAR, check_size
 from condgrad.errors import ProblemError
@@ -96,8 +97,8 @@ class SDP:
 
     def __repr__(self) -> str:
         sides = ", ".join(map(str, self.blocks[:8])) + ", …" * (len(self.blocks) > 8)
-        losses = f", {len(self.losses)} losses" if self.losses else ""
-        return f"<SDP: {self.sense}, blocks {sides}; {self.size} rows{losses}>"
+        losses = f", {len(self.losses)} loss{'es' * (len(self.losses) > 1)}" if self.losses else ""
+        return f"<SDP: {self.sense}, blocks {sides}; {counted(self.size, 'row')}{losses}>"
 
     @property
     def blocks(self) -> tuple[int, ...]:

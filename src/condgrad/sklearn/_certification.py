@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from condgrad._round import down, percent, up
+from condgrad._round import counted, down, percent, up
 from condgrad._types import Array
 from condgrad.applications.kmeans import INERTIA
 from condgrad.run.answer import Answer
@@ -68,7 +68,7 @@ class Certification(Answer):
 
     def summary(self) -> str:
         """Inertia, bound and gap, and why it ended, as a sentence."""
-        clusters = f"{self.n_clusters} cluster{'s' if self.n_clusters > 1 else ''}"
+        clusters = counted(self.n_clusters, "cluster")
         sure = (
             f" (wrong with probability {up(self.bound_failure, 2)})" if self.bound_failure else ""
         )
