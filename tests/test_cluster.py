@@ -16,6 +16,7 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.cluster import Ray, cluster_of
 from condgrad.cluster.shard import Shard
 from condgrad.errors import InputError, ProblemError
+from condgrad.run import saved
 
 try:
     import ray
@@ -131,6 +132,23 @@ def _held(run):
     np.testing.assert_allclose(part.v, v, atol=1e-11)
     np.testing.assert_allclose(rows.state.G, G, atol=1e-9)
     return y
+
+
+def test_tables_of_a_checkpoint_are_of_one_moment(monkeypatch):
+    """Where an actor is lost while the second term is stowed, the first is stowed again."""
+    stowed = []
+
+    def stow(self):
+        stowed.append(self.term.name)
+        if len(stowed) == len(run.state.terms):
+            monkeypatch.setattr(Keeper, "losses", 1)
+
+    run = started()
+    run.advance(iterations=2)
+    monkeypatch.setattr(Keeper, "stow", stow)
+    saved.pack(run)
+    names = [rows.term.name for rows in run.state.terms]
+    assert stowed == 2 * names
 
 
 @needs_ray

@@ -13,6 +13,7 @@ from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, s
 from condgrad._ours import ours
 from condgrad.certificate import Certificate
 from condgrad.certificate.contradiction import Suspicion
+from condgrad.estimators import Full
 from condgrad.functions.group import project_simplex
 from condgrad.rows import Keeper
 from general import GENERAL
@@ -222,6 +223,19 @@ def test_a_small_violation_may_be_worth_much(power, suspicious):
     again = solve(problem, gap=1e-9, propose=lambda W: point, max_iter=300)
     assert again.status is not Status.CONTRADICTION
     assert again.lower_bound <= 0
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])
+def test_adjoints_are_compared_in_the_units_of_their_rows(scale, weight):
+    for slip in (None, "sign", "one row"):
+        rng = np.random.default_rng(3)
+        X = scale * rng.standard_normal((7, D))
+        fit = Term(Own(X, slip, rng), functions.Squared(X[:, 0]), weight)
+        problem = Problem(domains.Simplex(D), [fit])
+        keepers = [Keeper(fit, Full(), problem)]
+        W = rng.dirichlet(np.ones(D))
+        assert Suspicion(problem).one_sided(W, keepers, [1.0]) is (slip is not None)
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -77,21 +77,20 @@ class Suspicion:
             whole += size
         return fw_gap < -slack * whole
 
-    def one_sided(
-        self, W: Array, rows: Sequence[Keeper], betas: Sequence[float], parts: Sequence[Part]
-    ) -> bool:
+    def one_sided(self, W: Array, rows: Sequence[Keeper], betas: Sequence[float]) -> bool:
         """Whether ⟨A*y, x⟩ ≠ ⟨y, A x⟩ for a user's map, y its slopes at W and x a random point.
 
         An iterate can have entries of 0, where `disagree` sees nothing.
         """
         slack, rng = self._slack(W.dtype), np.random.default_rng(0)
-        for r, beta, p in zip(rows, betas, parts, strict=True):
-            if ours(r.term.map):
+        for r, beta in zip(rows, betas, strict=True):
+            map = r.term.map
+            if ours(map):
                 continue
             x = rng.standard_normal(self._problem.domain.shape)
-            y = r.point("slopes", W, beta)  # a control may have moved β since p was made
-            off = float(np.vdot(r.term.map.adjoint(y), x)) - float(np.vdot(y, r.term.map.rows(x)))
-            if r.term.weight * abs(off) > slack * length(x) * max(p.sizes.spread, length(y)):
+            y = r.point("slopes", W, beta)
+            off = float(np.vdot(map.adjoint(y), x)) - float(np.vdot(y, map.rows(x)))
+            if abs(off) > slack * length(x) * map.spread(y):
                 return True
         return False
 

@@ -74,7 +74,7 @@ class Proofs:
         self.bound = self._certificate.best
         parts, suspicion = report.points["slopes"], self._suspicion
         odd = suspicion.disagree(W, parts, report.fw_gap)
-        if odd or suspicion.one_sided(W, self._rows, betas, parts):
+        if odd or suspicion.one_sided(W, self._rows, betas):
             self._withdraw()
             return None
         return report

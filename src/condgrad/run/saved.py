@@ -100,8 +100,11 @@ def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
     options, method = run._options, getattr(run, "method", None)
     keepers = [rows for rows in run.state.terms if isinstance(rows, Keeper)]
-    for rows in keepers:
-        rows.stow()
+    before: list[int] | None = None
+    while before != (now := [rows.losses for rows in keepers]):  # what is stowed belongs together
+        before = now
+        for rows in keepers:
+            rows.stow()
     value = {
         "run": attributes(run),
         "goal": options.goal,
