@@ -16,6 +16,7 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.cluster import Ray, cluster_of
 from condgrad.cluster.shard import Shard
 from condgrad.errors import InputError, ProblemError
+from condgrad.rows import Keeper
 from condgrad.run import saved
 
 try:
