@@ -147,8 +147,9 @@ def forest_floor(C: Array, k: int) -> float:
     The entries W_ij, i < j, sum to (n − k)/2. Within a set T of points those of 2W sum to at most
     |T| − 1: with t = Tr W_TT, and W ⪯ I since W is non-negative with row sums 1, 1ᵀW_TT 1 is at
     most |T| min(1, t) ≤ |T| − 1 + t. So 2W lies in the convex hull of the forests with n − k edges
-    [1]_, and ⟨C, W⟩ = Σ_{i<j} C_ij 2W_ij is not below the lightest such forest. It is tight where
-    clusters are pairs, and weak where they are large.
+    [1]_, and Σ_{i<j} C_ij 2W_ij is not below the lightest such forest; what is left of ⟨C, W⟩ is
+    Σ C_ii W_ii ≥ k min C_ii, which is 0 but for rounding. It is tight where clusters are pairs, and
+    weak where they are large.
 
     References
     ----------
@@ -167,8 +168,9 @@ def forest_floor(C: Array, k: int) -> float:
         at = int(np.argmin(np.where(outside, near, np.inf)))
         edges[i], outside[at] = near[at], False
         np.minimum(near, C[at], out=near)
-    total = math.fsum(np.sort(edges)[: n - k])
-    return total - 4 * EPS * abs(total)
+    least = k * min(float(C.diagonal().min()), 0.0)  # distances of 0 that rounding made negative
+    total = math.fsum([least, *np.sort(edges)[: n - k]])
+    return total - 4 * EPS * (abs(total) + abs(least))
 
 
 class _Weighed(Inner):
