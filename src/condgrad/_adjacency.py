@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,13 @@ def _named_matrix(frame: Any) -> list[Any]:
 def _no_edges(graph: Any) -> None:
     """Refuse what is no matrix, or a list of edges that could be taken for one of side 2 or 3."""
     how = "pass networkx.Graph(edges), or a frame with columns source and target"
-    if graph is None or isinstance(graph, (Mapping, set, frozenset)) or not np.iterable(graph):
+    if graph is None or isinstance(graph, (Mapping, set, frozenset, Number)):
         raise ProblemError(
             f"graph is a {type(graph).__name__}: give a networkx.Graph, a symmetric matrix or a "
             "frame of edges"
         )
+    if not isinstance(graph, (list, tuple, np.ndarray)):
+        return
     rows = list(graph)
     short = all(isinstance(row, (list, tuple, np.ndarray)) and len(row) in (2, 3) for row in rows)
     if not rows or not short:
