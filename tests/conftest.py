@@ -1,6 +1,7 @@
 """One thread, one hypothesis profile, and the data where there is some."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ except ImportError:  # a Python that is there for its CuPy, see `make test-gpu`
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell starts with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if settings is not None:
     settings.register_profile(

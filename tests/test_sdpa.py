@@ -268,7 +268,7 @@ def test_bad_data_is_not_written(change, word, tmp_path):
 @pytest.mark.parametrize("stage", ["fsync", "replace"])
 def test_a_failed_write_leaves_the_old_file(stage, tmp_path, monkeypatch):
     data = read_sdpa(put(tmp_path, "old", PLAIN))
-    with pytest.raises(ProblemError, match="cannot be written: No such file"):
+    with pytest.raises(ProblemError, match="cannot be written: there is no such folder"):
         write_sdpa(tmp_path / "nowhere" / "a", data)
     with pytest.raises(ProblemError, match="cannot be written"):
         write_sdpa(tmp_path, data)
