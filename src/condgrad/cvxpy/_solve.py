@@ -54,9 +54,9 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     Small problems, and all others that compile to linear, second-order and semidefinite cones
     (norms, ``abs``, ``max``, ``lambda_max``, nuclear norms, free variables, arrays of matrices),
     are compiled by CVXPY and handed to solvers that come with it: Clarabel, or for matrices of side
-    16 and more SCS first, whose answer is taken where it can be proved. A point is checked, and its
-    multipliers are corrected until they prove a bound, in the cone program that CVXPY compiled.
-    Small are problems whose matrices have a side of 45 at most, or several as much work as one of
+    16 and more SCS first, whose answer is taken where it can be proved, or where the program is too
+    large for any proof, which the certificate then says. A point is checked, and its multipliers
+    are corrected until they prove a bound, in the cone program that CVXPY compiled. Small are problems whose matrices have a side of 45 at most, or several as much work as one of
     those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
