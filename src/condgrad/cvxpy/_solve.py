@@ -56,8 +56,8 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     are compiled by CVXPY and handed to solvers that come with it: Clarabel, or for matrices of side
     16 and more SCS first, whose answer is taken where it can be proved, or where the program is too
     large for any proof, which the certificate then says. A point is checked, and its multipliers
-    are corrected until they prove a bound, in the cone program that CVXPY compiled. Small are problems whose matrices have a side of 45 at most, or several as much work as one of
-    those.
+    are corrected until they prove a bound, in the cone program that CVXPY compiled. Small are
+    problems whose matrices have a side of 45 at most, or several as much work as one of those.
 
     Importing ``condgrad.cvxpy`` also makes this ``problem.solve(method="CONDGRAD", ...)``.
 
