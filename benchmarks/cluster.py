@@ -28,6 +28,7 @@ import ray
 import condgrad as cg
 from condgrad import applications
 from condgrad.cluster import Ray
+from condgrad.cluster.connect import connected
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import planted  # after the path
@@ -141,8 +142,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--iterations", type=int, default=20)
     given = parser.parse_args()
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    ray.init(address="local", num_cpus=4, object_store_memory=500 * MIB, **quiet)
+    connected(Ray(shards=4, address="local"))  # as a run would do
     match given.what:
         case "gap":
             gap(given.n)

@@ -47,17 +47,17 @@ def true():
 def test_actors_killed_at_random_moments(address, true, rng, many, folder, tmp_path, monkeypatch):
     """A moment is a question to the actors, and some milliseconds after it went out."""
     wish = Ray(shards=2, checkpoint=tmp_path / "tables" if folder else None, every=0.5)
-    given, moment = Engine._given, {"asked": 0, "kill": None}
+    message, moment = Engine._message, {"asked": 0, "kill": None}
 
     def counted(self, args):
         moment["asked"] += 1
-        found = given(self, args)
+        found = message(self, args)
         if moment["asked"] == moment["kill"]:
             pid = self.facts()[moment["victim"]][1]
             threading.Timer(moment["after"], os.kill, (pid, signal.SIGKILL)).start()
         return found
 
-    monkeypatch.setattr(Engine, "_given", counted)
+    monkeypatch.setattr(Engine, "_message", counted)
     cut(cluster=wish)
     whole, lost = moment["asked"], 0
     for _ in range(many(10)):

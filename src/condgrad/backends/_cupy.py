@@ -19,6 +19,7 @@ from condgrad.backends._cupy_entries import (  # noqa: F401
     axpy_by,
     descended,
     dots,
+    folded,
     interval_ascend,
     stride,
     symmetric_part,

@@ -14,6 +14,9 @@ from condgrad.errors import ProblemError
 
 REACH = 5.0
 """Seconds in which an address must answer."""
+DIRECT = 1_200_000
+"""Bytes of an answer that comes with the reply to a call; Ray's own 100 kB are passed on by a store
+at the cost of more than a millisecond, which larger answers are worth."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """What Ray would send or say by itself."""
 
@@ -56,6 +59,7 @@ def connected(wish: Ray) -> ModuleType:
     if address == "local":
         cpus = (wish.shards or 1) * wish.cpus_per_shard
         how |= {"num_cpus": max(threads.available(), cpus), "include_dashboard": False}
+        how["_system_config"] = {"max_direct_call_object_size": DIRECT}
     else:
         _require_answer(address)
     try:

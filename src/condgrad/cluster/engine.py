@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import pickle
 import secrets
 import time
 import weakref
@@ -15,9 +16,11 @@ from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.cluster.connect import connected
 from condgrad.cluster.options import Ray
-from condgrad.cluster.shard import Shard
+from condgrad.cluster.shard import Shard, plus
+from condgrad.cluster.wire import INLINE, sendable, size_of
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.estimators import Estimator
+from condgrad.points.dense import Dense
 from condgrad.problem import Term
 
 if TYPE_CHECKING:
@@ -56,6 +59,10 @@ class Engine:
         self._recent: dict[str, list[str]] = {}
         self._token, self._count, self._wrote = secrets.token_hex(6), 0, time.monotonic()
         self.actors: list[Any] = []
+        self.point: Dense | None = None
+        """W of the run, …"""
+        self.held: int | None = None
+        """… and the number of the step after which all actors have it, if they do."""
 
     def begin(self) -> None:
         """Start the actors, unless they are there."""
@@ -92,6 +99,7 @@ class Engine:
             num_gpus=wish.gpus_per_shard,
             max_restarts=0,
             max_task_retries=0,
+            enable_task_events=False,
             scheduling_strategy="SPREAD",
         )
         return kind.remote(number, self.shards, wish.cpus_per_shard, self.gpu)
@@ -145,44 +153,41 @@ class Engine:
         with self._sentences():
             self.get([a.hold.remote(shared, estimator, dtype) for a in self.actors])
 
-    def sent(self, value: Any) -> Any:
-        """An array in the object store, once for each node; None as it is."""
-        return None if value is None else self._ray.put(value)
+    def asked(
+        self, what: str, name: str, *args: Any, whom: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Ask actors, all unless it is said whom, in one message; the answers are still to come."""
+        message = self._message((what, name, *args))
+        every = range(self.shards) if whom is None else whom
+        return [self.actors[i].answer.remote(message) for i in every]
 
-    def ask(self, what: str, name: str, *args: Any, heal: bool = True) -> list[Any]:
-        """What every actor answers, in their order; arrays among the arguments go out once."""
-
-        def work() -> list[Any]:
-            given = self._given(args)
-            asked = [getattr(a, what).remote(name, *given) for a in self.actors]
-            answers: list[Any] = self.get(asked)
-            return answers
-
-        return self.safe(work) if heal else work()
+    def ask(self, what: str, name: str, *args: Any) -> list[Any]:
+        """What every actor answers, in their order."""
+        answers: list[Any] = self.safe(lambda: self.get(self.asked(what, name, *args)))
+        return answers
 
     def total(self, what: str, name: str, *args: Any, heal: bool = True) -> tuple[Array, list[Any]]:
         """The sum of the arrays that actors answer with, and all else that they say."""
 
         def work() -> tuple[Array, list[Any]]:
-            given = self._given(args)
-            methods = [getattr(a, what).options(num_returns=2) for a in self.actors]
-            asked = [method.remote(name, *given) for method in methods]
-            return self._sum([a for a, _ in asked]), self.get([b for _, b in asked])
+            return self._sum(self.asked(what, name, *args))
 
         return self.safe(work) if heal else work()
 
-    def gathered(self, what: str, name: str, *args: Any, heal: bool = True) -> Array:
-        """The sum of arrays that are all that actors answer with."""
+    def _message(self, given: tuple[Any, ...]) -> Any:
+        """What all are told: a few bytes with every call, or an object once for each node."""
+        args = tuple(map(self._lean, given))
+        small = sum(map(size_of, args)) <= INLINE
+        return pickle.dumps(args, protocol=5) if small else self._ray.put(args)
 
-        def work() -> Array:
-            return self._sum([getattr(a, what).remote(name, *args) for a in self.actors])
+    def _lean(self, value: Any) -> Any:
+        """The W of the run as what leads there from the one that actors have; all else as it is."""
+        W = self.point
+        if W is None or value is not W.array or W.taken is None or self.held is None:
+            return value
+        return sendable(W, W.array.dtype, self.held)
 
-        return self.safe(work) if heal else work()
-
-    def _given(self, args: Sequence[Any]) -> list[Any]:
-        return [self._ray.put(a) if hasattr(a, "__array__") and a.size > 64 else a for a in args]
-
-    def _sum(self, parts: list[Any]) -> Array:
+    def _sum(self, parts: list[Any]) -> tuple[Array, list[Any]]:
         """The sum of arrays, two at a time where they are, so that two of them come here."""
         owners = list(self.actors)
         while len(parts) > 2:
@@ -191,8 +196,8 @@ class Engine:
             parts = sums + parts[2 * len(sums) :]
             owners = [owners[i] for i in pairs] + owners[2 * len(sums) :]
         found = self.get(parts)
-        total: Array = found[0].copy() if len(found) == 1 else found[0] + found[1]
-        return total
+        total, said = found[0] if len(found) == 1 else plus(*found)
+        return (total.copy() if len(found) == 1 else total), said
 
     def safe(self, work: Callable[[], Any]) -> Any:
         """What some work says; where an actor is lost meanwhile it is replaced, and asked again."""
@@ -211,6 +216,7 @@ class Engine:
 
     def heal(self, error: Exception) -> None:
         """Replace the actors that are gone; what else can be behind an error is raised."""
+        self.held = None
         errors = self._ray.exceptions
         if isinstance(error, errors.RayTaskError) and not isinstance(error.cause, errors.RayError):
             raise _within(error, "a shard") from None

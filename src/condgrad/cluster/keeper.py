@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,7 +13,9 @@ from condgrad import _deadline as deadline
 from condgrad._ours import ours
 from condgrad._types import Array, Params
 from condgrad.cluster.engine import Engine
+from condgrad.cluster.shard import plus
 from condgrad.cluster.terms import DealtTerm
+from condgrad.cluster.wire import Point, Reply, sendable
 from condgrad.estimators import DualState, Estimator, SagAugmented, State, TableState
 from condgrad.maps.dealt import Deal
 from condgrad.points.dense import Dense
@@ -44,7 +47,11 @@ class Sharded(Keeper):
         self.tables: list[Any] | None = None
         """… or those tables, while one is made."""
         self._late: dict[int, Any] = {}
+        square = term.map.covers and problem.domain.symmetric
+        self._half = square and self.engine.shards > 1  # one has the bits of the run without
         self._torn = False
+        self._measured: tuple[Array, float] | None = None
+        """A step, and Σ z² of the rows that were drawn after it, if the actors have said so."""
         self._own = _given(estimator, self.state, self.engine.gpu)
         if term.name not in self.engine.keepers:
             self.engine.hold(cast(DealtTerm, term).alone, self._own, problem.dtype)
@@ -72,20 +79,23 @@ class Sharded(Keeper):
         drawn = None if drawer is None else drawer.draw(rng)
         if isinstance(s, TableState):
             s.drawn = drawn or []
-        single = engine.wish.wire == "float32"
-        wire = np.dtype(np.float32) if single else None
-        seen = (
-            np.float32 if single else s.changed.dtype if isinstance(s, DualState) else W.array.dtype
-        )
-        point, size = W.array.astype(seen, copy=False), self.term.map.size
-        ranges = [slice(0, size)] if drawn is None else drawn
+        loose = engine.wish.staleness > 0 and not self.whole
+        wire = np.dtype(np.float32) if engine.wish.wire == "float32" else None
+        reply = Reply(wire, self._half, loose)
+        seen = wire or (s.changed if isinstance(s, DualState) else W.array).dtype
+        point = sendable(W, seen, None if loose else engine.held)
+        engine.point, engine.held, self._measured = W, None, None
+        ranges = [slice(0, self.term.map.size)] if drawn is None else drawn
         try:
-            if engine.wish.staleness and not self.whole:
-                self._loose(point, p, drawn, wire)
+            if loose:
+                self._loose(point, p, drawn, reply)
             else:
                 self._settle()
-                found = engine.total("update", self._name, point, p, drawn, wire, False, heal=False)
-                self._take(*found, sum(at.stop - at.start for at in ranges))
+                found = engine.total("update", self._name, point, p, drawn, reply, heal=False)
+                self._take(*found, sum(at.stop - at.start for at in ranges), reply)
+                engine.held = point.number
+                if isinstance(s, TableState) and None not in found[1] and W.taken is not None:
+                    self._measured = W.taken.D, sum(found[1])
         except engine.faults as error:
             self._torn = True  # unless they are all brought back in time
             engine.heal(error)  # which gathers what the actors have
@@ -94,46 +104,40 @@ class Sharded(Keeper):
             raise
         engine.tick()
 
-    def _take(self, G: Array, squares: list[float], count: int) -> None:
+    def _take(self, G: Array, squares: list[float], count: int, reply: Reply) -> None:
         """What the actors have summed over so many rows."""
-        s = self.state
+        s, shape = self.state, self.term.map.shape
         if isinstance(s, DualState):
-            s.changed[...] = G
+            reply.unpacked(G, s.changed, shape)
             s.G += s.changed
             s.squares, s.share = sum(squares), count / self.term.map.size
+        elif reply.change:
+            change = np.empty(s.G.shape, G.dtype)
+            reply.unpacked(G, change, shape)
+            s.G += change
         else:
-            s.G[...] = G
+            reply.unpacked(G, s.G, shape)
         s.evaluated += count
 
-    def _loose(self, W: Array, p: Params, drawn: list[slice] | None, wire: Any) -> None:
+    def _loose(self, W: Point, p: Params, drawn: list[slice] | None, reply: Reply) -> None:
         """An update that waits only for those who are too far behind."""
-        engine, s = self.engine, self.state
-        shared, k, deals = engine.sent(W), p.k, self._deals()
+        engine, s, k, deals = self.engine, self.state, p.k, self._deals()
         ranges = [slice(0, self.term.map.size)] if drawn is None else drawn
-        for i, actor in enumerate(engine.actors):
-            if i not in self._late:
-                call = actor.update.options(num_returns=2)
-                self._late[i] = (
-                    k,
-                    *call.remote(self._name, shared, p, drawn, wire, True),
-                    sum(deals[i].own(at).stop - deals[i].own(at).start for at in ranges),
-                )
+        idle = [i for i in range(engine.shards) if i not in self._late]
+        asked = engine.asked("update", self._name, W, p, drawn, reply, whom=idle)
+        for i, answer in zip(idle, asked, strict=True):
+            own = [deals[i].own(at) for at in ranges]
+            self._late[i] = k, answer, sum(at.stop - at.start for at in own)
         behind = [late for late in self._late.values() if k - late[0] >= engine.wish.staleness]
         if behind:
-            engine.wait([late[2] for late in behind], len(behind))
-        there = engine.wait([late[2] for late in self._late.values()], 1)
-        done = [i for i, late in self._late.items() if late[2] in there]
-        total, squares, count = np.zeros_like(s.G), 0.0, 0
-        for i in done:
-            _, change, square, rows = self._late.pop(i)
-            total += engine.get(change)
-            squares, count = squares + engine.get(square), count + rows
-        if isinstance(s, DualState):
-            self._take(total, [squares], sum(at.stop - at.start for at in ranges))
-            s.evaluated += count - round(s.share * self.term.map.size)
-        else:
-            s.G += total
-            s.evaluated += count
+            engine.wait([late[1] for late in behind], len(behind))
+        there = engine.wait([late[1] for late in self._late.values()], 1)
+        done = [i for i, late in self._late.items() if late[1] in there]
+        late = [self._late.pop(i) for i in done]
+        total, squares = functools.reduce(plus, [engine.get(answer) for _, answer, _ in late])
+        drawn_now, count = sum(at.stop - at.start for at in ranges), sum(rows for *_, rows in late)
+        self._take(total, squares, drawn_now, reply)
+        s.evaluated += count - drawn_now
 
     def _settle(self) -> None:
         """Wait for those who are behind."""
@@ -147,7 +151,7 @@ class Sharded(Keeper):
     def gather(self) -> None:
         """Sum anew what the actors have: the estimate is A*y of the multipliers that they keep."""
         s, late = self.state, self._late
-        s.G[...] = self.engine.gathered("gather", self._name, heal=False)
+        s.G[...] = self.engine.total("gather", self._name, heal=False)[0]
         s.evaluated += sum(rows for *_, rows in late.values())  # they have answered before
         self._late, self._torn = {}, False
         if isinstance(s, DualState):
@@ -156,7 +160,10 @@ class Sharded(Keeper):
 
     def measure(self, D: Array) -> float:
         s, size = self.state, self.term.map.size
-        total = float(sum(self.engine.ask("squares", self._name, D)))
+        if self._measured is not None and self._measured[0] is D:
+            total, self._measured = self._measured[1], None
+        else:
+            total = float(sum(self.engine.ask("squares", self._name, D)))
         if not isinstance(s, TableState):
             return total
         drawn = s.drawn or [slice(0, size)]

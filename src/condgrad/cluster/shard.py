@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,11 +16,11 @@ from condgrad._ours import ours
 from condgrad._types import Array, Params
 from condgrad.backends import devices, memory, threads, tiles
 from condgrad.backends.arrays import HOST, host, placed
+from condgrad.cluster.wire import Follower, Point, Reply
 from condgrad.errors import ProblemError
-from condgrad.estimators import DualState, Estimator, State
+from condgrad.estimators import DualState, Estimator, State, TableState
 from condgrad.functions import Function
 from condgrad.maps.dealt import Deal, Dealt
-from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
@@ -27,6 +28,15 @@ TABLES = ("y", "slopes")
 """What an estimator may keep row by row."""
 STATM = Path("/proc/self/statm")
 """What Linux says of the memory of a process, in pages."""
+
+
+Summand = tuple[Array, list[Any]]
+"""An array that is summed over actors, and what each of them says besides."""
+
+
+def plus(one: Summand, other: Summand) -> Summand:
+    """The sum of two arrays, and what was said with both."""
+    return one[0] + other[0], one[1] + other[1]
 
 
 class Told:
@@ -84,6 +94,7 @@ class Shard:
         self.number, self.shards = number, shards
         self._calm = threads.Calm(jobs)
         self._gpu, self._like = gpu, devices.on_gpu() if gpu else HOST
+        self._follower = Follower(self._like)
         self._keepers: dict[str, Keeper] = {}
         self._terms: dict[str, Term] = {}
         self._problem = SimpleNamespace(dtype=np.dtype(np.float64), like=self._like)
@@ -130,7 +141,7 @@ class Shard:
         with self._calm():
             self._keepers[term.name] = Keeper(own, estimator, self.problem)
 
-    def switch(self, name: str, estimator: Estimator) -> Array:
+    def switch(self, name: str, estimator: Estimator) -> None:
         """Go on with another estimator and the multipliers of the one before."""
         with self._calm():
             old = self._keepers[name]
@@ -138,55 +149,62 @@ class Shard:
             new = Keeper(old.term, estimator, self.problem)
             new.adopt(old)
             self._keepers[name] = new
-        return self.gather(name)
+
+    def answer(self, message: Any) -> Any:
+        """What one of the methods below, which is named first, says (`Engine.asked`)."""
+        what, *args = pickle.loads(message) if isinstance(message, bytes) else message
+        return getattr(self, what)(*args)
 
     def _point(self, W: Any) -> Any:
         """A point that was sent, in an array of its own: kernels want those that can be written."""
-        return None if W is None else placed(np.array(W), self._like)
+        if W is None or isinstance(W, Point):
+            return None if W is None else self._follower.reach(W).array
+        return placed(np.array(W), self._like)
 
     def update(
-        self, name: str, W: Array, p: Params, drawn: list[slice] | None, wire: Any, change: bool
-    ) -> tuple[Array, float]:
+        self, name: str, W: Point, p: Params, drawn: list[slice] | None, reply: Reply
+    ) -> Summand:
         """The estimator's rule over what was drawn; the cotangent, or A*Δy, and Σ Δy².
 
-        With `change` only by how much the cotangent has changed.
+        Of an estimator that measures steps, where the step to W was made here, `squares` of it.
         """
         keeper = self._keepers[name]
-        s = keeper.state
-        before = s.G.copy() if change and not isinstance(s, DualState) else None
+        s, shape = keeper.state, keeper.term.map.shape
+        before = s.G.copy() if reply.change and not isinstance(s, DualState) else None
         if drawn is not None:
             cast(Any, s).stretches = Told(drawn if self._gpu else self._own(keeper, drawn))
         with self._calm():
-            keeper.update(Dense(self._point(W)), p, cast(Any, None))
+            keeper.update(self._follower.reach(W), p, cast(Any, None))
         if isinstance(s, DualState):
-            return self._sent(s.changed, wire), s.squares
-        return self._sent(s.G if before is None else s.G - before, wire), 0.0
+            return reply.packed(s.changed, shape), [s.squares]
+        D = self._follower.D
+        square = None if D is None or not isinstance(s, TableState) else self._squares(name, D)
+        return reply.packed(s.G if before is None else s.G - before, shape), [square]
 
     def _own(self, keeper: Keeper, drawn: list[slice]) -> list[slice]:
         """Its part of what was drawn; on a GPU tiles are dealt, and apexes drawn."""
         deal = cast(Dealt, keeper.term.map).deal
         return [deal.own(at) for at in drawn]
 
-    def _sent(self, array: Array, wire: Any) -> Array:
-        found: Array = host(array)
-        return found.copy() if wire is None else found.astype(wire)
+    def plus(self, one: Summand, other: Summand) -> Summand:
+        """What two have answered, as one."""
+        return plus(one, other)
 
-    def plus(self, one: Array, other: Array) -> Array:
-        """The sum of two arrays."""
-        return one + other
-
-    def gather(self, name: str) -> Array:
+    def gather(self, name: str) -> Summand:
         """Its cotangent as it is."""
-        return self._sent(self._keepers[name].state.G, None)
+        return host(self._keepers[name].state.G), []
 
     def squares(self, name: str, D: Array) -> float:
         """‖A D‖² over the rows in use that were drawn."""
+        return self._squares(name, self._point(D))
+
+    def _squares(self, name: str, D: Array) -> float:
         keeper = self._keepers[name]
         s, term = keeper.state, keeper.term
         slopes = cast(Any, s).slopes if hasattr(s, "slopes") and term.function.indicator else None
         drawn = getattr(s, "drawn", None) or [slice(0, term.map.size)]
         with self._calm():
-            return term.passes.squares(self._point(D), drawn, slopes)
+            return term.passes.squares(D, drawn, slopes)
 
     def misses(self, name: str, W: Array, unit: float) -> list[Any]:
         """`Term.misses`."""
@@ -213,12 +231,12 @@ class Shard:
         with self._calm():
             return self._keepers[name].dual_square
 
-    def pairing(self, name: str, which: str, W: Array | None, beta: float) -> tuple[Array, Any]:
+    def pairing(self, name: str, which: str, W: Array | None, beta: float) -> Summand:
         """`Keeper.pairing`, in float64: the dense array, and the rest."""
         with self._calm():
             part = self._keepers[name].pairing(which, self._point(W), beta)
         rest = (part.conjugate, part.product, part.value, tuple(part.sizes))
-        return host(part.v), rest
+        return host(part.v), [rest]
 
     def point(self, name: str, which: str, W: Array, beta: float) -> Array:
         """`Keeper.point`."""
@@ -230,11 +248,10 @@ class Shard:
         with self._calm():
             return self._keepers[name].price(which, self._point(W), beta, self._point(point))
 
-    def scale(self, name: str, share: float) -> Array:
+    def scale(self, name: str, share: float) -> None:
         """`Keeper.over`."""
         with self._calm():
             self._keepers[name].over(self.problem, share)
-        return self.gather(name)
 
     def tables(self, name: str) -> dict[str, Array]:
         """What it keeps of a term."""

@@ -135,9 +135,8 @@ class PrimalDualStep(FrameStep):
         s, D, face = self.state, self.state.D, self._face
         tau = 1 / (s.weight / s.length + self._bend)
         S, products = self._projection(W.descended(v, tau, face.offset))
-        S.write(D)
         lap("oracle")
-        W.stride(D)
+        W.towards(S, D)
         changes = [r.change(D) for r in self._own]
         across = 2 * abs(sum(product for product, _ in changes))
         squares = sum(c * _length(r) ** 2 for r, (_, c) in zip(self._own, changes, strict=True))

@@ -347,9 +347,8 @@ class SpectralStep(FrameStep):
             L = self._lipschitz([p.beta for p in own], length)
             L = max(eta * L, 1e-9 * size / face.trace) or 1.0
             S, spent = self._projection(W.descended(v, 1 / L, face.offset))
-            S.write(D)
             lap("oracle")
-            W.stride(D, eta)
+            W.towards(S, D, eta)
         return spent
 
     def _lipschitz(self, betas: Sequence[float], length: float) -> float:

@@ -94,6 +94,9 @@ class Fused(Plain):
         data = self.function.data_size(np.empty(0), at)
         return Miss(squares, images, worst, *row_misses(worst, map.row_norm, data, unit))
 
+    def lengths(self, W: Array, at: slice) -> float:
+        return self.miss(W, at).images
+
     def merit(self, W: Array, at: slice, y: Array, beta: float) -> float:
         W, bounds = self._seen(W), (self._lower, self._upper)
         merit = self._drivers(W).merit
@@ -149,9 +152,6 @@ class Tiled(Fused):
         if slopes is None:
             return sum(self.lengths(D, at) for at in ranges)
         return super().squares(D, ranges, slopes)
-
-    def lengths(self, W: Array, at: slice) -> float:
-        return self.miss(W, at).images
 
     def collect(self, G: Array, y: Array) -> None:
         whole = self.map.zeros()

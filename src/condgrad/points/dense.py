@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
 from condgrad.backends.arrays import foreign, namespace
 from condgrad.maps import LinearMap
 from condgrad.points.atoms import Atom
-from condgrad.points.low_rank import Matrix, Products
+from condgrad.points.low_rank import LowRank, Matrix, Products
+
+
+class Taken(NamedTuple):
+    """A step W ← W + η(S − W)."""
+
+    S: LowRank
+    eta: float
+    D: Array
+    """η(S − W), until the next one is written there."""
+    number: int
+    """Which of all steps of this process it is, …"""
+    since: int | None
+    """… and the one right before it, if there was one."""
+
+
+_NUMBERS = itertools.count()
 
 
 class Dense:
@@ -31,22 +52,44 @@ class Dense:
         self.whole = True
         """False within a step, which an interruption can leave half made."""
 
+    _transient = ("taken",)
+    taken: Taken | None = None
+    """The latest change, where that was a step towards a point of low rank."""
+
     def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
         """Images z = A W of the rows `at`."""
         return map.rows(self.array, at)
 
     def descended(self, v: Array, step: float, offset: Array | None) -> Products:
         """W − step (v + vᵀ)/2 − offset, good until the next call."""
+        room = self._room(v)
+        kernels(v).descended(self.array, v, step, offset, room)
+        return Matrix(room)
+
+    def _room(self, v: Array) -> Array:
+        """An array shaped as a direction, for what is needed for a moment."""
         if self._descended is None:
             self._descended = namespace(v).empty(v.shape)
-        kernels(v).descended(self.array, v, step, offset, self._descended)
-        return Matrix(self._descended)
+        return self._descended
+
+    def towards(self, S: LowRank, D: Array, eta: float = 1.0) -> None:
+        """W ← W + η(S − W), which is S itself for η = 1; D becomes the step."""
+        since = None if self.taken is None else self.taken.number
+        S.write(D)
+        if eta == 1 and not foreign(D):
+            step = self._room(D)
+            np.subtract(D, self.array, out=step)
+            self.place(D)
+            D[...] = step
+        else:
+            self.stride(D, eta)
+        self.taken = Taken(S, eta, D, next(_NUMBERS), since)
 
     def shift(self, D: Array) -> None:
         """W ← W + D."""
         if self.previous is not None:
             self.previous.array[...] = self.array
-        self.whole = False
+        self._leave()
         self.array += D
         self.whole = True
 
@@ -58,7 +101,7 @@ class Dense:
                 D *= eta
             self.shift(D)
             return
-        self.whole = False
+        self._leave()
         kernels(D).stride(self.array, D, eta)
         self.whole = True
 
@@ -66,7 +109,7 @@ class Dense:
         """W ← S."""
         if self.previous is not None:
             self.previous.array[...] = self.array
-        self.whole = False
+        self._leave()
         self.array[...] = S
         self.whole = True
 
@@ -74,6 +117,10 @@ class Dense:
         """W ← (1 − η) W + η·atom."""
         if self.previous is not None:
             self.previous.array[...] = self.array
-        self.whole = False
+        self._leave()
         atom.blend(self.array, eta)
         self.whole = True
+
+    def _leave(self) -> None:
+        """The array is about to change."""
+        self.whole, self.taken = False, None

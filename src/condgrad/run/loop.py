@@ -256,7 +256,8 @@ class Run:
             raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
         W = W.astype(problem.dtype)
         with self._threads():
-            s.W.array[...], self.problem = W, problem
+            s.W.place(W)
+            self.problem = problem
             share = self._share(problem)
             for rows in s.terms:
                 rows.over(problem, share)
