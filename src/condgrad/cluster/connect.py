@@ -69,7 +69,8 @@ def connected(wish: Ray) -> ModuleType:
         text = " ".join(str(error).split())[:200]
         raise ProblemError(
             f"the Ray cluster at {address!r} could not be reached ({text}): see that it runs "
-            "(ray status) and has this version of Ray and Python"
+            "(ray status) with this version of Ray and Python, and if it wants a token, set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (ray get-auth-token)"
         ) from None
     return ray
 

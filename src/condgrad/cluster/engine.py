@@ -364,6 +364,8 @@ def _short(error: BaseException) -> str:
     name = type(error).__name__
     if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
         return "its node was out of memory"
+    if "node has died" in text or "NodeDied" in name:
+        return "its node was lost"
     if "died" in text or "Died" in name:
         return "its process died"
     return f"{name}: {text[:120]}" if text else name
