@@ -18,6 +18,7 @@ from condgrad.cluster.shard import Shard
 from condgrad.errors import InputError, ProblemError
 from condgrad.rows import Keeper
 from condgrad.run import saved
+from stand_in import alike, ndarray
 
 try:
     import ray
@@ -117,6 +118,41 @@ def test_stragglers_are_not_waited_for(cluster, method):
     np.testing.assert_allclose(_both(rows, rows.state.G), _both(rows, G), atol=1e-9)
     assert rows.rows <= 60 * 0.2 * rows.term.map.size
     run.close()
+
+
+@needs_ray
+@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
+def test_w_on_a_gpu_and_rows_at_actors(cluster, monkeypatch, tmp_path, method):
+    """On the stand-in: what travels is NumPy's, and tables stay where they are."""
+    here = local(method)
+    with alike(monkeypatch):
+        run = started(method=method, cluster=Ray(shards=2), device="cuda")
+        run.advance(iterations=10).save(tmp_path / "run.ckpt")
+        rows, W = run.state.terms[-1], run.state.W.array
+        assert all(isinstance(x, ndarray) for x in (W, rows.state.G, run.state.v))
+        y = rows.point("slopes", W, 1.0)
+        G = rows.state.G.get().astype(float)
+        scale = np.abs(G).max()
+        whole = _both(rows, _adjoint(rows.term.alone.map, y))
+        np.testing.assert_allclose(_both(rows, G), whole, atol=1e-5 * scale)
+        part = rows.pairing("slopes", W, 1.0)
+        assert isinstance(part.v, ndarray)
+        assert rows.violation(W, 1.0).l2 == pytest.approx(
+            rows.term.alone.violation(W.get(), 1.0).l2, rel=1e-6
+        )
+        killed(run)
+        end = run.advance(until=cg.Goal(gap=1e-3)).result()
+        run.close()
+        assert end.device == "cuda (stand-in)"
+        assert "shard 1 of 2 was lost" in end.note
+        again = cg.resume(tmp_path / "run.ckpt", asked()[0], cluster=Ray(shards=2))
+        found = again.advance(until=cg.Goal(gap=1e-3)).result()
+        again.close()
+    for result in (end, found):
+        assert result.status is cg.Status.CONVERGED
+        assert isinstance(result.W, np.ndarray)
+        assert result.lower_bound <= here.objective * (1 + 2e-3)
+        assert here.lower_bound <= result.objective * (1 + 2e-3)
 
 
 def _adjoint(map, y):
@@ -294,7 +330,7 @@ def test_wishes_are_checked():
         with pytest.raises(ProblemError, match=r"^cluster is"):
             cluster_of(bad)
     with pytest.raises(ProblemError, match="leave device out"):
-        solved(cluster="local", device="cuda")
+        solved(cluster="local", device="auto")
 
 
 def test_without_ray_it_is_one_sentence(monkeypatch):

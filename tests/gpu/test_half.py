@@ -140,6 +140,9 @@ def test_entries(real, n):
     _cupy.folded(there[0], half)
     _reference.folded(v, folded)
     np.testing.assert_array_equal(half.get(), folded)
+    _cupy.unfolded(half, out)
+    _reference.unfolded(folded, wanted)
+    np.testing.assert_array_equal(out.get(), wanted)
     for own, other in ((None, None), (offset, there[2])):
         _cupy.descended(there[1], there[0], 0.3, other, out)
         _reference.descended(W, v, 0.3, own, wanted)

@@ -24,6 +24,7 @@ from condgrad.backends._cupy_entries import (  # noqa: F401
     stride,
     symmetric_part,
     symmetrise,
+    unfolded,
 )
 from condgrad.backends._cupy_graphs import earlier, places, prefixes  # noqa: F401
 from condgrad.backends._cupy_products import gemm  # noqa: F401

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from condgrad import _deadline as deadline
 from condgrad._types import Array
+from condgrad.backends.arrays import host
 from condgrad.cluster.connect import connected
 from condgrad.cluster.options import Ray
 from condgrad.cluster.shard import Shard, plus
@@ -181,10 +182,10 @@ class Engine:
         return pickle.dumps(args, protocol=5) if small else self._ray.put(args)
 
     def _lean(self, value: Any) -> Any:
-        """The W of the run as what leads there from the one that actors have; all else as it is."""
+        """The W of the run as what leads there from the one that actors have; arrays from here."""
         W = self.point
         if W is None or value is not W.array or W.taken is None or self.held is None:
-            return value
+            return host(value)
         return sendable(W, W.array.dtype, self.held)
 
     def _sum(self, parts: list[Any]) -> tuple[Array, list[Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad._ours import ours
 from condgrad._types import Array, Params
+from condgrad.backends.arrays import placed
 from condgrad.cluster.engine import Engine
 from condgrad.cluster.shard import plus
 from condgrad.cluster.terms import DealtTerm
@@ -112,7 +113,7 @@ class Sharded(Keeper):
             s.G += s.changed
             s.squares, s.share = sum(squares), count / self.term.map.size
         elif reply.change:
-            change = np.empty(s.G.shape, G.dtype)
+            change = np.empty(s.G.shape, G.dtype, like=s.G)
             reply.unpacked(G, change, shape)
             s.G += change
         else:
@@ -151,7 +152,7 @@ class Sharded(Keeper):
     def gather(self) -> None:
         """Sum anew what the actors have: the estimate is A*y of the multipliers that they keep."""
         s, late = self.state, self._late
-        s.G[...] = self.engine.total("gather", self._name, heal=False)[0]
+        s.G[...] = placed(self.engine.total("gather", self._name, heal=False)[0], s.G)
         s.evaluated += sum(rows for *_, rows in late.values())  # they have answered before
         self._late, self._torn = {}, False
         if isinstance(s, DualState):
@@ -192,19 +193,20 @@ class Sharded(Keeper):
     def pairing(self, which: str, W: Array | None, beta: float) -> Part:
         self._settle()
         sent = W if self._reads(which) else None
-        v, found = self.engine.total("pairing", self._name, which, sent, beta)
+        total, found = self.engine.total("pairing", self._name, which, sent, beta)
+        v = placed(total, self.state.G)
         conjugates, products, values, sizes = zip(*found, strict=True)
         product, more, w = sum(products), len(found) - 1, self.term.weight
         if sent is None and W is not None:
             product = w * (float(np.vdot(v, W)) / w)
         own = [Sizes(*s) for s in sizes]
-        total = Sizes(
+        all_sizes = Sizes(
             sum(s.spread for s in own),
             max(s.depth for s in own) + more,
             sum(s.conjugates for s in own),
             max(s.additions for s in own) + more,
         )
-        return Part(v, sum(conjugates), product, sum(values), total, self.losses)
+        return Part(v, sum(conjugates), product, sum(values), all_sizes, self.losses)
 
     def _reads(self, which: str) -> bool:
         """Whether a pairing needs the images of W."""

@@ -31,8 +31,8 @@ class DealtTerm(Term):
 
     @property
     def alone(self) -> Term:
-        """The term itself."""
-        return Term(self.map, self.function, self.weight, self.name)
+        """The term itself, on the CPU."""
+        return _given(self)
 
     def misses(self, W: Array, unit: float) -> list[Miss]:
         found = self.engine.ask("misses", self.name, W, unit)
@@ -65,16 +65,24 @@ def dealt(problem: Problem, estimators: Sequence[Estimator], engine: Engine) -> 
             "nothing to deal: leave cluster out"
         )
     for term, estimator in pairs:
-        _check(term, estimator, engine)
+        _check(_given(term), estimator, engine)
     own = [t for t, _ in pairs]
     engine.begin()
-    engine.require(own, [e for _, e in pairs])
+    engine.require([_given(t) for t in own], [e for _, e in pairs])
     terms = [
         DealtTerm(t.map, t.function, t.weight, t.name, engine) if t in own else t
         for t in problem.terms
     ]
     weights = problem.infeasibility_weights
-    return Problem(problem.domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
+    found = Problem(problem.domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
+    found.like = problem.like
+    return found
+
+
+def _given(term: Term) -> Term:
+    """A term as it was before its arrays went to a GPU."""
+    map, function = term.map.origin or term.map, term.function.origin or term.function
+    return Term(map, function, term.weight, term.name)
 
 
 def _check(term: Term, estimator: Estimator, engine: Engine) -> None:

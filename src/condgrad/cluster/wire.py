@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import kernels, ops
-from condgrad.backends.arrays import host, placed
+from condgrad.backends import kernels
+from condgrad.backends.arrays import HOST, host, placed
 from condgrad.points.dense import Dense
 from condgrad.points.low_rank import LowRank
 
@@ -46,6 +46,17 @@ def _bytes(S: LowRank) -> int:
     return sum(U.nbytes for U in S.factors) + S.diagonal.nbytes
 
 
+def _there(S: LowRank, like: Array) -> LowRank:
+    """The same with its arrays where `like` lies."""
+
+    def there(x: Array) -> Array:
+        return placed(host(x), like)
+
+    return S._replace(
+        factors=[there(U) for U in S.factors], at=there(S.at), diagonal=host(S.diagonal)
+    )
+
+
 def sendable(W: Dense, dtype: Any, held: int | None) -> Point:
     """W for actors that look at it in some precision and have it after some step."""
     array, taken, point = W.array, W.taken, Point(W.array.shape, W.array.dtype, np.dtype(dtype))
@@ -56,8 +67,7 @@ def sendable(W: Dense, dtype: Any, held: int | None) -> Point:
         since = taken.since if taken.since == held else None
         small = 2 * _bytes(taken.S) <= array.size * point.dtype.itemsize
         if small and taken.S.offset is None and (taken.eta == 1 or since is not None):
-            S = taken.S._replace(factors=[host(U) for U in taken.S.factors])
-            return point._replace(S=S, eta=taken.eta, since=since)
+            return point._replace(S=_there(taken.S, HOST), eta=taken.eta, since=since)
     exact = point.dtype == point.own
     sent = host(array).astype(dtype, copy=False)
     return point._replace(array=sent, number=point.number if exact else None)
@@ -94,7 +104,7 @@ class Follower:
             return Dense(placed(W.array, self._like))
         if S is None or (W.since is not None and before != W.since):
             raise RuntimeError(f"W after step {W.number} cannot be made of what is here")
-        S = S._replace(factors=[placed(U, self._like) for U in S.factors])
+        S = _there(S, self._like)
         D: Array = np.empty(W.shape, like=self._like)
         if W.since is not None and own is not None:
             own.towards(S, D, W.eta)
@@ -130,7 +140,8 @@ class Reply(NamedTuple):
 
     def unpacked(self, found: Array, out: Array, shape: tuple[int, ...]) -> None:
         """Write to `out` what was received, or a sum of such."""
+        there = placed(found, out)
         if self.half:
-            ops.unfolded(found, out.reshape(shape))
+            kernels(out).unfolded(there, out.reshape(shape))
         else:
-            out[...] = found
+            out[...] = there

@@ -75,10 +75,10 @@ def asked(
     watch = Watch(metrics=metrics or {}, **watched)
     watch.require(goal)
     wish = cluster_of(cluster)
-    if wish is not None and device != "cpu":
+    if wish is not None and device == "auto":
         raise ProblemError(
-            f"device is {device!r} and cluster is given: leave device out; with "
-            "Ray(gpus_per_shard=1) the shards are on GPUs"
+            "device is 'auto' and cluster is given: leave device out, or use 'cuda' for what stays "
+            "here; with Ray(gpus_per_shard=1) the shards are on GPUs"
         )
     options = Options(start, goal, watch, seed, n_jobs, device, wish)
     if method is None and isinstance(problem, Problem):

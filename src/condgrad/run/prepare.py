@@ -68,7 +68,7 @@ def leading(
         return None, own, placed(problem, own, device, engine)
     except MemoryLimit as error:
         halves = [e.halved() for e in own]
-        gpu = device != "cpu" or (engine is not None and engine.gpu)
+        gpu = device != "cpu" if engine is None else engine.gpu
         if not gpu or halves == own:
             raise
         try:
@@ -89,8 +89,7 @@ def placed(
     """
     devices.check_device(device)
     if engine is not None:
-        memory.require(needs(problem, estimators, here=lambda t: not large(t)))
-        return dealt(problem, estimators, engine)
+        return _dealt(problem, estimators, device, engine)
     there, free = problem, 0.0
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):
@@ -120,6 +119,19 @@ def placed(
             raise
         return _here(problem, estimators)
     return there
+
+
+def _dealt(
+    problem: Problem, estimators: Sequence[Estimator], device: str, engine: Engine
+) -> Problem:
+    """The problem with its large terms at actors, and the rest here, on the CPU or a GPU."""
+    there, free, where = problem, None, "memory"
+    if device == "cuda":
+        check_portable(problem)
+        like, where = devices.on_gpu(), "a GPU's memory"
+        free, there = _free(problem), moved(problem, like)
+    memory.require(needs(there, estimators, here=lambda t: not large(t)), free, where)
+    return dealt(there, estimators, engine)
 
 
 def _free(problem: Problem) -> float:
