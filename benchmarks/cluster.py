@@ -4,6 +4,7 @@
     python benchmarks/cluster.py overhead --n 500   seconds of two actors and of two threads
     python benchmarks/cluster.py memory --n 300     memory of each of 1, 2 and 4 actors
     python benchmarks/cluster.py pass --n 1000      what travels in a pass, and how long it takes
+    python benchmarks/cluster.py gpus --n 1000      two actors that share a GPU, beside that GPU
 
 Runs with actors and with threads take turns in one process, and the median of their ratios counts.
 The time of actors to begin is not a part of it and is given by itself.
@@ -12,6 +13,7 @@ The time of actors to begin is not a part of it and is given by itself.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import statistics
 import sys
@@ -98,6 +100,35 @@ def memory(n: int) -> None:
         )
 
 
+def gpus(n: int) -> None:
+    """One GPU alone, and the same with rows at two actors, W on the CPU or on the GPU."""
+    A, shared = planted(n, n), Ray(shards=2, gpus_per_shard=0.4)
+    wishes = {
+        "GPU": {"device": "cuda"},
+        "actors, W on the GPU": {"device": "cuda", "cluster": shared},
+        "actors, W on the CPU": {"cluster": shared},
+    }
+    if n > 1000:  # minutes
+        del wishes["actors, W on the CPU"]
+    for name, wish in wishes.items():
+        application = applications.sparsest_cut(A)
+        run = started(application, **wish)
+        began = time.perf_counter()
+        result = run.advance(until=cg.Goal(gap=1e-3)).result()
+        spent = time.perf_counter() - began
+        parts = ", ".join(
+            f"{part} {t:.2f}" for part, t in result.profile.items() if t > 0.005 * spent
+        )
+        print(
+            f"{name}: gap {result.gap:.1e}, {result.iterations} iterations, {spent:.2f} s: {parts}"
+        )
+        run.close()
+        del run, result
+        if "cupy" in sys.modules:  # memory for the actors
+            gc.collect()
+            sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+
+
 class Idle:
     """An actor that answers with an array as large as what it was sent."""
 
@@ -137,7 +168,7 @@ def travel(n: int, repeats: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("gap", "overhead", "memory", "pass"))
+    parser.add_argument("what", choices=("gap", "overhead", "memory", "pass", "gpus"))
     parser.add_argument("--n", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--iterations", type=int, default=20)
@@ -152,6 +183,8 @@ def main() -> None:
             memory(given.n)
         case "pass":
             travel(given.n, 30)
+        case "gpus":
+            gpus(given.n)
     ray.shutdown()
 
 

@@ -103,7 +103,7 @@ class Engine:
             enable_task_events=False,
             scheduling_strategy="SPREAD",
         )
-        return kind.remote(number, self.shards, wish.cpus_per_shard, self.gpu)
+        return kind.remote(number, self.shards, wish.cpus_per_shard, wish.gpus_per_shard)
 
     def _ready(self) -> None:
         """Wait until all are there."""

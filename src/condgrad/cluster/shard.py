@@ -86,14 +86,15 @@ class Shard:
         Which of how many.
     jobs : int
         Threads.
-    gpu : bool
-        Whether tables and passes are on a GPU.
+    gpus : float
+        GPUs that it has; with any, or a share of one, tables and passes are there.
     """
 
-    def __init__(self, number: int, shards: int, jobs: int, gpu: bool) -> None:
+    def __init__(self, number: int, shards: int, jobs: int, gpus: float) -> None:
         self.number, self.shards = number, shards
         self._calm = threads.Calm(jobs)
-        self._gpu, self._like = gpu, devices.on_gpu() if gpu else HOST
+        self._gpu, self._share = gpus > 0, min(1.0, gpus)
+        self._like = devices.on_gpu() if self._gpu else HOST
         self._follower = Follower(self._like)
         self._keepers: dict[str, Keeper] = {}
         self._terms: dict[str, Term] = {}
@@ -116,7 +117,7 @@ class Shard:
         needs.append(memory.Need("W and sums", 8 * 8 * shape))
         if self._gpu:
             needs += [memory.Need("sums", tiles.buffers(own[0].map.shape[0]))]
-            memory.require(needs, devices.free_memory(), "a GPU's memory")
+            memory.require(needs, self._share * devices.free_memory(), "a GPU's memory")
         else:
             free = memory.free_memory() / beside
             memory.require(needs, free, "each shard's part of a node's memory")
