@@ -31,6 +31,7 @@ import condgrad as cg
 from condgrad import applications
 from condgrad.cluster import Ray
 from condgrad.cluster.connect import connected
+from condgrad.cluster.wire import INLINE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import planted  # after the path
@@ -130,36 +131,39 @@ def gpus(n: int) -> None:
 
 
 class Idle:
-    """An actor that answers with an array as large as what it was sent."""
+    """An actor that answers with half of a symmetric array."""
 
-    def answer(self, W: np.ndarray) -> np.ndarray:
-        return np.array(W)
+    def __init__(self, n: int) -> None:
+        self.half = np.ones(n * (n + 1) // 2, np.float32)
+
+    def answer(self, step: object) -> np.ndarray:
+        return self.half
 
     def plus(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return one + other
 
 
-def travel(n: int, repeats: int) -> None:
-    """W out, a cotangent of its size back from every actor, summed two at a time."""
-    W = np.zeros((n, n), np.float32)
+def travel(n: int, repeats: int, rank: int = 20) -> None:
+    """A step of some rank out, half a cotangent back from every actor, summed two at a time."""
+    factor = np.zeros((n, rank))
     for shards in (1, 2, 4):
-        actors = [ray.remote(Idle).options(num_cpus=1).remote() for _ in range(shards)]
-        ray.get([a.answer.remote(W) for a in actors])
+        actors = [ray.remote(Idle).options(num_cpus=1).remote(n) for _ in range(shards)]
+        ray.get([a.answer.remote(None) for a in actors])
         spent = []
         for _ in range(repeats):
             began = time.perf_counter()
-            sent = ray.put(W)
+            sent = factor if factor.nbytes <= INLINE else ray.put(factor)
             parts = [a.answer.remote(sent) for a in actors]
             while len(parts) > 2:
                 pairs = range(0, len(parts) - 1, 2)
                 parts = [actors[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
             found = ray.get(parts)
-            sum(found[1:], found[0].copy())
+            half = sum(found[1:], found[0].copy())
             spent.append(time.perf_counter() - began)
         least, middle = min(spent), statistics.median(spent)
         print(
-            f"n = {n}, {shards} actors: {(1 + shards) * W.nbytes / MIB:.1f} MiB, median "
-            f"{1e3 * middle:.2f} ms, least {1e3 * least:.2f} ms"
+            f"n = {n}, {shards} actors: {(factor.nbytes + shards * half.nbytes) / MIB:.1f} MiB, "
+            f"median {1e3 * middle:.2f} ms, least {1e3 * least:.2f} ms"
         )
         for actor in actors:
             ray.kill(actor)

@@ -10,6 +10,7 @@ from condgrad import Term, functions, maps
 from condgrad.backends import _reference_fused, tiles
 from condgrad.backends.arrays import HOST
 from condgrad.cluster.shard import Shard, Told, cut
+from condgrad.cluster.wire import Reply, sendable
 from condgrad.maps import dealt
 from condgrad.maps.dealt import Deal, Dealt
 from condgrad.passes import Fused, Plain
@@ -102,17 +103,21 @@ def test_shards_on_gpus_are_one_keeper_together(kind, method, monkeypatch):
         here.update(Dense(W), p, None)
         for shard in shards:
             shard.hold(term, estimator, float)
-        found = [shard.update("rows", W, p, drawn, None, False) for shard in shards]
+        sent, half = sendable(Dense(W), float, None), Reply(None, True, False)
+        found = [shard.update("rows", sent, p, drawn, half) for shard in shards]
         G = here.state.changed if method is cg.spdhg else here.state.G
-        size = np.abs(G).max()
-        np.testing.assert_allclose(sum(g for g, _ in found), G, atol=1e-5 * size)
+        size, upper = np.abs(G).max(), np.empty(G.shape, found[0][0].dtype)
+        half.unpacked(sum(g for g, _ in found), upper, (n, n))
+        both = [x.reshape(n, n) + x.reshape(n, n).T for x in (upper, G)]
+        np.testing.assert_allclose(*both, atol=1e-5 * size)
         y = sum(shard.point("rows", "slopes", W, 1.0) for shard in shards)
         np.testing.assert_allclose(y, here.point("slopes", W, 1.0), atol=1e-5 * np.abs(y).max())
         parts = [shard.pairing("rows", "slopes", None, 1.0) for shard in shards]
         own = here.pairing("slopes", None, 1.0)
         np.testing.assert_allclose(sum(v for v, _ in parts), own.v, atol=1e-5 * size)
-        assert sum(rest[0] for _, rest in parts) == pytest.approx(own.conjugate, rel=1e-4)
-        assert sum(rest[3][0] for _, rest in parts) == pytest.approx(own.sizes.spread, rel=1e-4)
+        rests = [rest for _, (rest,) in parts]
+        assert sum(rest[0] for rest in rests) == pytest.approx(own.conjugate, rel=1e-4)
+        assert sum(rest[3][0] for rest in rests) == pytest.approx(own.sizes.spread, rel=1e-4)
         misses = [m for shard in shards for m in shard.misses("rows", W, 0.3)]
         assert sum(m[0] for m in misses) == pytest.approx(term.misses(W, 0.3)[0].squares)
         tables = [shard.tables("rows")["y"].size for shard in shards]

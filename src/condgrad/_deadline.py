@@ -83,6 +83,16 @@ def within(seconds: Any, since: float | None = None) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Without a limit: what is in the block is short, and must not be left half done."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def limited(call: Callable[P, T]) -> Callable[P, T]:
     """Hold a function to its argument `max_seconds`, wherever that is."""
     signature = inspect.signature(call)

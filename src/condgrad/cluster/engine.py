@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import pickle
 import secrets
@@ -16,10 +17,11 @@ from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.backends.arrays import host
 from condgrad.cluster.connect import connected
+from condgrad.cluster.faults import short, within
 from condgrad.cluster.options import Ray
 from condgrad.cluster.shard import Shard, plus
 from condgrad.cluster.wire import INLINE, sendable, size_of
-from condgrad.errors import MemoryLimit, ProblemError
+from condgrad.errors import ProblemError
 from condgrad.estimators import Estimator
 from condgrad.points.dense import Dense
 from condgrad.problem import Term
@@ -60,6 +62,7 @@ class Engine:
         self._recent: dict[str, list[str]] = {}
         self._token, self._count, self._wrote = secrets.token_hex(6), 0, time.monotonic()
         self.actors: list[Any] = []
+        self._tokens = itertools.count()
         self.point: Dense | None = None
         """W of the run, …"""
         self.held: int | None = None
@@ -123,9 +126,9 @@ class Engine:
                 "or its nodes lack CPUs or GPUs for them (ray status)"
             ) from None
         except errors.RayTaskError as error:
-            raise _within(error, "a shard") from None
+            raise within(error, "a shard") from None
         except errors.RayError as error:
-            raise ProblemError(f"a shard could not begin: {_short(error)}") from None
+            raise ProblemError(f"a shard could not begin: {short(error)}") from None
 
     def facts(self) -> list[tuple[str, int, int]]:
         """Node, process and resident memory of every actor."""
@@ -139,7 +142,7 @@ class Engine:
                 shared = self._ray.put(list(terms))
             except (TypeError, AttributeError, self._ray.exceptions.RayError) as error:
                 raise ProblemError(
-                    f"the rows cannot be sent to other processes ({_short(error)}): a map or a "
+                    f"the rows cannot be sent to other processes ({short(error)}): a map or a "
                     "function of your own must be one that pickle can copy"
                 ) from None
             pairs = zip(self.actors, self.places, strict=True)
@@ -218,14 +221,16 @@ class Engine:
     def heal(self, error: Exception) -> None:
         """Replace the actors that are gone; what else can be behind an error is raised."""
         self.held = None
+        for keeper in list(self.keepers.values()):
+            keeper.torn = True  # until it has gathered, for which there may be no time now
         errors = self._ray.exceptions
         if isinstance(error, errors.RayTaskError) and not isinstance(error.cause, errors.RayError):
-            raise _within(error, "a shard") from None
+            raise within(error, "a shard") from None
         for attempt in range(TRIES):
             try:
                 gone = self._gone()
                 if not gone and attempt == 0:
-                    self.losses.append(f"an answer was lost ({_short(error)}) and asked for again")
+                    self.losses.append(f"an answer was lost ({short(error)}) and asked for again")
                 for number in gone:
                     self._replace(number, error)
                 for keeper in list(self.keepers.values()):
@@ -233,11 +238,11 @@ class Engine:
                 return
             except errors.RayTaskError as other:
                 if not isinstance(other.cause, errors.RayError):
-                    raise _within(other, "a shard") from None
+                    raise within(other, "a shard") from None
                 error = other
             except errors.RayError as other:
                 error = other
-        raise Lost(f"shards of the cluster could not be brought back ({_short(error)})")
+        raise Lost(f"shards of the cluster could not be brought back ({short(error)})")
 
     def _gone(self) -> list[int]:
         """The actors that do not answer."""
@@ -264,7 +269,7 @@ class Engine:
                     found = "its part of the last checkpoint"
         self.actors[number], self.places[number] = new, place  # now that it has its rows
         self.losses.append(
-            f"shard {number + 1} of {self.shards} was lost ({_short(error)}) and began again with "
+            f"shard {number + 1} of {self.shards} was lost ({short(error)}) and began again with "
             f"{found}"
         )
 
@@ -320,13 +325,25 @@ class Engine:
     def switch(self, name: str, estimator: Estimator) -> None:
         """Let the actors go on with another estimator; `Sharded.gather` follows."""
         shared, _, dtype = self._held[name]
-        self._held[name] = shared, estimator, dtype
-        self.ask("switch", name, estimator)
+        self.once("switch", name, estimator)
+        self._held[name] = shared, estimator, dtype  # which who was lost before has switched to
+
+    def once(self, what: str, name: str, *args: Any) -> None:
+        """Let every actor do something once, however often it must be asked."""
+        token = next(self._tokens)
+
+        def work() -> None:
+            self.get(self.asked("once", name, token, what, *args), PATIENCE)
+
+        self.safe(work)
 
     def wait(self, asked: Sequence[Any], least: int) -> set[Any]:
         """Those of some answers that are there, once there are so many."""
-        count, some = len(asked), list(asked)
-        self._ray.wait(some, num_returns=least, fetch_local=False)
+        count, some, room = len(asked), list(asked), deadline.room()
+        limit = None if room == math.inf else max(0.0, room)
+        there = self._ray.wait(some, num_returns=least, timeout=limit, fetch_local=False)[0]
+        if len(there) < least:
+            raise deadline.OutOfTime
         return set(self._ray.wait(some, num_returns=count, timeout=0, fetch_local=False)[0])
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
@@ -357,29 +374,3 @@ class Engine:
         for actor in actors:
             with contextlib.suppress(Exception):
                 self._ray.kill(actor)
-
-
-def _short(error: BaseException) -> str:
-    """What Ray says of a fault, in few words."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
-        return "its node was out of memory"
-    if "node has died" in text or "NodeDied" in name:
-        return "its node was lost"
-    if "died" in text or "Died" in name:
-        return "its process died"
-    return f"{name}: {text[:120]}" if text else name
-
-
-def _within(error: Any, who: str) -> BaseException:
-    """What went wrong within an actor, as it would have been raised here."""
-    cause: BaseException = error.cause
-    if isinstance(cause, MemoryError):
-        return MemoryError(f"{who} of the cluster had no memory left ({_short(cause)})")
-    if isinstance(cause, MemoryLimit):
-        remedy = str(cause).removeprefix(f"{cause.figures}: ")
-        return MemoryLimit(f"{who} of the cluster: {cause.figures}", f"{remedy}, or add nodes")
-    if isinstance(cause, ProblemError):
-        return ProblemError(f"{who} of the cluster: {cause}")
-    return cause

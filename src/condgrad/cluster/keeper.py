@@ -32,6 +32,9 @@ class Sharded(Keeper):
     """
 
     here = False
+    _transient = ("_measured",)
+    _measured: tuple[Array, float] | None = None
+    """A step, and Σ z² of the rows that were drawn after it, if the actors have said so."""
 
     @classmethod
     def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
@@ -48,11 +51,10 @@ class Sharded(Keeper):
         self.tables: list[Any] | None = None
         """… or those tables, while one is made."""
         self._late: dict[int, Any] = {}
-        square = term.map.covers and problem.domain.symmetric
+        square = ours(term.map) and term.map.covers and problem.domain.symmetric
         self._half = square and self.engine.shards > 1  # one has the bits of the run without
-        self._torn = False
-        self._measured: tuple[Array, float] | None = None
-        """A step, and Σ z² of the rows that were drawn after it, if the actors have said so."""
+        self.torn = False
+        """Whether what is here may not be the sum of what the actors have."""
         self._own = _given(estimator, self.state, self.engine.gpu)
         if term.name not in self.engine.keepers:
             self.engine.hold(cast(DealtTerm, term).alone, self._own, problem.dtype)
@@ -74,7 +76,7 @@ class Sharded(Keeper):
 
     def update(self, W: Dense, p: Params, rng: np.random.Generator) -> None:
         s, engine = self.state, self.engine
-        if self._torn:  # the clock had ended an update: actors have made it
+        if self.torn:  # the clock had ended an update, which actors have made, or a repair
             engine.safe(self.gather)
         drawer: Any = s.drawer
         drawn = None if drawer is None else drawer.draw(rng)
@@ -98,10 +100,10 @@ class Sharded(Keeper):
                 if isinstance(s, TableState) and None not in found[1] and W.taken is not None:
                     self._measured = W.taken.D, sum(found[1])
         except engine.faults as error:
-            self._torn = True  # unless they are all brought back in time
+            self.torn = True  # unless they are all brought back in time
             engine.heal(error)  # which gathers what the actors have
         except deadline.OutOfTime:
-            self._torn = True
+            self.torn = True
             raise
         engine.tick()
 
@@ -154,7 +156,7 @@ class Sharded(Keeper):
         s, late = self.state, self._late
         s.G[...] = placed(self.engine.total("gather", self._name, heal=False)[0], s.G)
         s.evaluated += sum(rows for *_, rows in late.values())  # they have answered before
-        self._late, self._torn = {}, False
+        self._late, self.torn = {}, False
         if isinstance(s, DualState):
             s.changed.fill(0)
             s.squares = 0.0
@@ -178,12 +180,13 @@ class Sharded(Keeper):
         """Nothing is here; the actors let go when they switch."""
 
     def adopt(self, other: Keeper) -> None:
-        self.engine.switch(self._name, self._own)
-        self.state.evaluated = other.rows
-        self.engine.safe(self.gather)
+        with deadline.lifted():  # half of the actors would not do
+            self.engine.switch(self._name, self._own)
+            self.state.evaluated = other.rows
+            self.engine.safe(self.gather)
 
     def over(self, problem: Problem, share: float) -> None:
-        self.engine.ask("scale", self._name, share)
+        self.engine.once("scale", self._name, share)
         self.engine.safe(self.gather)
 
     def merit(self, W: Array, beta: float) -> float | None:

@@ -98,6 +98,7 @@ class Shard:
         self._follower = Follower(self._like)
         self._keepers: dict[str, Keeper] = {}
         self._terms: dict[str, Term] = {}
+        self._once: int | None = None
         self._problem = SimpleNamespace(dtype=np.dtype(np.float64), like=self._like)
 
     def where(self) -> tuple[str, int, int]:
@@ -155,6 +156,12 @@ class Shard:
         """What one of the methods below, which is named first, says (`Engine.asked`)."""
         what, *args = pickle.loads(message) if isinstance(message, bytes) else message
         return getattr(self, what)(*args)
+
+    def once(self, name: str, token: int, what: str, *args: Any) -> None:
+        """Do something, unless it was done when the same was asked before (`Engine.once`)."""
+        if self._once != token:
+            getattr(self, what)(name, *args)
+            self._once = token
 
     def _point(self, W: Any) -> Any:
         """A point that was sent, in an array of its own: kernels want those that can be written."""

@@ -256,8 +256,7 @@ class Run:
             raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
         W = W.astype(problem.dtype)
         with self._threads():
-            s.W.place(W)
-            self.problem = problem
+            s.W.array[...], s.W.taken, self.problem = W, None, problem
             share = self._share(problem)
             for rows in s.terms:
                 rows.over(problem, share)

@@ -64,7 +64,9 @@ def _listed(name: str, value: Any) -> dict[str, Any]:
     elif is_dataclass(value):
         parts = {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
     else:
-        parts = {f"{name}.{key}": part for key, part in vars(value).items()}
+        transient = getattr(type(value), "_transient", ())
+        own = {key: part for key, part in vars(value).items() if key not in transient}
+        parts = {f"{name}.{key}": part for key, part in own.items()}
     found: dict[str, Any] = {}
     for place, part in parts.items():
         found.update(_listed(place, part) if not isinstance(part, type) else {})
