@@ -1,6 +1,7 @@
 """Actors that are lost or hang at awkward moments: between questions that belong together."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -146,3 +147,14 @@ def test_a_map_of_the_user_s_own_gets_its_whole_cotangent(cluster):  # noqa: F81
     there = cg.solve(problem, cg.spdhg(), cluster=Ray(shards=2), **how)
     assert there.status is here.status is cg.Status.CONVERGED
     np.testing.assert_allclose(there.W, here.W, atol=1e-8)
+
+
+def test_a_function_of_the_user_s_own_is_sent():
+    import ray
+
+    engine = Engine.__new__(Engine)
+    engine._ray, engine.point = ray, None
+    for value in (len, lambda x: len(x) + 1):
+        what, found = pickle.loads(engine._message(("what", value)))
+        assert what == "what"
+        assert found("ab") == value("ab")

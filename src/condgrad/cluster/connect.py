@@ -15,8 +15,8 @@ from condgrad.errors import ProblemError
 REACH = 5.0
 """Seconds in which an address must answer."""
 DIRECT = 1_200_000
-"""Bytes of an answer that comes with the reply to a call; Ray's own 100 kB are passed on by a store
-at the cost of more than a millisecond, which larger answers are worth."""
+"""Bytes up to which an answer comes with the reply to a call. Ray passes on all above 100 kB by its
+store, which takes a millisecond more and is worth that for large answers only."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """What Ray would send or say by itself."""
 

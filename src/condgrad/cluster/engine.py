@@ -181,8 +181,12 @@ class Engine:
     def _message(self, given: tuple[Any, ...]) -> Any:
         """What all are told: a few bytes with every call, or an object once for each node."""
         args = tuple(map(self._lean, given))
-        small = sum(map(size_of, args)) <= INLINE
-        return pickle.dumps(args, protocol=5) if small else self._ray.put(args)
+        if sum(map(size_of, args)) > INLINE:
+            return self._ray.put(args)
+        try:
+            return pickle.dumps(args, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError):  # a function of a user's own
+            return self._ray.cloudpickle.dumps(args)
 
     def _lean(self, value: Any) -> Any:
         """The W of the run as what leads there from the one that actors have; arrays from here."""

@@ -203,13 +203,13 @@ class Sharded(Keeper):
         if sent is None and W is not None:
             product = w * (float(np.vdot(v, W)) / w)
         own = [Sizes(*s) for s in sizes]
-        all_sizes = Sizes(
+        bounds = Sizes(
             sum(s.spread for s in own),
             max(s.depth for s in own) + more,
             sum(s.conjugates for s in own),
             max(s.additions for s in own) + more,
         )
-        return Part(v, sum(conjugates), product, sum(values), all_sizes, self.losses)
+        return Part(v, sum(conjugates), product, sum(values), bounds, self.losses)
 
     def _reads(self, which: str) -> bool:
         """Whether a pairing needs the images of W."""
