@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import signal
 import threading
 import time
@@ -12,6 +13,8 @@ import pytest
 import condgrad as cg
 from condgrad import Problem, Term, _deadline, applications, domains, functions, maps
 from condgrad.cluster import Engine, Ray, Sharded
+from condgrad.cluster.connect import _own_signals
+from condgrad.errors import InputError
 from test_cluster import _adjoint, _both, cluster, graph, killed, needs_ray  # noqa: F401
 
 pytestmark = [pytest.mark.xdist_group("ray"), needs_ray]
@@ -158,3 +161,52 @@ def test_a_function_of_the_user_s_own_is_sent():
         what, found = pickle.loads(engine._message(("what", value)))
         assert what == "what"
         assert found("ab") == value("ab")
+
+
+def rows_of_data(n=30, size=5000):
+    """A problem whose rows are listed."""
+    rng = np.random.default_rng(1)
+    A, x = rng.standard_normal((size, n)), np.full(n, 1 / n)
+    cost = Term(maps.Inner(rng.standard_normal(n)), functions.Linear(), name="cost")
+    rows = Term(maps.DataMatrix(A), functions.AtMost(A @ x + 0.1), name="rows")
+    return Problem(domains.Simplex(n), [cost, rows])
+
+
+@pytest.mark.parametrize("method", [cg.sag_cgal, cg.spdhg])
+def test_a_shard_of_which_no_row_is_drawn(cluster, method):  # noqa: F811
+    problem, how = rows_of_data(), {"max_iter": 60, "n_jobs": 1}
+    here = cg.solve(problem, method(batch=8), **how)
+    there = cg.solve(problem, method(batch=8), cluster=Ray(shards=2), **how)
+    np.testing.assert_allclose(there.W, here.W, atol=1e-9)
+
+
+def test_folders_of_tables(cluster, tmp_path, monkeypatch):  # noqa: F811
+    found = applications.sparsest_cut(graph(24))
+    how = {"start": found.start, "gap": 1e-9, "n_jobs": 1}
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("")
+    with pytest.raises(cg.ProblemError, match="where nothing can be written"):
+        cg.start(found.problem, cg.spdhg(), cluster=Ray(shards=2, checkpoint=file), **how)
+    wish = Ray(shards=2, checkpoint=folder, every=0)
+    run = cg.start(found.problem, cg.spdhg(), cluster=wish, **how).advance(iterations=3)
+    run.save(tmp_path / "run.ckpt")
+    shutil.rmtree(folder)
+    folder.write_text("")  # a disk that fails
+    with pytest.warns(RuntimeWarning, match="tables of the shards could not be written"):
+        run.advance(iterations=2)
+    assert run.result().iterations == 5
+    folder.unlink()
+    run.close()
+    with pytest.raises(InputError, match="belongs together with the folder"):
+        cg.resume(tmp_path / "run.ckpt", found.problem, cluster=wish)
+    left = run.advance(iterations=1).result()
+    assert left.status is cg.Status.LOST
+    assert "the run was closed" in left.note
+
+
+def test_ray_does_not_keep_the_handlers_of_signals():
+    """SIGTERM gives the best answer with a cluster, too."""
+    before = signal.getsignal(signal.SIGTERM)
+    with _own_signals():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGTERM) is before

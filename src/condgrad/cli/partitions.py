@@ -14,7 +14,17 @@ from condgrad.cli.options import RunOptions, grouped
 from condgrad.cli.outputs import Outputs
 from condgrad.errors import ProblemError
 
-OTHERS = ("method", "beta0", "batch", "epochs", "iterations", "feasibility", "preset")
+OTHERS = (
+    "method",
+    "beta0",
+    "batch",
+    "epochs",
+    "iterations",
+    "feasibility",
+    "preset",
+    "cluster",
+    "shards",
+)
 """Options that these calls do not have."""
 Triangles = Annotated[
     bool | None,

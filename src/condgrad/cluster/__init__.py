@@ -7,6 +7,6 @@ W goes out, cotangents come back summed. Ray is an extra, imported where a clust
 from condgrad.cluster.engine import Engine, Lost
 from condgrad.cluster.keeper import Sharded
 from condgrad.cluster.options import Ray, cluster_of
-from condgrad.cluster.terms import dealt, large
+from condgrad.cluster.terms import dealt, large, require_large
 
-__all__ = ["Engine", "Lost", "Ray", "Sharded", "cluster_of", "dealt", "large"]
+__all__ = ["Engine", "Lost", "Ray", "Sharded", "cluster_of", "dealt", "large", "require_large"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -63,7 +65,7 @@ def connected(wish: Ray) -> ModuleType:
     else:
         _require_answer(address)
     try:
-        with _silent():
+        with _silent(), _own_signals():
             ray.init(address=address, ignore_reinit_error=True, **how)
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())[:200]
@@ -83,6 +85,21 @@ def _silent() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextlib.contextmanager
+def _own_signals() -> Any:
+    """With the handlers of this process for signals that Ray would take for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            if handler is not None:  # None: set by other than Python
+                signal.signal(number, handler)
 
 
 def _port(address: str) -> str:

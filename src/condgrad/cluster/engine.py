@@ -8,6 +8,7 @@ import math
 import pickle
 import secrets
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,6 +75,11 @@ class Engine:
             self._require_room()
             self.actors = [self._actor(i) for i in range(self.shards)]
             self._ready()
+            if self.wish.checkpoint is not None:
+                folder = str(Path(self.wish.checkpoint).absolute())
+                for actor in self.actors:  # one after the other: one complaint is enough
+                    with self._sentences():
+                        self.get(actor.try_folder.remote(folder))
 
     def _room(self) -> int:
         """As many shards as the cluster has room for."""
@@ -161,6 +167,8 @@ class Engine:
         self, what: str, name: str, *args: Any, whom: Sequence[int] | None = None
     ) -> list[Any]:
         """Ask actors, all unless it is said whom, in one message; the answers are still to come."""
+        if not self.actors:
+            raise Lost("the run was closed, and its actors were given back: start or resume it")
         message = self._message((what, name, *args))
         every = range(self.shards) if whom is None else whom
         return [self.actors[i].answer.remote(message) for i in every]
@@ -316,8 +324,17 @@ class Engine:
         """Write the tables, if it is time."""
         if self.wish.checkpoint is None or time.monotonic() - self._wrote < self.wish.every:
             return
-        for name in self._held:
-            self._recent[name] = self.written(name, "recent", self._recent.get(name, []))
+        self._wrote = time.monotonic()
+        try:
+            for name in self._held:
+                self._recent[name] = self.written(name, "recent", self._recent.get(name, []))
+        except OSError as error:
+            warnings.warn(
+                f"the tables of the shards could not be written ({error.strerror or error}): the "
+                "run goes on, and who is lost has those that were written before",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._wrote = time.monotonic()
 
     def took(self, name: str, tables: Sequence[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -265,6 +266,17 @@ class Shard:
         """What it keeps of a term."""
         return {n: a.copy() for n, a in tables_of(self._keepers[name].state).items()}
 
+    def try_folder(self, folder: str) -> None:
+        """Refuse a folder to which files cannot be written."""
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            raise ProblemError(
+                f"checkpoint is {folder!r}, where nothing can be written ({error.strerror}): name "
+                "a folder that all nodes see"
+            ) from None
+
     def write(self, name: str, path: str) -> None:
         """Write that to a file, which is whole or not there."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -277,8 +289,14 @@ class Shard:
         Of another estimator's the multipliers are taken over.
         """
         if isinstance(tables, str):
-            with np.load(tables) as file:
-                tables = {n: file[n] for n in file.files}
+            try:
+                with np.load(tables) as file:
+                    tables = {n: file[n] for n in file.files}
+            except OSError as error:
+                raise ProblemError(
+                    f"the tables {tables!r} of a checkpoint cannot be read ({error.strerror}): it "
+                    "belongs together with the folder of Ray(checkpoint=…)"
+                ) from None
         keeper, own = self._keepers[name], tables_of(self._keepers[name].state)
         s = keeper.state
         alike = {n: a.size for n, a in own.items()} == {n: a.size for n, a in tables.items()}

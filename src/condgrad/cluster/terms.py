@@ -50,20 +50,24 @@ def large(term: Term) -> bool:
     return term.map.size > int(np.prod(term.map.shape)) and not isinstance(term.map, RowStorage)
 
 
+def require_large(problem: Problem) -> None:
+    """Refuse a problem without anything to deal, before a cluster is looked for."""
+    if not any(large(t) for t in problem.terms):
+        raise ProblemError(
+            "cluster is given, but no term has more rows than W has entries, so that there is "
+            "nothing to deal: leave cluster out"
+        )
+
+
 def dealt(problem: Problem, estimators: Sequence[Estimator], engine: Engine) -> Problem:
     """The problem with its large terms dealt to actors.
 
     Raises
     ------
     ProblemError
-        Where there are none, or one cannot be dealt.
+        Where one cannot be dealt.
     """
     pairs = [(t, e) for t, e in zip(problem.terms, estimators, strict=True) if large(t)]
-    if not pairs:
-        raise ProblemError(
-            "cluster is given, but no term has more rows than W has entries, so that there is "
-            "nothing to deal: leave cluster out"
-        )
     for term, estimator in pairs:
         _check(_given(term), estimator, engine)
     own = [t for t, _ in pairs]

@@ -112,7 +112,9 @@ class Dealt(LinearMap):
             return self.map.rows(W, self.deal.ids(at))
         parts = self.deal.pieces(*span(at, self.size)).tolist()
         found = [self.map.rows(W, slice(start, stop)) for start, stop, _ in parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found) if found else self.map.rows(W, slice(0, 0))
 
     def scatter(self, G: Array, at: Rows, y: Array) -> None:
         if not isinstance(at, slice):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from condgrad._types import Array
-from condgrad.cluster import Ray, cluster_of
+from condgrad.cluster import Ray, cluster_of, require_large
 from condgrad.errors import ProblemError
 from condgrad.methods import suited
 from condgrad.methods.registry import Method, check
@@ -91,4 +91,6 @@ def asked(
             return Asked(FactoredRun, problem, None, options)
         method = suited(problem)
     check(problem, method)
+    if wish is not None:
+        require_large(problem)
     return Asked(Run, problem, method.on(problem), options)
