@@ -83,6 +83,8 @@ class Sharded(Keeper):
         if isinstance(s, TableState):
             s.drawn = drawn or []
         loose = engine.wish.staleness > 0 and not self.whole
+        if not loose:
+            self._settle()  # before W is sent: who is replaced now needs all of it
         wire = np.dtype(np.float32) if engine.wish.wire == "float32" else None
         reply = Reply(wire, self._half, loose)
         seen = wire or (s.changed if isinstance(s, DualState) else W.array).dtype
@@ -93,7 +95,6 @@ class Sharded(Keeper):
             if loose:
                 self._loose(point, p, drawn, reply)
             else:
-                self._settle()
                 found = engine.total("update", self._name, point, p, drawn, reply, heal=False)
                 self._take(*found, sum(at.stop - at.start for at in ranges), reply)
                 engine.held = point.number
