@@ -8,6 +8,7 @@
 #   make wheel            the wheel, in dist/, and a run from it
 #   make docs             the documentation; a warning fails
 #   make bench            other solvers beside ours, in less than an hour
+#   make bench-front      the table of the README, in ten minutes
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -17,7 +18,7 @@ export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: demo test test-elsewhere test-gpu test-faults lint types wheel docs bench bench-kernels clean
+.PHONY: demo test test-elsewhere test-gpu test-faults lint types wheel docs bench bench-front bench-kernels clean
 
 demo: .venv/demo.stamp
 	$(BIN)/condgrad demo
@@ -54,6 +55,9 @@ docs: .venv/docs.stamp
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/run.py
+
+bench-front: .venv/bench.stamp
+	$(BIN)/python benchmarks/run.py --front
 
 bench-kernels: .venv/dev.stamp
 	$(BIN)/python -m pytest benchmarks/kernels --benchmark-only --benchmark-columns=median -p no:xdist

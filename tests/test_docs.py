@@ -166,6 +166,23 @@ def test_house_files_are_there(name):
     assert (ROOT / name).read_text().strip()
 
 
+NUMBER = re.compile(r"\d+\.?\d*(?:e-?\d+)?")
+
+
+def test_readme_shows_the_output_of_its_example(capsys):
+    code, shown = re.search(r"```python\n(.*?)```\s+```text\n(.*?)```", README, re.DOTALL).groups()
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split()
+    (value, bound, _, *counts), (*said, percent, of, n) = (
+        [float(x) for x in NUMBER.findall(text)] for text in (printed, shown)
+    )
+    assert [value, bound] == pytest.approx(said, rel=1e-3)  # the gap that is asked for
+    assert bound <= value * (1 + 1e-6)
+    assert percent <= 0.1
+    assert counts == [of, n]
+
+
 def test_readme_names_the_two_commands():
     assert "make demo" in README
     assert "make test" in README

@@ -42,7 +42,7 @@ class CondgradSolver(CertifiedSolver):
         beta0 = self.cgal_beta0 if self.method == "cgal" else None
         result = solve(
             app.problem,
-            app.method(self.method, beta0)[0],
+            app.method(app.default(None) if self.method == "default" else self.method, beta0)[0],
             start=app.start,
             gap=tolerance,
             feasibility=tolerance,

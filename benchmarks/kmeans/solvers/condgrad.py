@@ -9,7 +9,7 @@ class Solver(CondgradSolver):
     name = "condgrad"
     parameters = {  # noqa: RUF012
         "method, point": [
-            ("sag-cgal", "rounded"),
+            ("default", "rounded"),
             ("sag-cgal", "iterate"),
             ("h-sag-v2", "iterate"),
         ]

@@ -8,6 +8,6 @@ from benchmark_utils.ours import CondgradSolver
 class Solver(CondgradSolver):
     name = "condgrad"
     parameters = {  # noqa: RUF012
-        "method, point": [("sag-cgal", "iterate"), ("cgal", "iterate")]
+        "method, point": [("default", "iterate"), ("cgal", "iterate")]
     }
     parameter_template = "{method}, {point}"
