@@ -1,4 +1,4 @@
-"""Every method of METHODS reaches known optima; the sequences are those of the method cards."""
+"""Every method of METHODS reaches known optima; the sequences are those of the papers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def max_cut():
     return Problem(domains.Spectrahedron(N, float(N), equality=True), terms), optimum
 
 
-BETA0 = {  # per method, as the cards' exponents ask
+BETA0 = {  # per method, as the exponents of its β ask
     "hcgm": 0.1,
     "cgal": 1.0,
     "shcgm": 0.3,
@@ -243,7 +243,7 @@ def test_l1_regularisation_against_an_interior_point():
         assert optimum - 1e-6 <= result.objective <= optimum * 1.02
 
 
-CARDS = {  # η_k, β_k / β0, ρ_k: the table of the method cards, written out
+SEQUENCES = {  # η_k, β_k / β0, ρ_k: those of the papers, written out
     "hcgm": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
     "cgal": (lambda k: 2 / (k + 1), lambda k: (k + 1) ** (-1 / 2), lambda k: 0),
     "shcgm": (
@@ -277,11 +277,11 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("slug", CARDS)
-def test_method_is_its_card(slug):
+@pytest.mark.parametrize("slug", SEQUENCES)
+def test_method_has_the_sequences_and_estimators_of_its_paper(slug):
     method = METHODS[slug](beta0=3.0)
     assert (type(method.smooth), type(method.composite)) == ESTIMATORS[slug]
-    eta, beta, rho = CARDS[slug]
+    eta, beta, rho = SEQUENCES[slug]
     for k in range(1, 6):
         p, before = method.schedule(k), max(k - 1, 1)
         assert p.k == k

@@ -47,13 +47,13 @@ class Deadline:
     """When a call must end, by `time.perf_counter`."""
 
     limit: float
-    """The end of loops …"""
+    """Time at which loops end."""
     end: float
-    """… and of all that follows."""
+    """Time at which the answer must be complete."""
     began: float
-    """The beginning of the outermost call …"""
+    """Time at which the outermost call began."""
     spent: float
-    """… and the processor's time of this process then."""
+    """Processor time of this process when the outermost call began, in seconds."""
 
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)

@@ -25,11 +25,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EVERY = 0.1
-"""Seconds between two times that a terminal is drawn on, …"""
+"""Seconds between two updates of a terminal."""
 PAGE = 0.5
-"""… a notebook, …"""
+"""Seconds between two updates of a notebook."""
 LINE, LATER = 1.0, 0.1
-"""… and that a plain line is printed; later this share of the time so far, if that is more."""
+"""Least seconds between two printed lines, and their least distance as a share of the run time."""
 BAR = 20
 """Characters of the bar in a notebook."""
 
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
     """The numbers of an answer."""
 
     what: str
-    """What has the value: ``cut``, ``inertia``, ``value``, …"""
+    """Noun of the value, such as ``cut``, ``inertia`` or ``value``."""
     value: float
     bound: float
     """Infinite where there is none."""

@@ -383,7 +383,7 @@ def _floats(W: Any) -> Array:
 
 
 def _named(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Give nameless terms the names f, g, f2, g2, …"""
+    """Give nameless terms the names f, g, f2, g2 and so on."""
     taken = {t.name for t in terms}
     out = []
     for t in terms:

@@ -11,7 +11,7 @@ from condgrad._types import Array, Params
 from condgrad.errors import ProblemError
 
 Sequence = Callable[[int], float]
-"""k ↦ a number, k = 1, 2, …"""
+"""Scalar of an iteration as a function of its number k ≥ 1."""
 
 
 @dataclass(frozen=True)

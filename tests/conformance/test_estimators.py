@@ -279,8 +279,8 @@ def test_rows_are_counted():
 
 @pytest.mark.parametrize("bound", [np.inf, 40.0, 0.0])
 @pytest.mark.parametrize("equal", [True, False])
-def test_augmented_follows_the_cgal_card(bound, equal):
-    """z̄, v, r, σ and y as in the card, transcribed line by line."""
+def test_augmented_follows_the_formulas_of_cgal(bound, equal):
+    """z̄, v, r, σ and y of CGAL, transcribed line by line."""
     beta0 = 0.3
     schedule = Schedule(Power(2, 1, 1), Power(beta0, 1, 0.5))
     low, high = (B, B) if equal else (B - 0.1, B + 0.1)

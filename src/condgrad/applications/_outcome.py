@@ -207,7 +207,7 @@ class Outcome(Answer):
 
     @property
     def called(self) -> str:
-        """What a rounded solution is called: a cut, a clustering, …"""
+        """Noun of a rounded solution, such as ``cut`` or ``clustering``."""
         return {"inertia": "clustering", "value": "answer"}.get(self.unit.what, self.unit.what)
 
     def _missed(self) -> str:

@@ -1,4 +1,4 @@
-"""The plain twins of kernels that only a GPU has: `_cupy_segments`, `_cupy_products`, …"""
+"""Plain twins of kernels that exist for a GPU only, such as `_cupy_segments`."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from condgrad.backends.arrays import foreign
 from condgrad.errors import ProblemError
 
 DEVICES = ("cpu", "cuda", "auto")
-"""What can be asked for."""
+"""Devices that a user can name."""
 WORTH = 5_000_000
-"""Rows from which ``"auto"`` takes a GPU, …"""
+"""Number of rows from which ``"auto"`` takes a GPU."""
 WIDE = 500
-"""… and the side of a matrix, or of the largest block of one."""
+"""Side of a matrix, or of its largest block, from which ``"auto"`` takes a GPU."""
 HOW = "install cupy-cuda12x or cupy-cuda13x, whichever suits the driver, or use device='cpu'"
 
 
@@ -25,7 +25,7 @@ def check_device(device: Any) -> None:
 
 
 def device_of(array: Array) -> str:
-    """Where an array lies, for people."""
+    """Name of the device of an array, for people."""
     return f"cuda ({gpu_name()})" if foreign(array) else "cpu"
 
 

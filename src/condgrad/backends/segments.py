@@ -28,11 +28,11 @@ class Level(NamedTuple):
     """Segments none of which is longer than `EACH` numbers for each of its threads."""
 
     starts: Array
-    """Where they begin, and the end of the last, in an array of NumPy, …"""
+    """Beginnings of the segments and the end of the last, in an array of NumPy."""
     there: Array
-    """… and on the GPU."""
+    """Copy of `starts` on the GPU."""
     lanes: int
-    """Threads for each."""
+    """Threads per segment."""
 
 
 class Segments:

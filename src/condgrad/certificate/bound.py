@@ -49,9 +49,9 @@ from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper, Part, Sizes, sizes_of, together
 
 SEARCH = 6
-"""Oracle calls to find how far to move along a direction, …"""
+"""Oracle calls on a CPU that search how far to move along a direction."""
 CUTS = 2
-"""… and on a GPU, after those at both ends."""
+"""Oracle calls of that search on a GPU, beside those at both ends."""
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from condgrad.rows.observed import Dual, Observed
 SEARCH = 12
 """Conjugates computed to find how far to scale slopes."""
 SHARE = 0.1
-"""Lanczos ends where it is this part of the gap that another step could gain."""
+"""Lanczos ends if another step could gain less than this part of the gap."""
 LEAST = 1e-7
-"""… or this part of the objective."""
+"""Lanczos ends if another step could gain less than this part of the objective."""
 
 
 class FactoredCertificate(Certificate):

@@ -31,9 +31,9 @@ ALIGN = 64
 PIECE = 1 << 22
 """Bytes that are handled at a time."""
 SAMPLE, SAMPLES = 1 << 12, 32
-"""Whether a block is compressed is decided by that many samples of it, of so many bytes, …"""
+"""Bytes of a sample, and number of samples, which decide whether a block is compressed."""
 PAYS = 3.0
-"""… which must shrink by this factor."""
+"""Factor by which the samples must shrink for the block to be compressed."""
 MOST = 1040
 """No block shrinks by a larger factor."""
 

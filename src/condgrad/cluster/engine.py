@@ -65,9 +65,9 @@ class Engine:
         self.actors: list[Any] = []
         self._tokens = itertools.count()
         self.point: Dense | None = None
-        """W of the run, …"""
+        """W of the run."""
         self.held: int | None = None
-        """… and the number of the step after which all actors have it, if they do."""
+        """Number of the step after which all actors have W; None if they do not."""
 
     def begin(self) -> None:
         """Start the actors, unless they are there."""

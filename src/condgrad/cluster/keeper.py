@@ -47,9 +47,9 @@ class Sharded(Keeper):
         self.term, self.estimator = term, estimator
         self.state: State = estimator.init(hollow, problem)
         self.files: list[str] = []
-        """Stems of the files in which actors have written their tables for a checkpoint, …"""
+        """Stems of the files in which actors have written their tables for a checkpoint."""
         self.tables: list[Any] | None = None
-        """… or those tables, while one is made."""
+        """Tables of the actors while a checkpoint is made without such files."""
         self._late: dict[int, Any] = {}
         square = ours(term.map) and term.map.covers and problem.domain.symmetric
         self._half = square and self.engine.shards > 1  # one has the bits of the run without

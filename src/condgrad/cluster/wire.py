@@ -24,11 +24,11 @@ class Point(NamedTuple):
 
     shape: tuple[int, ...]
     own: np.dtype
-    """The type of W at the driver, …"""
+    """Type of the entries of W at the driver."""
     dtype: np.dtype
-    """… and the one in which actors look at it."""
+    """Type of the entries of W at the actors."""
     number: int | None = None
-    """That of the step which led to W, by which actors know what they have."""
+    """Number of the step which led to W, by which actors know what they have."""
     array: Array | None = None
     S: LowRank | None = None
     eta: float = 1.0
@@ -123,11 +123,11 @@ class Reply(NamedTuple):
     """How a cotangent travels back."""
 
     dtype: np.dtype | None
-    """Its precision; None: that which it has, …"""
+    """Precision of the cotangent on its way; None keeps its own."""
     half: bool
-    """… whether of G + Gᵀ the upper triangle is enough, …"""
+    """True if the upper triangle of G + Gᵀ is enough."""
     change: bool
-    """… and whether only what has changed is wanted, of an estimator that does not say so."""
+    """True if actors send the change of the cotangent instead of the whole."""
 
     def packed(self, G: Array, shape: tuple[int, ...]) -> Array:
         """A cotangent as it is sent, which may be G itself."""

@@ -35,9 +35,9 @@ HURRIED, CALM = 0.03, 3.0
 """The same for a singular pair, relative to σ²: CALM/effort², and HURRIED at most."""
 HIDDEN, BEYOND = 1.0, 100.0
 """A scheduled call for a singular pair looks on while a value larger by the part BEYOND/effort² of
-σ², and HIDDEN at most, may have escaped it …"""
+σ², and HIDDEN at most, may have escaped it."""
 MISS = 0.1
-"""… with this probability."""
+"""Probability at which a larger singular value counts as possibly missed."""
 RANDOM = 0.1
 """How long the random part of its start is beside what the iterate suggests."""
 TIGHT = 1e-9

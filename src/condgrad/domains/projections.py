@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 GUARD = 10
 """Vectors kept beyond the rank, or an eighth of the rank where that is more."""
 SMALL = 150
-"""Up to this side a matrix is taken apart whole, …"""
+"""Side of a matrix up to which all its singular values are computed."""
 WIDE = 0.4
-"""… and where more vectors than this part of the side are needed."""
+"""Share of the side; if more vectors are needed, all singular values are computed."""
 
 
 class Projector(Protocol):

@@ -16,9 +16,9 @@ from condgrad.domains.eigen import FAILURE, LARGE, top_of_gram
 GRAM = 10**9
 """Multiplications up to which VᵀV is formed."""
 STEPS = 400
-"""Steps of Lanczos at most, …"""
+"""Largest number of Lanczos steps."""
 LOOK = 10
-"""… and how often it is seen whether they are enough."""
+"""Lanczos steps between two tests of convergence."""
 
 
 class Sparse(Protocol):
@@ -26,9 +26,9 @@ class Sparse(Protocol):
 
     shape: tuple[int, int]
     values: Array
-    """Its entries, of which several may have one place, where they add up, …"""
+    """Entries of the matrix; those with the same place add up."""
     repeats: int
-    """… and how many at most."""
+    """Largest number of entries with the same place."""
 
     def times(self, K: Array) -> Array:
         """V K."""
@@ -41,13 +41,13 @@ class Sparse(Protocol):
 
 
 class Top(NamedTuple):
-    """A number that the largest singular value does not exceed, …"""
+    """A probable upper bound of the largest singular value."""
 
     value: float
     failure: float
-    """… the chance that it does, …"""
+    """Probability that the largest singular value exceeds `value`."""
     products: int
-    """… and the products that it took."""
+    """Products with the matrix that the bound took."""
 
 
 def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -> Top:

@@ -51,7 +51,7 @@ class State:
 
 @dataclass
 class Sampled(State):
-    """… of an estimator that draws single rows."""
+    """State of an estimator that draws single rows."""
 
     sampler: Sampler = field(kw_only=True)
 

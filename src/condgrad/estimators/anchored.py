@@ -21,13 +21,13 @@ class AnchoredState(RelaxedState):
     """Multipliers, where they began, and how far the latest pass would move them."""
 
     anchor: Array = field(kw_only=True)
-    """y_0, …"""
+    """y_0, the multipliers at the beginning of the round."""
     origin: Array = field(kw_only=True)
-    """… A*y_0, which is y_0 itself where the map stores rows, …"""
+    """A*y_0; `anchor` itself if the map stores rows."""
     drift: Array = field(kw_only=True)
-    """… A*(γ − y) …"""
+    """A*(γ − y) of the latest pass."""
     moved: float = 0.0
-    """… and ‖γ − y‖²."""
+    """‖γ − y‖² of the latest pass."""
 
 
 @dataclass(frozen=True)

@@ -181,9 +181,9 @@ class SagAugmented(Estimator):
 
     portable: ClassVar[bool] = True
     rounds: ClassVar[int] = 5
-    """Iterations in which every row is drawn once, unless …"""
+    """Iterations in which every row is drawn once, if ``batch="auto"`` and `least` is met."""
     least: ClassVar[int] = 20
-    """… more are drawn: so many per entry of W."""
+    """Least number of drawn rows per entry of W, if ``batch="auto"``."""
     kept: ClassVar[int] = 2
     """Numbers kept per row."""
     batch: Batch | str = "auto"

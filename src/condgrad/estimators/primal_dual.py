@@ -26,11 +26,11 @@ class DualState(State):
     y: Array = field(kw_only=True)
     stretches: Stretches = field(kw_only=True)
     changed: Array = field(kw_only=True)
-    """A*Δy of the latest draw, in the precision of y or of W, whichever is less, …"""
+    """A*Δy of the latest draw, in the precision of y or of W, whichever is less."""
     squares: float = 0.0
-    """… Σ Δy² …"""
+    """Σ Δy² of the latest draw."""
     share: float = 1.0
-    """… and the share of all rows that was drawn."""
+    """Share of all rows in the latest draw."""
 
     @property
     def estimate(self) -> Array:

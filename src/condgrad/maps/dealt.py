@@ -10,9 +10,9 @@ from condgrad._types import ALL, Array, Rows, span
 from condgrad.maps._base import Kernel, LinearMap
 
 LEAST = 1024
-"""Rows of a unit that a shard has, where there are as many: a compiled call is worth them, …"""
+"""Rows of a unit per shard, if there are as many: enough to be worth a compiled call."""
 UNITS = 32
-"""… and units, so that the last one, of which some shards have more, is a small part of all."""
+"""Least number of units: the last one, dealt unevenly, is then a small part of all."""
 
 
 class Deal(NamedTuple):
@@ -27,9 +27,9 @@ class Deal(NamedTuple):
     unit: int
     """Rows of a unit; the last one may have fewer."""
     low: int
-    """The first row of each unit that belongs to the shard, …"""
+    """First row of each unit that belongs to the shard."""
     high: int
-    """… and the one behind the last."""
+    """Row of each unit behind the last that belongs to the shard."""
 
     @classmethod
     def of(cls, map: LinearMap, shards: int, shard: int) -> Deal:

@@ -57,7 +57,7 @@ class Anchoring(Relaxation):
 
 @dataclass
 class AnchoredPrimal(ProjectedState):
-    """What an anchored step remembers."""
+    """State of an anchored step."""
 
     anchor: Array = field(kw_only=True)
     """W̃_0."""
@@ -66,15 +66,15 @@ class AnchoredPrimal(ProjectedState):
     count: int = 0
     """Iterations of all rounds."""
     first: float = np.inf
-    """The residual at the beginning of the round …"""
+    """Residual at the beginning of the round."""
     last: float = np.inf
-    """… and the latest."""
+    """Latest residual of the round."""
     norm: float = 1.0
-    """N, …"""
+    """N, which bounds the norm of the rows that move."""
     seen: float = 0.0
-    """… the largest that steps of the round have shown it to be …"""
+    """Largest lower bound on N that steps of the round have shown."""
     safety: float = 1.0
-    """… and the factor between the two."""
+    """Factor from `seen` to N at the next restart."""
 
 
 class AnchoredStep(RelaxedStep):

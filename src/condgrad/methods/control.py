@@ -99,21 +99,21 @@ class BalanceState:
     factors: list[float]
     """β_t is this multiple of the schedule's."""
     before: list[float]
-    """The factors before the latest move, …"""
+    """Factors before the latest move."""
     moves: list[int]
-    """… which went up (1), down (−1) or nowhere yet …"""
+    """Direction of the latest move of each factor: up (1), down (−1) or none yet (0)."""
     speed: list[float]
-    """… by this power of the factor."""
+    """Power of `Balance.factor` by which each factor moves; halved after a change of direction."""
     changed: int = 0
-    """The iteration of that move."""
+    """Iteration of the latest move."""
     due: float = 0
     """The next iteration to measure after, ∞ for never."""
     bound: float = -np.inf
-    """The best lower bound that was measured, …"""
+    """Best measured lower bound."""
     passes: float = 0.0
-    """… after so many passes over the rows, …"""
+    """Passes over the rows at the latest measurement."""
     earlier: tuple[float, float] = (-np.inf, 0.0)
-    """… and both at the measurement before."""
+    """`bound` and `passes` at the measurement before."""
 
 
 class Balancing:

@@ -1,4 +1,4 @@
-"""The methods of the paper's Table 1 and two more, each a short declaration.
+"""The methods of the paper's Table 1 and three more, each a short declaration.
 
 A method is a choice of estimator for the smooth terms, one for the composite terms, and the scalar
 sequences. To add one, write a function here under `@declare`; nothing else needs to know of it.

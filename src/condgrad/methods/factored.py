@@ -63,13 +63,13 @@ class FactoredState:
     before: Factored
     """The point before."""
     entries: Array
-    """Entries of the point at all rows, …"""
+    """Entries of the point at all rows."""
     entries_before: Array
-    """… and of the one before."""
+    """Entries of the point before at all rows."""
     v: Array
-    """Values of ∇f at the point, …"""
+    """Values of ∇f at the point."""
     objective: float
-    """… and f."""
+    """f at the point."""
     frame: Array
     """Columns near the leading right singular vectors of what is projected next."""
     L: float
@@ -77,9 +77,9 @@ class FactoredState:
     brisk: bool = True
     """Whether f fell fast in the latest iteration."""
     y: Array | None = None
-    """Multipliers of all rows, where there is something to smooth, …"""
+    """Multipliers of all rows; None if nothing is smoothed."""
     beta: float = 1.0
-    """… and the β about them."""
+    """β, the smoothing around the multipliers."""
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
 

@@ -21,14 +21,14 @@ Propose = Callable[[Array], Array | None]
 
 
 class Look(NamedTuple):
-    """What can be seen before a run."""
+    """Objectives of two points that are known before a run."""
 
     point: Array
-    """The oracle's answer to ∇f, where all constraints are left out, …"""
+    """Answer of the oracle to ∇f, without the constraints."""
     below: float
-    """… its objective, …"""
+    """Objective of `point`."""
     above: float
-    """… and that of the feasible point that is proposed for it."""
+    """Objective of the feasible point that is proposed for `point`."""
 
 
 def asked(propose: Propose, W: Array) -> Array | None:

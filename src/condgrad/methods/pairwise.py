@@ -18,9 +18,9 @@ from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
 MOST = 500
-"""Atoms that are kept at most, …"""
+"""Largest number of atoms that are kept."""
 ENTRIES = 1 << 24
-"""… or fewer, where all of them would have more entries than this."""
+"""Largest number of entries that all kept atoms have together, beyond ten atoms."""
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,12 @@ PRIMAL_DUAL = PrimalDual()
 
 @dataclass
 class PrimalDualState(FrameState):
-    """What a primal-dual step remembers."""
+    """State of a primal-dual step."""
 
     length: float
-    """s, the length of both steps, …"""
+    """s, the length of both steps."""
     weight: float
-    """… and ω between them: σ = s ω, τ = s/ω."""
+    """ω, the ratio of the steps: σ = s ω, τ = s/ω."""
 
 
 class PrimalDualStep(FrameStep):

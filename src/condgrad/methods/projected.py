@@ -31,9 +31,9 @@ class ProjectedState:
 
     projector: Projector
     ahead: Dense
-    """The point whose rows are looked at, …"""
+    """Point at which rows are evaluated."""
     before: Array
-    """… and the one that a primal-dual step starts from; empty for an accelerated one."""
+    """Point from which a primal-dual step starts; empty for an accelerated one."""
     weight: float = 1.0
     """ω between the primal and the dual step, or 1/L of an accelerated one."""
     moved: float = 0.0

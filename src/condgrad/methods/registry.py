@@ -122,7 +122,7 @@ Builder = Callable[..., Method]
 
 @dataclass(frozen=True, repr=False)
 class Entry:
-    """A row of Table 1; call it to get the `Method`."""
+    """A method by name, with what is known of it; call it to get the `Method`."""
 
     slug: str
     name: str

@@ -98,7 +98,7 @@ class Decomposition:
 
 @dataclass
 class FrameState:
-    """What a step to the projection of a matrix remembers."""
+    """State of a step to the projection of a matrix."""
 
     frames: list[Array | None]
     """Vectors that serve the next step, for every part."""
@@ -110,12 +110,12 @@ class FrameState:
 
 @dataclass
 class SpectralState(FrameState):
-    """… and a spectral step."""
+    """State of a spectral step."""
 
     squares: list[float]
-    """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term; …"""
+    """Σ ‖A_t D‖² over the latest steps, a weighted sum for every term."""
     curvature: list[float]
-    """… relative to that of ‖D‖², rising at once and falling slowly."""
+    """`squares` over `length` for every term, rising at once and falling slowly."""
     length: float
     """Σ ‖D‖² with the same weights."""
 

@@ -41,11 +41,11 @@ class Fused(Plain):
         return drivers
 
     def _seen(self, W: Array) -> Array:
-        """W as the kernels want it, …"""
+        """W as the kernels want it."""
         return contiguous(self.map.seen(W))
 
     def _cotangent(self, G: Array) -> Array:
-        """… and G."""
+        """G as the kernels want it."""
         return G.reshape(self.map.shape) if self.map.covers else G
 
     def renew(

@@ -23,9 +23,9 @@ class Taken(NamedTuple):
     D: Array
     """η(S − W), until the next one is written there."""
     number: int
-    """Which of all steps of this process it is, …"""
+    """Number of the step among all of this process."""
     since: int | None
-    """… and the one right before it, if there was one."""
+    """Number of the step right before; None if there was none."""
 
 
 _NUMBERS = itertools.count()

@@ -48,9 +48,9 @@ class LowRank(NamedTuple):
     parts: Sequence[slice]
     factors: Sequence[Array]
     at: Array
-    """Positions on the diagonal, …"""
+    """Positions of diagonal entries outside the factors."""
     diagonal: Array
-    """… and the entries there."""
+    """Diagonal entries at these positions."""
     offset: Array | None
 
     def write(self, out: Array) -> None:

@@ -46,13 +46,13 @@ class Sampled(NamedTuple):
     entries: int
     """Entries of W, of which so many were drawn."""
     missed: int
-    """Those of the drawn that miss the interval, by more than rounding, …"""
+    """Number of drawn entries that miss the interval by more than rounding."""
     worst: float
-    """… and by how much at most."""
+    """Largest distance of a drawn entry from the interval."""
     share: float
-    """A bound on the share of all entries that do, …"""
+    """Bound on the share of all entries that miss the interval."""
     failure: float
-    """… which fails with this probability."""
+    """Probability that the bound on the share is wrong."""
 
     def __str__(self) -> str:
         return (

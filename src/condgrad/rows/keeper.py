@@ -165,13 +165,13 @@ class Keeper:
         return vars(self.state)
 
     def stow(self) -> None:
-        """Before a checkpoint is made: have all that it needs at hand, …"""
+        """Fetch all that a checkpoint needs, before it is made."""
 
     def stowed(self) -> None:
-        """… after that …"""
+        """Let go of what was fetched, after the checkpoint is made."""
 
     def revive(self) -> None:
-        """… and after one was read: go on where it was made."""
+        """Go on where a checkpoint was made, after it is read."""
 
 
 def together(parts: Sequence[Part], rows: Sequence[Keeper]) -> bool:

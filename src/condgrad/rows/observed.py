@@ -57,9 +57,9 @@ class Block(NamedTuple):
 
     term: int
     rows: slice
-    """Which of its rows, …"""
+    """Rows of the block among those of its term."""
     at: slice
-    """… and where they stand among those of all terms."""
+    """Rows of the block among those of all terms."""
 
 
 class Dual(NamedTuple):
@@ -67,11 +67,11 @@ class Dual(NamedTuple):
 
     y: Array
     conjugates: list[float]
-    """ω h*(y) of every term; …"""
+    """ω h*(y) of every term."""
     sizes: list[float]
-    """… ω times what it is rounded against …"""
+    """ω times the size against which h*(y) is rounded, of every term."""
     spreads: list[float]
-    """… and Σ ω|y_l|‖a_l‖, against which A*y is."""
+    """Σ ω|y_l|‖a_l‖ of every term, the size against which A*y is rounded."""
     products: list[float]
     """ω ⟨y, z⟩."""
     values: list[float]

@@ -28,7 +28,7 @@ class Info:
     k: int
     params: Params
     point: Array = field(repr=False)
-    """The iterate where the run keeps it, …"""
+    """W_{k+1} on the device of the run."""
     seconds: float
     epochs: float
     lmo_calls: int
@@ -37,8 +37,8 @@ class Info:
 
     @cached_property
     def W(self) -> Array:
-        """… and as an array of NumPy: W_{k+1}; copy it to keep it. A `Factored` where the run keeps
-        factors of more than four million entries.
+        """W_{k+1} as an array of NumPy; copy it to keep it. A `Factored` if the run keeps factors
+        of more than four million entries.
         """
         point: Array = shown(host(self.point))
         return point

@@ -23,11 +23,11 @@ class Open:
     run: Run
     prints: Print
     number: int
-    """The stage that it began with, …"""
+    """Number of the stage in which the run began."""
     last: int
-    """… the latest that it was advanced in, …"""
+    """Number of the latest stage that advanced the run."""
     since: Counts = (0, 0.0, 0)
-    """… and what was counted when that began."""
+    """Counts at the beginning of that latest stage."""
 
     def pack(self) -> Pack:
         """As it is written."""
@@ -43,9 +43,9 @@ class Page:
     journal: Journal | None = None
     number: int = 0
     result: Any = None
-    """What came of it, where it was done when the file was written, …"""
+    """Result of a stage that was done when the file was written; else None."""
     known: Any = None
-    """… or what it knew then, or None."""
+    """State of a stage that was not done when the file was written, or None."""
     prints: Print = field(default_factory=dict)
     _state: Callable[[], Any] | None = None
 

@@ -34,13 +34,13 @@ class RunState:
     vector: vector_loop.Scaled | None = None
     """W as the compiled loop keeps it, if that runs."""
     k: int = 0
-    """Iterations done, …"""
+    """Number of iterations done."""
     params: Params | None = None
-    """… the scalars of the latest, …"""
+    """Scalars of the latest iteration."""
     lmo_calls: int = 0
-    """… oracle calls …"""
+    """Number of oracle calls."""
     matvecs: int = 0
-    """… and products with a direction that these took."""
+    """Number of products with a direction that the oracle calls took."""
 
     def listed(self) -> dict[str, Any]:
         """Every array and number by its place, such as ``terms[0].G``; the rng by its own state."""

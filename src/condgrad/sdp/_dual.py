@@ -13,9 +13,9 @@ from condgrad.sdp._reduce import Reduced
 PRESSED = 1e-7
 """What Z may miss of ⪰ 0, relative to 1 + ‖C‖₁, where rows pin vectors."""
 NARROW = 6
-"""Halvings in search of the least repair, …"""
+"""Halvings in search of the least repair of a dual point."""
 LARGE = 500
-"""… up to this side: each takes all eigenvalues."""
+"""Side up to which repairs are halved: each halving takes all eigenvalues."""
 
 
 class Point(NamedTuple):

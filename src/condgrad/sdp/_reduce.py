@@ -24,9 +24,9 @@ from condgrad.sdp._model import SDP
 from condgrad.sdp._trace import trace_rows
 
 CLEAR = 1e-2
-"""A row pins vectors where its eigenvalues other than 0 are at least this part of the largest."""
+"""A row pins vectors if its eigenvalues other than 0 are at least this part of the largest."""
 ZERO = 1e-12
-"""… and the others at most this part."""
+"""Eigenvalues of a row up to this part of the largest count as 0."""
 TILT = 1e-10
 """How far computed pinned vectors may be from those of the exact rows: a few ε/`CLEAR`² for each
 row, and 20 rows at most."""
@@ -73,7 +73,7 @@ class Reduced:
         self.norms = self._norms(self._unit)
         """‖A_l‖_F of every row, in the scale of the domain."""
         self.plain_norms = self.norms if scale is None else self._norms(np.ones(layout.size))
-        """… in that of the program."""
+        """‖A_l‖_F of every row, in the scale of the program."""
         self.absolute = sp.csr_array(abs(sdp.A))
         deadline.check()
         self.depth = self._depth()

@@ -39,7 +39,7 @@ from condgrad.sdp.layout import require_room
 ATTEMPTS = 10
 """Guesses of the trace bound."""
 UNPROVED = 5
-"""… after so many without any bound for all W there are no more, once they pass all data."""
+"""Guesses without a bound for all W after which no guess far beyond all data follows."""
 BINDS = 0.5
 """Share of the trace bound from which it counts as binding."""
 HOPELESS = 1e-2
