@@ -37,13 +37,13 @@ def test_known_optimal_points_are_feasible_and_have_their_value(data):
         assert found.infeasibility < 1e-8
 
 
-def test_kmeans_250_makes_the_progress_of_a_plain_implementation(data):
+def test_kmeans_250_makes_the_progress_of_an_independent_implementation(data):
     features = read_features(data / "kmeans-mnist" / "reduced_250.npz")
     application = kmeans(features.distances, 10, "published")
     result = application.run("h-sag-v2", max_epochs=100, seed=0).result
     relative = abs(result.objective - 17.0966726) / 17.0966726
-    assert relative < 6  # a plain implementation of Algorithm 1: 3.4 after 100 epochs
-    assert result.infeasibility < 0.4  # a plain implementation: 0.19
+    assert relative < 6  # an independent implementation: 3.4 after 100 epochs
+    assert result.infeasibility < 0.4  # an independent implementation: 0.19
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def _is_networkx(graph: Any) -> bool:
 
 @contextmanager
 def _said_of_graph() -> Iterator[None]:
-    """What a reader finds wrong is an argument that is."""
+    """Raise a fault that a reader finds as a fault of an argument."""
     try:
         yield
     except InputError as error:

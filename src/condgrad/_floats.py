@@ -1,4 +1,4 @@
-"""What rounding can do to a sum, and how a proof counts it.
+"""Rounding of sums, and how a proof counts it.
 
 Each operation of float64 gives fl(x ∘ y) = (x ∘ y)(1 + δ) with |δ| ≤ u = 2⁻⁵³. A number that passes
 through at most k operations on its way into a sum therefore enters it with a factor of at most
@@ -64,7 +64,7 @@ def length(x: Array) -> float:
 
 
 def lengths(X: Array) -> Array:
-    """The same for each row of a matrix."""
+    """Length of each row of a matrix, as `length`."""
     with np.errstate(over="ignore", under="ignore"):
         norms: Array = np.linalg.norm(X, axis=1)
         for i in np.flatnonzero(~((norms > 1 / SAFE) & (norms < SAFE))):

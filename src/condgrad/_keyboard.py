@@ -52,7 +52,7 @@ Kept = TypeVar("Kept")
 
 
 class _State:
-    """What there is of it in a process."""
+    """Interruptions of this process, and its answer to them."""
 
     def __init__(self) -> None:
         self.came: int = 0
@@ -70,7 +70,7 @@ class _State:
         self.taken = False
         """Whether the thread that watches has the answer."""
         self.compiling = False
-        """Whether it could not stand still, since Numba was at work, which has a lock then."""
+        """True if the main thread could not stand still, as Numba was at work and held a lock."""
         self.over = False
         """Whether there is no more time for pictures."""
         self.frozen = threading.Event()
@@ -131,7 +131,7 @@ class _Offer(Generic[Kept]):
         return self.make(found)
 
     def any(self) -> bool:
-        """Whether it has an answer, or something further in has one by itself."""
+        """True if this offer, or one further in, has an answer."""
         further = (self.inner, self.earlier)
         return (
             self.source or self.kept is not None or any(o is not None and o.any() for o in further)
@@ -171,7 +171,7 @@ def by() -> str:
 
 
 def line() -> str:
-    """What is said where there is nothing to save."""
+    """Sentence of an interruption that leaves nothing to save."""
     return f"condgrad: interrupted{by()}\n"
 
 
@@ -215,7 +215,7 @@ def phase(name: str) -> None:
 
 
 def answer() -> Any:
-    """What there is to print and write after an interruption, or None."""
+    """Answer to print and write after an interruption, or None."""
     return _state.root.value()
 
 
@@ -258,7 +258,7 @@ def _note(signum: int) -> None:
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:
-    """What the main thread does at a signal, or at an interruption by the thread that watches."""
+    """Handle a signal, or an interruption by the thread that watches, in the main thread."""
     if _state.taken:
         _state.compiling = _compiling(frame)
         if _state.compiling:

@@ -1,4 +1,4 @@
-"""What a call that takes long shows of itself: one display, made at the door.
+"""Progress of a call that takes long: one display, made at the door.
 
 `shown` makes it where a user's `verbose` comes in, and calls inside of that one draw on it. Whoever
 does something that takes a while says so by `doing`, a run is shown by `look`, and who makes an
@@ -174,7 +174,7 @@ class Terminal:
     """A bar of rich on standard error, which is gone at the end."""
 
     quick = True
-    """Whether it may be drawn on at any time."""
+    """True if the display may be drawn on at any time."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -306,7 +306,7 @@ def visible(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def _drawing(verbose: int, console: Any) -> Any:
-    """What draws, or None where nothing shall be drawn."""
+    """Display for this verbosity, or None if nothing shall be drawn."""
     if verbose <= 0:
         return None
     if verbose > 1:
@@ -362,7 +362,7 @@ def answers(measure: Measure) -> Iterator[None]:
 
 
 def inner(last: Mapping[str, float]) -> Seen | None:
-    """What a run inside of the block of `answers` would show, for the measure of that block."""
+    """Measure of a run inside of the block of `answers`, for the display of that block."""
     display = _current.get()
     return None if display is None or display.inner is None else display.inner(last)
 

@@ -71,7 +71,7 @@ class GraphCut(Answer):
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
     computed beyond, or with so little time that Lanczos or products had to do."""
     unit: Unit = PLAIN
-    """That of `value`, and how values of `result` become such."""
+    """Unit of `value`, and its relation to values of `result`."""
 
     infeasibility = 0.0
     """A cut is a cut."""
@@ -84,12 +84,12 @@ class GraphCut(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `value`."""
+        """Alias of `value`."""
         return self.value
 
     @property
     def trace(self) -> Trace:
-        """That of `result`, in its units; a single row where no run was needed."""
+        """Trace of `result`, in its units; a single row if no run was needed."""
         return self.result.trace
 
     def _facts(self) -> dict[str, str]:

@@ -149,7 +149,7 @@ def _numbers(facts: Any) -> list[Sequence[str]]:
 
 
 def _settings(facts: Any) -> list[tuple[str, str]]:
-    """What was asked for."""
+    """Settings of a run, by name."""
     named = {
         "application": facts["application"],
         "preset": facts["preset"] or None,
@@ -179,7 +179,7 @@ def _families(facts: Any) -> str:
 
 
 def _profile(facts: Any) -> str:
-    """Where the time went."""
+    """Table of the seconds of a run, by parts."""
     rows = report.profile_rows(facts["profile"], facts["iterations"])
     return _table("Profile", report.PROFILE, rows) if rows else "<p>No time was recorded.</p>"
 

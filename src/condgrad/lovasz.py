@@ -42,7 +42,7 @@ class Theta(Answer):
     """The theta function of a graph, or θ⁺, between two proven bounds."""
 
     value: float
-    """That of a feasible W: the theta function is not smaller."""
+    """Value of a feasible W: the theta function is not smaller."""
     bound: float
     """The theta function is not larger."""
     gap: float
@@ -70,12 +70,12 @@ class Theta(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `value`."""
+        """Alias of `value`."""
         return self.value
 
     @property
     def trace(self) -> Trace:
-        """That of `result`, in its units."""
+        """Trace of `result`, in its units."""
         return self.result.trace
 
     @property

@@ -15,7 +15,7 @@ ARRAYS = (
     *("users", "items", "mean"),
     *("user_biases", "item_biases", "user_factors", "item_factors"),
 )
-"""What a file has of a model."""
+"""Arrays of a model in a file."""
 
 
 class SavedModel:

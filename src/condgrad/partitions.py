@@ -47,7 +47,7 @@ class Partition(Answer):
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices."""
     unit: Unit = PLAIN
-    """What the answer is called; values have the unit of the run."""
+    """Noun of the answer; values have the unit of the run."""
 
     sense = "min"
     infeasibility = 0.0
@@ -58,12 +58,12 @@ class Partition(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `value`."""
+        """Alias of `value`."""
         return self.value
 
     @property
     def trace(self) -> Trace:
-        """That of `result`."""
+        """Trace of `result`."""
         return self.result.trace
 
     def _sizes(self, between: str, most: int) -> str:

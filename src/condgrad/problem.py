@@ -85,7 +85,7 @@ class Term:
 
     @cached_property
     def passes(self) -> Plain:
-        """Who makes the passes over its rows."""
+        """Object that makes the passes over the rows of the term."""
         return passes_of(self.map, self.function)
 
     @property
@@ -105,7 +105,7 @@ class Term:
         return [list(self.chunks())]
 
     def merit(self, W: Array, y: Array, beta: float) -> float:
-        """What the term adds to the augmented Lagrangian with multipliers y, without ω."""
+        """Share of the term in the augmented Lagrangian with multipliers y, without ω."""
 
         def work(part: list[slice]) -> float:
             return sum(self.passes.merit(W, at, y, beta) for at in part)
@@ -117,7 +117,7 @@ class Term:
         return self.judged(self.misses(W, entry_size(W)), W, diameter)
 
     def judged(self, misses: Sequence[Miss], W: Any, diameter: float) -> Violation:
-        """The same from what passes over its rows have found."""
+        """Violation from what passes over the rows have found."""
         assert isinstance(self.function, Proximable)
         squares, images, worst, row = self._total(misses, entry_size(W))
         size = float(max(np.sqrt(images), self.function.data_norm(self.map.size)))
@@ -167,7 +167,7 @@ class Term:
 
 
 class Answers(Protocol):
-    """Who answers for the rows of a term."""
+    """Interface of an object that answers for the rows of a term."""
 
     def value(self, W: Array) -> float:
         """ω h(A W)."""
@@ -274,7 +274,7 @@ class Problem:
         check_magnitudes(domain, self.terms, self.dtype.name)
 
     like: Array = HOST
-    """Where W lies."""
+    """An array on the device of W."""
 
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.domain.shape))
@@ -282,7 +282,7 @@ class Problem:
         return f"<Problem: {type(self.domain).__name__} {shape}; {terms}>"
 
     def astype(self, dtype: Any) -> Problem:
-        """The same problem in another precision, float64 or float32."""
+        """Return this problem in another precision, float64 or float32."""
         weights = self.infeasibility_weights
         return Problem(self.domain, self.terms, infeasibility_weights=weights, dtype=dtype)
 

@@ -144,7 +144,7 @@ class Qubo(Answer):
     sense: Sense
     """``min`` or ``max``."""
     offset: float
-    """What was added to xᵀQx."""
+    """Constant that was added to xᵀQx."""
     cut: GraphCut
     """Of the graph that was cut, whose weights are those of 2 xᵀQx, or −2 xᵀQx for a minimum."""
 
@@ -157,7 +157,7 @@ class Qubo(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `value`."""
+        """Alias of `value`."""
         return self.value
 
     @property
@@ -172,7 +172,7 @@ class Qubo(Answer):
 
     @property
     def trace(self) -> Trace:
-        """That of the run on the graph, in its units."""
+        """Trace of the run on the graph, in its units."""
         return self.cut.trace
 
     def summary(self) -> str:

@@ -37,7 +37,7 @@ ARRAYS = ("edges", "side", "labels", "points", "names")
 MODEL = "model."
 """How the names of arrays begin that are a model."""
 FAMILY = frozenset({"l2", "max", "relative", "scaled"})
-"""What is known of the violation of a family."""
+"""Measures of the violation of a family."""
 LARGEST = 1e150
 """Coordinates and weights that can be drawn are smaller."""
 COMPRESSED = 1 << 23
@@ -239,7 +239,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What the run was made with; nothing that names the machine or its user."""
+    """Versions with which the run was made; nothing that names the machine or its user."""
     found = {"condgrad": condgrad.__version__, "Python": platform.python_version()}
     for package in ("numpy", "scipy", "numba", "matplotlib"):
         try:

@@ -1,4 +1,4 @@
-"""What the command line shows of a run."""
+"""Tables and sentences that the command line shows of a run."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def whole(profile: Mapping[str, float], spent: float) -> dict[str, float]:
 
 
 def print_profile(run: Outcome, console: Console, profile: Mapping[str, float]) -> None:
-    """Where the time of the program went."""
+    """Print a table of the seconds of the program, by parts."""
     r = run.result
     table = Table(title="Profile")
     for column in PROFILE:
@@ -170,7 +170,7 @@ def print_clusters(run: Outcome, console: Console) -> None:
 
 
 def promise(run: Outcome, what: str) -> str:
-    """What the bound proves of a rounded solution, as a sentence."""
+    """Sentence for what the bound proves of a rounded solution."""
     assert run.rounded is not None
     gap, failure = run.rounded_gap, run.bound_failure
     if run.rounded.value > 0 and not run.result.lower_bound > 0:

@@ -1,4 +1,4 @@
-"""What the applications share: a problem together with the settings of its experiment."""
+"""Base of the applications: a problem together with the settings of its experiment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ give way to LAPACK up to n = 40: the oracle is at least as accurate as the publi
 
 
 FACTORS = "factors"
-"""What stands for a method where W is kept as factors."""
+"""Name in the place of a method if W is kept as factors."""
 BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
 
@@ -134,7 +134,7 @@ class Application:
         return progress.Seen(self.unit.what, scale * value, scale * low, gap, self.sense)
 
     def astype(self, dtype: Any) -> Application:
-        """The same application in another precision, float64 or float32."""
+        """Return this application in another precision, float64 or float32."""
         return replace(self, problem=self.problem.astype(dtype))
 
     def default(self, beta0: float | str | None) -> str:
@@ -269,7 +269,7 @@ class Application:
             return offer.keep(found)
 
     def _measure(self, rounder: Rounder | None) -> progress.Measure:
-        """What is shown of a run: the best solution, or the point before there is one."""
+        """Measure to be shown of a run: the best solution, or the point before there is one."""
 
         def measure(last: Mapping[str, float]) -> progress.Seen | None:
             if rounder is None:
@@ -292,7 +292,7 @@ class Application:
         floor_kind: str | None = None,
         asked: float | None = None,
     ) -> Outcome:
-        """What a run with this result came to."""
+        """Outcome of a run with this result."""
         return Outcome(
             self.name,
             self.preset,

@@ -1,4 +1,4 @@
-"""What a run of an application returns."""
+"""Outcome of a run of an application."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Unit(NamedTuple):
     """In what unit an application gives its values, and what the run on its relaxation has."""
 
     scale: float = 1.0
-    """What a value of the relaxation is multiplied by to be one of the answer."""
+    """Factor from a value of the relaxation to one of the answer."""
     what: str = "value"
-    """What the answer is called that has the value: ``cut``, ``inertia``."""
+    """Noun of the answer that has the value: ``cut``, ``inertia``."""
     words: str = ""
     """The unit, and that of the run, in words; empty where there is but one."""
     slack: float = 0.0
-    """What rounding of `scale` can do to a bound, relative to it."""
+    """Relative error of a bound by the rounding of `scale`."""
 
 
 PLAIN = Unit()
-"""That of the problem."""
+"""Unit of the problem itself."""
 
 
 class Rounded(NamedTuple):
@@ -45,7 +45,7 @@ class Rounded(NamedTuple):
     value: float
     """Its value, in the units of the relaxation's objective."""
     W: Array
-    """The same as a feasible point of the relaxation; in a run it lies where W does."""
+    """The answer as a feasible point of the relaxation; in a run it lies on the device of W."""
     answer: Any
     """The partition or the labels."""
 
@@ -55,7 +55,7 @@ class Rounded(NamedTuple):
 
 
 def least(bound: float, whole: bool) -> float:
-    """What solutions with integer values, or others, cannot fall below."""
+    """Least value that a solution can have: with integer values the bound is rounded up."""
     return float(np.ceil(bound)) if whole and np.isfinite(bound) else bound
 
 
@@ -67,7 +67,7 @@ def gap_of(value: float, bound: float, whole: bool) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outcome(Answer):
-    """What a run of an application came to, with the settings that were used."""
+    """Outcome of a run of an application, with the settings that were used."""
 
     application: str
     preset: str
@@ -77,7 +77,7 @@ class Outcome(Answer):
     result: Result
     """The run as it was: it minimises the negative of a maximum."""
     formula: str = ""
-    """What total infeasibility means here."""
+    """Formula of total infeasibility for this application."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the application."""
     rounded: Rounded | None = None
@@ -91,7 +91,7 @@ class Outcome(Answer):
     asked: float | None = None
     """The gap that was asked of a rounded solution."""
     unit: Unit = PLAIN
-    """That of `value`, `objective` and `bound`; `result` and `rounded` have that of the run."""
+    """Unit of `value`, `objective` and `bound`; `result` and `rounded` have that of the run."""
     solution: Any = None
     """The `condgrad.sdp.Solution` that the run belongs to, whose numbers are those of the program;
     None where `result` has them."""
@@ -118,7 +118,7 @@ class Outcome(Answer):
 
     @property
     def value(self) -> float:
-        """That of the rounded solution, in the same unit; NaN where there is none."""
+        """Value of the rounded solution, in the same unit; NaN if there is none."""
         found = np.nan if self.rounded is None else self.rounded.value
         return float(self.sign * self.unit.scale * found)
 
@@ -148,7 +148,7 @@ class Outcome(Answer):
 
     @property
     def trace(self) -> Trace:
-        """That of `result` in the unit of the application; it minimises as the run does."""
+        """Trace of `result` in the unit of the application; it minimises as the run does."""
         return self.result.trace.scaled(self.unit.scale)
 
     @property
@@ -185,12 +185,12 @@ class Outcome(Answer):
 
     @property
     def sign(self) -> int:
-        """What turns numbers of the result into those of the application: −1 for a maximum."""
+        """Sign that turns numbers of the result into those of the application: −1 for a maximum."""
         return -1 if self.sense == "max" else 1
 
     @property
     def bound_name(self) -> str:
-        """What the bound is called."""
+        """Name of the bound."""
         return "upper_bound" if self.sense == "max" else "lower_bound"
 
     @property
@@ -286,7 +286,7 @@ class Outcome(Answer):
 
 
 def closeness(gap: float, what: str, sense: Sense) -> str:
-    """What a proven gap says of a solution, in words.
+    """Words for what a proven gap says of a solution.
 
     It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
     bound.

@@ -1,4 +1,4 @@
-"""What rounds the iterates of a run."""
+"""Rounding of the iterates of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rounder:
     anywhere = True
     """It takes W where the run keeps it."""
     remembers = ("best", "_like", "_rounding")
-    """What a checkpoint keeps of it."""
+    """Attributes that a checkpoint keeps."""
 
     def __init__(
         self,
@@ -71,6 +71,6 @@ class Rounder:
         return None if best is None else best._replace(W=host(best.W))
 
     def gap(self, info: Info, whole: bool) -> float:
-        """That of the best solution, at the latest bound of a run."""
+        """Gap of the best solution, at the latest bound of a run."""
         value = np.inf if self.best is None else self.best.value
         return gap_of(value, info.trace.last["lower_bound"], whole)

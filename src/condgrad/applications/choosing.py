@@ -51,7 +51,7 @@ ENOUGH = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a fit is told, as `condgrad.sklearn.MatrixCompletion` explains it."""
+    """Settings of a fit, as `condgrad.sklearn.MatrixCompletion` explains them."""
 
     radius: float | str = "auto"
     relative: bool = True
@@ -89,7 +89,7 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What the ratings held out said; nothing where there were too few."""
+    """Result of the ratings held out; empty if there were too few."""
 
     auto: bool = False
     """Whether the radius was to be chosen."""
@@ -115,7 +115,7 @@ class Choice:
         return np.array(rows).reshape(-1, 4)
 
     def bare(self) -> Choice:
-        """The same without the fits."""
+        """Return this choice without the fits."""
         return replace(self, path=tuple(t._replace(W=None) for t in self.path))
 
 

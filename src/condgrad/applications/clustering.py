@@ -23,7 +23,7 @@ STARTS = 10
 NEGATIVE = 1e-10
 """Distances this far below 0, relative to the largest, are rounding."""
 DENOISING = 2.5
-"""What denoised distances take, in products of matrices."""
+"""Cost of denoised distances, in products of matrices."""
 SHARE = 0.25
 """The part of the time left that a rounding may take."""
 

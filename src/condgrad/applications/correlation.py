@@ -163,7 +163,7 @@ def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
 
 
 def _canonical(labels: Array) -> Array:
-    """The same partition, clusters numbered in the order of their first vertices."""
+    """Number the clusters of a partition in the order of their first vertices."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return np.asarray(rank[inverse], dtype=np.int64)

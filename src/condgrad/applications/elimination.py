@@ -46,11 +46,11 @@ class Reduction(NamedTuple):
     whole: Any
     """The graph, a CSR matrix."""
     adjacency: Any
-    """What is left, with at least one vertex."""
+    """Remaining graph, with at least one vertex."""
     kept: Array
     """Its vertices in the graph."""
     constant: float
-    """What a cut of the graph has more, with vertices that are not kept where they should be."""
+    """Weight to add to a cut of the remaining graph if vertices are put back as they should be."""
     slack: float
     """By how much more no cut of the graph is heavier, by rounding; 0 where nothing was rounded."""
     steps: tuple[Array, Array, Array, Array]
@@ -58,7 +58,7 @@ class Reduction(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """What makes a bound for what is left one for the graph, but for a rounding of the sum."""
+        """Add this to a bound on the remaining graph to get one on the graph, but for rounding."""
         return self.constant + self.slack
 
     def lifted(self, cut: Cut) -> Cut:

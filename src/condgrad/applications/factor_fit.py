@@ -55,7 +55,7 @@ class Side(NamedTuple):
         return self.X[:, :-1] * np.sqrt(unit), self.X[:, -1] * unit
 
     def only(self, kept: Array) -> Side:
-        """The same with fewer directions."""
+        """Return this side with fewer directions."""
         X, M = self.X[:, kept], self.M[:, kept][:, :, kept]
         return Side(np.ascontiguousarray(X), np.ascontiguousarray(M), self.precision[kept])
 
@@ -156,7 +156,7 @@ class FactorFit:
 
 
 class NewRows(NamedTuple):
-    """What gives a row its factors and bias out of its own ratings."""
+    """Map from the ratings of a new row to its factors and bias."""
 
     mean: float
     unit: float

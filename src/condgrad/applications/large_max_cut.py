@@ -46,7 +46,7 @@ KNOWN = ("gap", "feasibility", "row_feasibility", "max_iter", "max_epochs", "max
 OTHERS = ("callbacks", "n_jobs", "device")
 """Options of a run."""
 FINE = 1e-3
-"""What is left of a graph is solved to this gap at least: it is its looseness that decides."""
+"""Largest gap to which the remaining graph is solved: its looseness decides."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -188,7 +188,7 @@ class _Run:
         return local if self.facts["triangles"] else None
 
     def _here(self, mixed: Mixed | None) -> Outcome | None:
-        """What there is while sweeps, or what follows them, are at work."""
+        """Outcome so far, while sweeps or the steps after them are at work."""
         return None if mixed is None else self._ended(mixed, True)
 
     def _floor(self, mixed: Mixed | None) -> tuple[float, str, float]:
@@ -201,7 +201,7 @@ class _Run:
         return floor, "exact", 0.0
 
     def _below(self, bound: float) -> float:
-        """What a bound on the cuts of what is left says of the negative of those of the graph."""
+        """Lower bound on negative cuts, given an upper bound on cuts of the remaining graph."""
         if self.reduction is None:
             return -bound
         total = bound + self.reduction.shift
@@ -354,7 +354,7 @@ class _Run:
 
 
 def positive_weight(A: Any) -> float:
-    """That of all edges of positive weight, not below it, which no cut exceeds."""
+    """Weight of all edges of positive weight, not rounded below it, which no cut exceeds."""
     return math.fsum(A.data[A.data > 0]) / 2 * (1 + EPS)
 
 

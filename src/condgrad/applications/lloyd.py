@@ -33,7 +33,7 @@ def product(C: Array, Z: Array) -> Array:
 
 
 class Denoised:
-    """The same distances on a GPU, of which few are wanted: a row is computed when it is read.
+    """Denoised distances on a GPU, of which few are wanted: a row is computed when it is read.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class LocalTriangles:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What a checkpoint keeps."""
+        """State that a checkpoint keeps."""
         return self.multipliers, self._cover, self._give, self._steps, self._matrix
 
     @state.setter
@@ -123,7 +123,7 @@ class LocalTriangles:
 
     @property
     def slack(self) -> float:
-        """What bᵀλ is more than `constant` by rounding, and w − Bᵀλ more than `matrix`.
+        """Rounding error of `constant` below bᵀλ, and of `matrix` below w − Bᵀλ.
 
         An entry of the latter is a sum of at most four multipliers for each triangle.
         """

@@ -40,7 +40,7 @@ DENSE = 4 * 8
 """Bytes for an entry of W: the start and its bound."""
 WORDS = "w(S, S̄) of a cut; the run on the relaxation minimises the negative of that"
 CUT = Unit(what="cut", words=WORDS)
-"""That of a maximum cut."""
+"""Unit of a maximum cut."""
 
 
 def max_cut(

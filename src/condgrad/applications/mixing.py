@@ -29,14 +29,14 @@ from condgrad.run.saved import memory_of, remind
 FIRST, MOST = 10, 640
 """The bound is computed after so many sweeps first, then after twice as many each time."""
 RANK, STALLED = 64, 0.1
-"""Where W stays a factor it has so many columns first, and twice as many once the sweeps since the
-last bound have raised the value by less than this part of what is missing."""
+"""First number of columns of W kept as a factor. It doubles if the sweeps since the last bound
+have raised the value by less than the part `STALLED` of what is missing."""
 EARLY = 0.2
 """After k sweeps a bound need not be closer than EARLY/k."""
 SETTLE = 0.75
 """Multipliers stay after this part of the sweeps to the next bound, so that V can follow."""
 UNKNOWN = Minimum(np.inf, "none", 0.0)
-"""Where Ctrl-C left no time for a bound."""
+"""Bound if Ctrl-C left no time for one."""
 ASIDE = 1e-2
 """Length of what new columns add to a row."""
 
@@ -56,7 +56,7 @@ class Mixed(NamedTuple):
     interrupted: bool
     """Whether the keyboard ended it."""
     solved: bool = False
-    """Whether it ended because value and bound are as close as was asked for."""
+    """True if it ended because value and bound are as close as was asked for."""
 
 
 Watch = Callable[[int, Array, float, Minimum], bool]
@@ -154,7 +154,7 @@ def mixing(
             return Minimum(np.inf, "none", 0.0)
 
     def state() -> tuple[Any, ...]:
-        """What a checkpoint keeps between two sweeps."""
+        """State that a checkpoint keeps between two sweeps."""
         multipliers = None if local is None else local.state
         return V, rng, bounds, done, seen, sweeps, before, multipliers, memory_of(own)
 

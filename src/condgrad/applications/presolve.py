@@ -103,7 +103,7 @@ class ByBlocks(Application):
         runs = [block for block, _, best in cuts if not best]
 
         def here(end: Outcome | None) -> Outcome | None:
-            """What there is while a block is at work."""
+            """Outcome so far, while a block is at work."""
             done = [*ends, *([] if end is None or any(end is e for e in ends) else [end])]
             if not done:
                 return None
@@ -191,7 +191,7 @@ class ByBlocks(Application):
 
     @property
     def _slack(self) -> float:
-        """What rounding of weights can do to a value, relative to it."""
+        """Relative error of a value by rounding of weights."""
         return (8 * self.weights.size + 16) * EPS
 
     def _outcome(
@@ -254,7 +254,7 @@ def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
 
 
 def by_blocks_of(A: Any, weights: Array) -> ByBlocks:
-    """The same of a checked adjacency matrix, with a weight for every vertex."""
+    """Relaxations by blocks of a checked adjacency matrix, with a weight for every vertex."""
     whole = sp.csgraph.connected_components(A, directed=False)[0] == 1
     blocks = blocks_of(A, weights) if whole else []
     part, mu, size = sp.csr_array(np.ones((3, 3)) - np.eye(3)), None, 0  # where there is no run

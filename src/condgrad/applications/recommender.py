@@ -33,7 +33,7 @@ USUAL = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What rates: x_ij = μ + b_i + c_j + p_i'q_j, clipped to the bounds."""
+    """Factors and biases that rate: x_ij = μ + b_i + c_j + p_i'q_j, clipped to the bounds."""
 
     mean: float
     user_biases: Array
@@ -66,7 +66,7 @@ class Recommender(Factors):
     """A fitted model."""
 
     radius: float
-    """That of the ball, without unit."""
+    """Radius of the ball, without unit."""
     result: Result
     """The run of the convex part."""
     choice: Choice
@@ -80,7 +80,7 @@ class Recommender(Factors):
     """Of the biases; None where there are none."""
     weighting: float
     new_rows: NewRows | None
-    """What completes new rows where the factors were fitted again."""
+    """Map that completes new rows if the factors were fitted again."""
 
     def complete(self, observed: Observed) -> Array:
         """Rows completed from their own ratings."""

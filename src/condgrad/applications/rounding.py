@@ -198,7 +198,7 @@ def graph_of(adjacency: Any, vertex_weights: Any = None) -> Graph:
 
 
 def checked_graph(A: Any, vertex_weights: Any) -> Graph:
-    """The same of a checked adjacency matrix."""
+    """Graph of a checked adjacency matrix."""
     upper = sp.coo_array(sp.triu(A, 1))
     (u, v), n = upper.coords, upper.shape[0]
     return Graph(n, u, v, upper.data, sizes_of(vertex_weights, n))

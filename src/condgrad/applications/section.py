@@ -208,7 +208,7 @@ def _exchanged(A: Array, labels: Array) -> Array:
 
 
 def _best_exchange(A: Array, labels: Array, free: Array) -> tuple[float, int, int]:
-    """What is gained by the best exchange of two free vertices of different parts, and which."""
+    """Gain of the best exchange of two free vertices of different parts, and these vertices."""
     members = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
     inside = A @ members
     own = inside[np.arange(labels.size), labels]

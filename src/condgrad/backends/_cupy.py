@@ -130,7 +130,7 @@ def triangle_add(G: Array, start: int, stop: int, y: Array) -> None:
 
 
 def perimeter_add(G: Array, start: int, stop: int, y: Array) -> None:
-    """The same for perimeter rows."""
+    """G += Σ y_l a_l over a range of perimeter rows, by way of a table."""
     n = G.shape[0]
     size = n * (n - 1) * (n - 2) // 6
     table = tiles.filled(n, start, y[: stop - start], np.float64, perimeters=True)

@@ -13,7 +13,7 @@ from condgrad.backends import _reference, _reference_segments
 
 THREADS = 256
 BLOCKS, FEW = 1056, 264
-"""Whatever the GPU is, so that sums are the same; those of inner products come to the CPU."""
+"""Blocks of every launch on any GPU, so that sums are the same; `FEW` for inner products."""
 KINDS = {"float32": "float", "float64": "double"}
 SIDE = 32
 """Of the tiles in which a matrix is transposed."""

@@ -19,7 +19,7 @@ NEITHER = (2, 0)
 
 @cache
 def cublas() -> Any:
-    """What CuPy calls."""
+    """The cuBLAS that CuPy calls."""
     return importlib.import_module("cupy_backends.cuda.libs.cublas")
 
 

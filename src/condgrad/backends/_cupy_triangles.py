@@ -37,7 +37,7 @@ spent = 0.0
 
 
 class Sums(IntEnum):
-    """What the kernel of that number adds up, r = x − clip(x, lower, upper)."""
+    """Sums that the kernel of that number makes, r = x − clip(x, lower, upper)."""
 
     MISS = 0
     """Σ r², Σ z² and max |r| with x = z."""
@@ -372,6 +372,6 @@ DRIVERS = {
 
 
 def shared(sweep: str, share: Share) -> Drivers:
-    """The same for tables of a share of the tiles."""
+    """Drivers of the kernels, for tables of a share of the tiles."""
     own = {"perimeters": sweep == "perimeter_sweep", "share": share}
     return Drivers(*[cast("Any", partial(f, **own)) for f in PASSES])

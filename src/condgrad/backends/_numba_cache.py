@@ -82,7 +82,7 @@ class Files(IndexDataCacheFile):  # type: ignore[misc]
         self._write(self._data_path(name), data)
 
     def _read(self, path: str) -> Any:
-        """What a file holds; None where there is none, or where it is damaged."""
+        """Read a file; None if there is none, or if it is damaged."""
         try:
             data = Path(path).read_bytes()
         except FileNotFoundError:

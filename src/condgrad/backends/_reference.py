@@ -118,7 +118,7 @@ def table_swap(table: Array, ids: Array, new: Array) -> Array:
 
 
 def _slot(keys: Array, i: int) -> int:
-    """Where key i is, or the empty slot where it belongs: open addressing, linear probing."""
+    """Slot of key i, or the empty slot for it: open addressing, linear probing."""
     mask = keys.size - 1
     j = (((i * 0x9E3779B97F4A7C15) % 2**64) >> 20) & mask
     while keys[j] not in (i, -1):

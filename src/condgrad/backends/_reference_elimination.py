@@ -14,18 +14,18 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class Eliminated(NamedTuple):
-    """What `eliminate` answers."""
+    """Result of `eliminate`."""
 
     order: Array
     """Vertices in the order in which they went."""
     starts: Array
-    """Where the neighbours of each begin in `near`, and the end of the last."""
+    """Beginnings of the neighbours of each vertex in `near`, and the end of the last."""
     near: Array
     """Neighbours that a vertex had when it went, by index."""
     weights: Array
     """Of the edges to them."""
     constants: Array
-    """What each step adds to all cuts."""
+    """Constant that each step adds to all cuts."""
     ends: Array
     """Edges that are left: two rows of vertices, the smaller one first."""
     left: Array

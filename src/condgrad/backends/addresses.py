@@ -1,4 +1,4 @@
-"""Where rows without a list lie: ids taken apart."""
+"""Addresses of rows without a list: ids taken apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the packages that arrays come from.
+"""Differences between the packages that arrays come from.
 
 NumPy's functions serve the arrays of other packages that have `__array_function__`, such as CuPy;
 what makes an array is told where by ``like=``. The rest is here.
@@ -42,12 +42,12 @@ def home(array: Any) -> str:
 
 
 def foreign(array: Any) -> bool:
-    """Whether it is an array, but not NumPy's."""
+    """True for an array of CuPy."""
     return not isinstance(array, np.ndarray) and home(array) == "cupy"
 
 
 def host(array: Any) -> Array:
-    """The same numbers in an array of NumPy; such an array as it is."""
+    """Copy an array of CuPy to NumPy; return an array of NumPy as it is."""
     found: Array = array.get() if foreign(array) else array
     return found
 
@@ -87,7 +87,7 @@ def floats(x: Any) -> Array:
 
 
 def contiguous(array: Any) -> Array:
-    """The same array, or a copy with its rows one behind the other."""
+    """Return the array, or a copy with its rows one behind the other."""
     found: Array = namespace(array).ascontiguousarray(array)
     return found
 
@@ -108,7 +108,7 @@ def slabs(X: Array) -> list[slice]:
 
 
 def address(array: Any) -> int:
-    """Where an array begins."""
+    """Address at which an array begins."""
     return int(array.data.ptr) if foreign(array) else int(array.ctypes.data)
 
 

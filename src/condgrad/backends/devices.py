@@ -1,4 +1,4 @@
-"""Where a run keeps its arrays: in the memory of the process, or on a GPU by CuPy."""
+"""Devices that keep the arrays of a run: the memory of the process, or a GPU by CuPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run will take of the memory, known before any of it is taken."""
+"""Memory that a run will take, known before any of it is taken."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def require(needs: Iterable[Need], free: float | None = None, where: str = "memo
 
 
 def shortage(error: MemoryError) -> str:
-    """What there was no memory for in the middle of a run, in a sentence with a remedy."""
+    """Sentence for a shortage of memory in the middle of a run, with a remedy."""
     what = " ".join(str(error).split()) or "an array could not be made"
     return (
         f"{what}, with {size(free_memory())} free: close other programs, raise the limit on the "

@@ -16,7 +16,7 @@ LANES = 32
 
 
 class Products(NamedTuple):
-    """What is summed, where that is data[e] · x[indices[e] − low] over low ≤ indices[e] < high."""
+    """Summands data[e] · x[indices[e] − low] over low ≤ indices[e] < high."""
 
     indices: Array
     x: Array

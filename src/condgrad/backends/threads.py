@@ -116,7 +116,7 @@ class Calm:
 
 
 def share(ranges: Sequence[slice], worth: int = WORTH) -> list[list[slice]]:
-    """The same rows in parts of equal size, one a thread; fewer where a part would be too small.
+    """Deal rows in parts of equal size, one a thread; fewer if a part would be too small.
 
     Examples
     --------

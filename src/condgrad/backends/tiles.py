@@ -56,7 +56,7 @@ def buffers(n: int) -> int:
 
 
 def places(n: int, ids: Array, perimeters: bool = False) -> Array:
-    """Where in a table the rows `ids` lie."""
+    """Places of the rows `ids` in a table."""
     p, q, r = perimeter_address(ids) if perimeters else triangle_address(n, ids)
     a, b = p // SIDE, r // SIDE
     tile = a * across(n) - a * (a - 1) // 2 + b - a

@@ -1,4 +1,4 @@
-"""What is proved of a run: lower bounds, that nothing is feasible, that parts contradict."""
+"""Proofs about a run: lower bounds, that nothing is feasible, that parts contradict."""
 
 from condgrad.certificate.bound import (
     Bound,

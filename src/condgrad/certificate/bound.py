@@ -67,7 +67,7 @@ class Bound:
 
 
 class Report(NamedTuple):
-    """What one evaluation of the certificate says about the iterate W."""
+    """Result of one evaluation of the certificate at the iterate W."""
 
     bound: Bound
     fw_gap: float
@@ -234,7 +234,7 @@ class Certificate:
     def _clipped(
         self, parts: Sequence[Part], W: Array, rows: Sequence[Keeper], betas: Sequence[float]
     ) -> tuple[Bound, float]:
-        """The same over a nuclear ball, by a better dual point than the one given."""
+        """Bound over a nuclear ball, by a better dual point than the one given."""
         assert self._clipping is not None
         total = sum(p.product for p in parts)
         if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
@@ -256,7 +256,7 @@ class Certificate:
         return Bound(value, least.kind, least.failure, name), total - low
 
     def _margin(self, sizes: Sequence[Sizes]) -> float:
-        """What rounding can have done to v and the conjugates."""
+        """Rounding error of v and the conjugates."""
         return margin(sizes, self._reach, len(self.problem.terms))
 
     def _search(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
@@ -279,7 +279,7 @@ class Certificate:
         return low
 
     def _cut(self, v: Array, d: Array, c: float, low: float, high: float) -> float:
-        """The same on a GPU, where the oracle is accurate and dear: where tangents meet, t is next.
+        """Search on a GPU with its accurate, dear oracle: the next t is where two tangents meet.
 
         The best t that was looked at counts.
         """
@@ -332,7 +332,7 @@ class Certificate:
 
 
 def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
-    """What rounding can have done to v and the conjugates; see the head of this file."""
+    """Rounding error of v and the conjugates; see the head of this file."""
     last = terms + 8  # sums over terms, scaling, shifting
     v = sum((s.depth + last) * s.spread for s in sizes)
     conjugates = sum((s.additions + last) * s.conjugates for s in sizes)

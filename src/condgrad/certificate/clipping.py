@@ -34,14 +34,14 @@ LEVELS = 16
 
 
 class Guess(NamedTuple):
-    """What a change of a dual point promises."""
+    """Promise of a change of a dual point."""
 
     value: float
     scale: float
     """t."""
     level: int = LEVELS
     change: Array | None = None
-    """That of v."""
+    """Change of v."""
 
 
 class Clipping:
@@ -55,7 +55,7 @@ class Clipping:
 
     @classmethod
     def of(cls, problem: Problem) -> Clipping | None:
-        """Where it applies; a linear function has one dual point only."""
+        """Clipping for a problem, or None; a linear function has one dual point only."""
         able = type(problem.domain) is NuclearBall and not foreign(problem.like)
         if not able or min(problem.domain.shape) > LARGE:
             return None
@@ -164,7 +164,7 @@ class Clipping:
 
 
 def _free(term: Term) -> bool:
-    """Whether it reads every entry, between two finite ends."""
+    """True if the term reads every entry, between two finite ends."""
     map, ends = term.map, term.function.interval
     inner = map.map if type(map) is Scaled else map
     if type(inner) is not AllEntries or ends is None or not np.all(_factor(term)):
@@ -173,7 +173,7 @@ def _free(term: Term) -> bool:
 
 
 def _factor(term: Term) -> Array | float:
-    """What a multiplier adds to its entry of v."""
+    """Factor of a multiplier in its entry of v."""
     map = term.map
     return term.weight * map.factor if isinstance(map, Scaled) else term.weight
 

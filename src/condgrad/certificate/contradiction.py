@@ -29,9 +29,9 @@ from condgrad.problem import Problem
 from condgrad.rows import Keeper, Part, together
 
 SLACK = 1e-9
-"""What counts as rounding, relative to the numbers that are compared."""
+"""Rounding error that is allowed, relative to the numbers that are compared."""
 GIVEN = 1e-6
-"""The same for a floor, for which nobody knows what a violation is worth."""
+"""Rounding error that is allowed for a floor, for which the worth of a violation is not known."""
 
 
 class Suspicion:
@@ -54,7 +54,7 @@ class Suspicion:
         return True
 
     def _slack(self, dtype: np.dtype) -> float:
-        """What rounding can do to the numbers compared, relative to their sizes."""
+        """Rounding error of the numbers compared, relative to their sizes."""
         entries = int(np.prod(self._problem.domain.shape))
         count = entries + sum(t.map.size for t in self._problem.terms)
         return float(max(SLACK, np.sqrt(entries) * _inside(dtype), count * EPS))

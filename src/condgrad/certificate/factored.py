@@ -102,7 +102,7 @@ class FactoredCertificate(Certificate):
         return best, gap
 
     def ray(self, W: Factored) -> Bound:
-        """What the multipliers of the constraints alone prove; above 0 nothing is feasible.
+        """Bound from the multipliers of the constraints alone; above 0 nothing is feasible.
 
         See `farkas`.
         """
@@ -137,7 +137,7 @@ class FactoredCertificate(Certificate):
         return margin(self._sizes(dual), self._radius, len(self.problem.terms))
 
     def _sizes(self, dual: Dual) -> list[Sizes]:
-        """What the sums of every term are rounded against."""
+        """Sizes against which the sums of every term are rounded."""
         found = []
         for i, t in enumerate(self.problem.terms):
             pieces = self.observed.pieces(i)

@@ -111,7 +111,7 @@ def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array
 
 
 def _highest(small: list[Array], face: Face, rise: float, lowest: object) -> tuple[float, float]:
-    """Where a section is largest, by bisection on its slope, and how large it is there."""
+    """Maximiser of a section, by bisection on its slope, and the value there."""
     low, high = 0.0, 1.0
     assert callable(lowest)
 

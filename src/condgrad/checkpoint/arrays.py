@@ -36,7 +36,7 @@ class Memory:
         return memoryview((ctypes.c_ubyte * self.nbytes).from_address(self.start)).cast("B")
 
     def copy(self) -> Memory:
-        """The same bytes elsewhere, which nobody changes."""
+        """Copy the bytes to memory that nobody changes."""
         if self.nbytes == 0:
             return self
         same = np.frombuffer(self.view, np.uint8).copy()
@@ -53,7 +53,7 @@ def window(array: Array) -> tuple[int, int]:
 
 
 def written(arrays: Sequence[Any]) -> tuple[list[Any], list[Memory]]:
-    """What to write of arrays: a line for each, and the memory that they lie in.
+    """Lines that describe arrays, and the memory that they lie in.
 
     A line has the block and the place in it, shape, strides and type, whether the array may be
     written to, and whether it lies on a GPU. From there a copy is made, with rows one behind the

@@ -26,7 +26,7 @@ MAGIC = b"condgrad checkpoint\n"
 FORMAT = 1
 """Of the file; another one is refused."""
 HEAD = struct.Struct("<20s I Q Q I")
-"""What it is, the format, place and length of the description and its checksum."""
+"""Head of a file: magic, format, place and length of the description, and its checksum."""
 ALIGN = 64
 PIECE = 1 << 22
 """Bytes that are handled at a time."""

@@ -38,7 +38,7 @@ Step = str | int | list[Any]
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What an object has, but for what its class calls transient: caches, what can be made anew."""
+    """Attributes of an object, without those its class calls transient, which can be made anew."""
     left_out = getattr(type(value), "_transient", ())
     found = {n: v for n, v in getattr(value, "__dict__", {}).items() if n not in left_out}
     for kind in type(value).__mro__:
@@ -50,7 +50,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def inside(value: Any) -> bool:
-    """Whether it is an object of a class of this package, or of one derived from such a class."""
+    """True for an object of a class of this package, or of one derived from such a class."""
     return any(kind.__module__.startswith(PACKAGE) for kind in type(value).__mro__)
 
 
@@ -65,12 +65,12 @@ def steps(value: Any) -> Iterator[tuple[Step, Any]]:
 
 
 def ours(value: Any) -> bool:
-    """Whether it is an object of a class of this package."""
+    """True for an object of a class of this package."""
     return type(value).__module__.startswith(PACKAGE)
 
 
 class Given:
-    """What is taken from the caller when a description is read.
+    """Objects that the caller gives when a description is read.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Given:
         return self._ways.get(id(value))
 
     def at(self, way: Any) -> Any:
-        """What is at the end of a way."""
+        """Object at the end of a way."""
         value: Any = self
         for i, step in enumerate(way):
             if i == 0:
@@ -135,7 +135,7 @@ class Writer:
         self._arrays: list[Any] = []
 
     def value(self, value: Any, where: str) -> Any:
-        """What is written of something; `where` is its name for people."""
+        """Description of a value; `where` is its name for people."""
         kind = type(value)
         if kind in PLAIN:
             return value
@@ -224,7 +224,7 @@ class Writer:
         return ["sparse", number, kind, list(value.shape), dict(zip(names, parts, strict=True))]
 
     def blocks(self) -> tuple[list[Any], list[Memory]]:
-        """What to write of all arrays met."""
+        """Lines and memory of all arrays met."""
         return written(self._arrays)
 
 
@@ -242,7 +242,7 @@ class Maker:
         self._known: dict[int, Any] = {}
 
     def value(self, text: Any) -> Any:
-        """What is described."""
+        """Value of a description."""
         if isinstance(text, (*PLAIN, float)):
             return text
         kind, *rest = text
@@ -359,7 +359,7 @@ def _class_name(kind: type) -> str:
 
 
 def _found(module: str, name: str) -> Any:
-    """What has a name in a module that is loaded."""
+    """Object of that name in a module that is loaded."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)

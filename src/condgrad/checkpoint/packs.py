@@ -17,7 +17,7 @@ FAULTS = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError),
     *(RecursionError, OverflowError, AssertionError, NotImplementedError),
 )
-"""What comes of a description that is none."""
+"""Errors that a damaged description raises."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Pack:
     """Of its arrays."""
     blocks: list[Memory]
     facts: dict[str, Any]
-    """What else is written beside the value."""
+    """Facts that are written beside the value."""
 
     @property
     def nbytes(self) -> int:
@@ -37,7 +37,7 @@ class Pack:
         return sum(block.nbytes for block in self.blocks)
 
     def copy(self) -> Pack:
-        """The same, which no longer changes with the value."""
+        """Return a copy that no longer changes with the value."""
         return Pack(self.text, self.lines, [b.copy() for b in self.blocks], self.facts)
 
     def entry(self, blocks: list[Memory]) -> dict[str, Any]:

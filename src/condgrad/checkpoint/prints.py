@@ -1,4 +1,4 @@
-"""What a run is of, in short: enough to tell that a checkpoint belongs to another problem."""
+"""Fingerprint of a run: enough to tell that a checkpoint belongs to another problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Print = dict[str, str]
 
 
 def print_of(value: Any, name: str) -> Print:
-    """What is known of something, part by part: classes, numbers, and digests of arrays.
+    """Fingerprint of a value, part by part: classes, numbers, and digests of arrays.
 
     Functions count by their names. What an object finds out by itself when it is asked
     (`cached_property`, and what its class calls transient) does not count.
@@ -91,7 +91,7 @@ def _digest(array: Any) -> str:
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
-    """What differs first between what is given and what was, in words."""
+    """First difference between two fingerprints, in words."""
     for name in {**there, **here}:
         new, old = here.get(name), there.get(name)
         if new == old:

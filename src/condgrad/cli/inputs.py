@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Repeats(StrEnum):
-    """What an edge means that stands again."""
+    """Meaning of an edge that stands again."""
 
     auto = "auto"
     refuse = "refuse"

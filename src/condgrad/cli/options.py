@@ -44,7 +44,7 @@ class Precision(StrEnum):
 
 
 class Device(StrEnum):
-    """Where a run keeps its arrays."""
+    """Device that keeps the arrays of a run."""
 
     cpu = "cpu"
     cuda = "cuda"

@@ -1,4 +1,4 @@
-"""What a command makes of a run: files, tables, an exit code."""
+"""Results of a command: files, tables, an exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is written and printed of a run."""
+    """Files and tables to write and print of a run."""
 
     json_file: Annotated[
         str | None,
@@ -209,7 +209,7 @@ def check_files(files: Mapping[str, Any], inputs: Iterable[Any] = ()) -> None:
 
 
 def identity(path: Any) -> list[str]:
-    """What two names of one file have in common: where links lead, and the file itself."""
+    """Identities of a file under all its names: the target of its links, and the file itself."""
     found = [os.path.realpath(path)]
     with contextlib.suppress(FileNotFoundError):
         facts = os.stat(path)

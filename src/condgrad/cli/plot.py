@@ -16,7 +16,7 @@ from condgrad.errors import InputError, ProblemError, cause
 
 
 class Axis(StrEnum):
-    """What convergence is drawn against."""
+    """Abscissa of a convergence plot."""
 
     seconds = "seconds"
     iterations = "iterations"

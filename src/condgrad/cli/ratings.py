@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLAIN_ONLY = ("method", "beta0", "batch", "epochs", "feasibility")
 """Options of a run that the recommender does not have."""
 MODEL = ("mean", "user_biases", "item_biases", "user_factors", "item_factors")
-"""What a saved run has of a model, besides the names of users and items."""
+"""Arrays of a model in a saved run, besides the names of users and items."""
 
 
 @grouped(
@@ -175,7 +175,7 @@ def solve_plain(
 
 
 def with_metrics(run: Outcome, metrics: Mapping[str, float]) -> Outcome:
-    """The same run with further numbers."""
+    """Return the run with further numbers."""
     result = replace(run.result, metrics={**run.result.metrics, **metrics})
     return replace(run, result=result)
 
@@ -287,7 +287,7 @@ def drawn_seed(seed: int) -> int:
 
 
 def facts_of(model: Recommender) -> dict[str, Any]:
-    """What was chosen, and what it came to."""
+    """Settings that were chosen, and their result."""
     from condgrad.run.result import Status
 
     choice, tried = model.choice, model.choice.chosen

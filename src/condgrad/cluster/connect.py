@@ -20,7 +20,7 @@ DIRECT = 1_200_000
 """Bytes up to which an answer comes with the reply to a call. Ray passes on all above 100 kB by its
 store, which takes a millisecond more and is worth that for large answers only."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""What Ray would send or say by itself."""
+"""Variables that silence Ray."""
 
 
 def ray_module() -> ModuleType:

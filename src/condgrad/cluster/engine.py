@@ -122,7 +122,7 @@ class Engine:
 
     @contextlib.contextmanager
     def _sentences(self) -> Any:
-        """What goes wrong before a run begins, in a sentence."""
+        """Raise a fault before a run begins with a sentence for users."""
         errors = self._ray.exceptions
         try:
             yield
@@ -174,7 +174,7 @@ class Engine:
         return [self.actors[i].answer.remote(message) for i in every]
 
     def ask(self, what: str, name: str, *args: Any) -> list[Any]:
-        """What every actor answers, in their order."""
+        """Answers of every actor, in their order."""
         answers: list[Any] = self.safe(lambda: self.get(self.asked(what, name, *args)))
         return answers
 
@@ -187,7 +187,7 @@ class Engine:
         return self.safe(work) if heal else work()
 
     def _message(self, given: tuple[Any, ...]) -> Any:
-        """What all are told: a few bytes with every call, or an object once for each node."""
+        """Message to all actors: a few bytes with every call, or an object once for each node."""
         args = tuple(map(self._lean, given))
         if sum(map(size_of, args)) > INLINE:
             return self._ray.put(args)
@@ -216,7 +216,7 @@ class Engine:
         return (total.copy() if len(found) == 1 else total), said
 
     def safe(self, work: Callable[[], Any]) -> Any:
-        """What some work says; where an actor is lost meanwhile it is replaced, and asked again."""
+        """Result of some work; a lost actor is replaced, and asked again."""
         for _ in range(TRIES):
             try:
                 return work()
@@ -226,7 +226,7 @@ class Engine:
 
     @property
     def faults(self) -> type[Exception]:
-        """What is raised where an actor is lost, or something is wrong within one."""
+        """Errors that Ray raises if an actor is lost, or if a fault is within one."""
         kind: type[Exception] = self._ray.exceptions.RayError
         return kind
 
@@ -380,7 +380,7 @@ class Engine:
 
     @property
     def note(self) -> str:
-        """What was lost, in words."""
+        """Losses of shards, in words."""
         if len(self.losses) <= 3:
             return "; ".join(self.losses)
         return f"{len(self.losses)} times shards were lost, the last time: {self.losses[-1]}"

@@ -1,4 +1,4 @@
-"""What goes wrong on a cluster, in words."""
+"""Faults of a cluster, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from condgrad.errors import MemoryLimit, ProblemError
 
 
 def short(error: BaseException) -> str:
-    """What Ray says of a fault, in few words."""
+    """Fault that Ray reports, in few words."""
     text = " ".join(str(error).split())
     name = type(error).__name__
     if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
@@ -21,7 +21,7 @@ def short(error: BaseException) -> str:
 
 
 def within(error: Any, who: str) -> BaseException:
-    """What went wrong within an actor, as it would have been raised here."""
+    """Fault within an actor, as it would have been raised here."""
     cause: BaseException = error.cause
     if isinstance(cause, MemoryError):
         return MemoryError(f"{who} of the cluster had no memory left ({short(cause)})")

@@ -109,7 +109,7 @@ class Sharded(Keeper):
         engine.tick()
 
     def _take(self, G: Array, squares: list[float], count: int, reply: Reply) -> None:
-        """What the actors have summed over so many rows."""
+        """Take the sums of the actors over so many rows."""
         s, shape = self.state, self.term.map.shape
         if isinstance(s, DualState):
             reply.unpacked(G, s.changed, shape)

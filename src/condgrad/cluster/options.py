@@ -1,4 +1,4 @@
-"""What is asked of a cluster."""
+"""Options of a cluster."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Ray:
 
 
 def cluster_of(value: Any) -> Ray | None:
-    """What is asked for by ``"ray"``, ``"local"``, an address, a `Ray` or None.
+    """Options for ``"ray"``, ``"local"``, an address, a `Ray` or None.
 
     Examples
     --------

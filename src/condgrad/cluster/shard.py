@@ -1,4 +1,4 @@
-"""What one actor does: it keeps its share of the rows of some terms, by ordinary keepers."""
+"""Shard of an actor: it keeps its share of the rows of some terms, by ordinary keepers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from condgrad.problem import Problem, Term
 from condgrad.rows import Keeper
 
 TABLES = ("y", "slopes")
-"""What an estimator may keep row by row."""
+"""Attributes that an estimator may keep row by row."""
 STATM = Path("/proc/self/statm")
-"""What Linux says of the memory of a process, in pages."""
+"""File of Linux with the memory of a process, in pages."""
 
 
 Summand = tuple[Array, list[Any]]
@@ -73,7 +73,7 @@ def cuttable(function: Function) -> bool:
 
 
 def tables_of(state: State) -> dict[str, Array]:
-    """What a state keeps row by row, and the cotangent that belongs to it."""
+    """Tables of a state that has numbers row by row, and the cotangent that belongs to them."""
     found = {n: getattr(state, n) for n in ("G", *TABLES) if getattr(state, n, None) is not None}
     return {n: host(a) for n, a in found.items()}
 
@@ -154,7 +154,7 @@ class Shard:
             self._keepers[name] = new
 
     def answer(self, message: Any) -> Any:
-        """What one of the methods below, which is named first, says (`Engine.asked`)."""
+        """Call one of the methods below, which is named first (`Engine.asked`)."""
         what, *args = pickle.loads(message) if isinstance(message, bytes) else message
         return getattr(self, what)(*args)
 
@@ -196,7 +196,7 @@ class Shard:
         return [deal.own(at) for at in drawn]
 
     def plus(self, one: Summand, other: Summand) -> Summand:
-        """What two have answered, as one."""
+        """Sum of two answers."""
         return plus(one, other)
 
     def gather(self, name: str) -> Summand:
@@ -263,7 +263,7 @@ class Shard:
             self._keepers[name].over(self.problem, share)
 
     def tables(self, name: str) -> dict[str, Array]:
-        """What it keeps of a term."""
+        """Tables of a term."""
         return {n: a.copy() for n, a in tables_of(self._keepers[name].state).items()}
 
     def try_folder(self, folder: str) -> None:

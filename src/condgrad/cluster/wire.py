@@ -1,4 +1,4 @@
-"""What travels: points to the actors, by the step that led there where that is smaller, and
+"""Messages: points to the actors, by the step that led there where that is smaller, and
 cotangents back, by half where W is symmetric.
 """
 
@@ -47,7 +47,7 @@ def _bytes(S: LowRank) -> int:
 
 
 def _there(S: LowRank, like: Array) -> LowRank:
-    """The same with its arrays where `like` lies."""
+    """Return the point with its arrays where `like` lies."""
 
     def there(x: Array) -> Array:
         return placed(host(x), like)

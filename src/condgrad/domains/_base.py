@@ -1,4 +1,4 @@
-"""What a domain must offer."""
+"""Interface of a domain."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Domain(ABC):
     finite_only: ClassVar[bool] = False
     """Whether the oracle raises `LinAlgError` for a direction with NaN or infinity in it."""
     face: Face | None = None
-    """What a projection needs, where the set is a spectrahedron."""
+    """Face that a projection needs, if the set is a spectrahedron."""
     portable: ClassVar[bool] = False
-    """Whether its points can lie on a GPU; a class derived from it says so anew."""
+    """True if points of the domain can lie on a GPU; a derived class says so anew."""
     like: Array = HOST
-    """Where its points lie."""
+    """An array on the device of the points."""
     proof: ClassVar[str] = "oracle"
     """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
 
@@ -78,7 +78,7 @@ class Domain(ABC):
         return shown(self, "shape")
 
     def on(self, like: Array) -> Domain:
-        """The same domain of points that lie where `like` does."""
+        """Return this domain with points that lie where `like` does."""
         new = moved(self, like)
         if (face := self.face) is not None:
             diagonal, basis = (np.asarray(x, like=like) for x in (face.diagonal, face.basis))
@@ -125,7 +125,7 @@ class Domain(ABC):
         """
 
     def hint(self, W: Array, last: Atom | None) -> Array:
-        """What the oracle should start from, given the iterate and the atom before."""
+        """Start for the oracle, given the iterate and the atom before."""
         return W
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Domain(ABC):
         return length(self.center()) + float(self.diameter)
 
     def projector(self) -> Projector | None:
-        """What finds nearest points of the set, where that is cheap; it may remember its work."""
+        """Projector onto the set, if projections are cheap; it may remember its work."""
         return None
 
     def minimum(self, v: Array) -> Minimum:

@@ -24,7 +24,7 @@ value this part of the spread of the spectrum."""
 POWER, COLUMNS = 8, 4
 """Products, and of how many columns, for the upper end."""
 CLOSE = 0.01
-"""What is farther from the lowest value than this part of the spread is always damped."""
+"""Values farther from the lowest than this part of the spread are always damped."""
 
 DEPENDENT = 1e-4
 """Columns of length 1 are near dependence where a combination has this squared length or less."""

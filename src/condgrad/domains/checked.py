@@ -100,7 +100,7 @@ def _guesses(
 
 
 def _factored(V: Array, guess: float, lower: float) -> tuple[float, bool]:
-    """What the factor of V − σI proves, σ = guess − lower, and whether that is all it can."""
+    """Bound from the factor of V − σI, σ = guess − lower, and whether it is the best one."""
     n, sigma, own = V.shape[0], guess - lower, diagonal(V).copy()
     diagonal(V)[:] -= sigma
     try:

@@ -32,7 +32,7 @@ LOOSE = 0.1
 ENOUGH = 0.01
 """Residual, relative to the eigenvalue, at which a scheduled call for an eigenpair stops early."""
 HURRIED, CALM = 0.03, 3.0
-"""The same for a singular pair, relative to σ²: CALM/effort², and HURRIED at most."""
+"""Residual at such a stop for a singular pair, relative to σ²: CALM/effort², HURRIED at most."""
 HIDDEN, BEYOND = 1.0, 100.0
 """A scheduled call for a singular pair looks on while a value larger by the part BEYOND/effort² of
 σ², and HIDDEN at most, may have escaped it."""
@@ -49,7 +49,7 @@ LARGE = 3000
 FAR = 1e100
 """A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first (float64)."""
 PROOF = deadline.VALUES + deadline.CHOLESKY
-"""What LAPACK takes for such a bound, in products."""
+"""Cost of such a bound by LAPACK, in products."""
 FEWEST = 60
 """Steps of Lanczos below which there is no bound where time is short."""
 FAILURE = 1e-10

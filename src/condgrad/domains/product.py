@@ -50,7 +50,7 @@ class Product(Domain):
         return Blocks(atoms)
 
     def projector(self) -> Projector | None:
-        """Where all factors have one."""
+        """Projector onto the product, if all factors have one."""
         found = [d.projector() for d in self.domains]
         parts = [p for p in found if p is not None]
         able = len(parts) == len(found) and type(self) is Product

@@ -37,7 +37,7 @@ class Sparse(Protocol):
         """Vᵀ Q."""
 
     def compressed(self) -> Any:
-        """The same as a CSR matrix of SciPy, a number for each place."""
+        """Return the matrix as a CSR matrix of SciPy, a number for each place."""
 
 
 class Top(NamedTuple):

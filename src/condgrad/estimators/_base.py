@@ -1,4 +1,4 @@
-"""What an estimator must offer, and the exact gradient."""
+"""Interface of an estimator, and the exact gradient."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from condgrad.problem import CHUNK, Problem, Term
 
 @dataclass
 class State:
-    """What every estimator remembers of one term."""
+    """State of an estimator for one term."""
 
     G: Array
     """Cotangent: the estimate of A*y, up to `gain`."""
@@ -35,12 +35,12 @@ class State:
 
     @property
     def estimate(self) -> Array:
-        """What enters the direction, up to `gain`."""
+        """Estimate that enters the direction, up to `gain`."""
         return self.G
 
     @property
     def drawer(self) -> Sampler | Stretches | None:
-        """What draws rows, if anything does."""
+        """Sampler of rows, or None."""
         return None
 
     @property
@@ -64,15 +64,15 @@ class Estimator(ABC):
     """A rule that follows the gradient of one term."""
 
     needs_previous: ClassVar[bool] = False
-    """Whether it evaluates rows at W_{k−1} too."""
+    """True if the estimator evaluates rows at W_{k−1} too."""
     samples: ClassVar[bool] = False
-    """Whether it draws rows, which needs a separable function."""
+    """True if the estimator draws rows, which needs a separable function."""
     needs_rho: ClassVar[bool] = False
-    """Whether it stands still with a schedule that has ρ = 0."""
+    """True if the estimator stands still with a schedule that has ρ = 0."""
     portable: ClassVar[bool] = False
-    """Whether its tables can lie on a GPU; a class derived from it says so anew."""
+    """True if the tables can lie on a GPU; a derived class says so anew."""
     by_row: ClassVar[bool] = False
-    """Whether it keeps a slope for every row, so that `error` is known."""
+    """True if the estimator keeps a slope for every row, so that `error` is known."""
 
     def init(self, term: Term, problem: Problem) -> State:
         """State before the first iteration: the estimate is 0."""
@@ -82,7 +82,7 @@ class Estimator(ABC):
         return Sampled(G, sampler=Sampler(term.map.size, getattr(self, "replace", False)))
 
     def memory(self, term: Term, problem: Problem) -> list[Need]:
-        """What it will take, by parts: the state, and what an iteration allocates beside it."""
+        """Memory by parts: the state, and what an iteration allocates beside it."""
         real, rows = problem.dtype.itemsize, min(term.map.size, CHUNK)
         needs = [Need(f"gradient of {term.name}", term.map.storage * real)]
         if self.samples:
@@ -135,7 +135,7 @@ class Estimator(ABC):
         return {}
 
     def halved(self) -> Estimator:
-        """The same with tables in half precision, where their precision is left to be chosen."""
+        """Return this estimator with tables in half precision, if their precision is left open."""
         return self
 
     def refused(self) -> str | None:

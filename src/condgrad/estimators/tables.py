@@ -122,7 +122,7 @@ def make_table(size: int, kind: Kind = "auto", dtype: Any = np.float64) -> Table
 
 
 def kind_of(size: int, kind: Kind, dtype: Any) -> Kind:
-    """What ``"auto"`` means now."""
+    """Kind of table that ``"auto"`` means now."""
     if kind != "auto":
         return kind
     return "dense" if size * np.dtype(dtype).itemsize <= 0.5 * free_memory() else "sparse"

@@ -1,4 +1,4 @@
-"""What an experiment is made of: instances, figures, jobs."""
+"""Parts of an experiment: instances, figures, jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Instance:
     curves: str | None = None
     """Published curves: file in the folder `paper-curves` of the data."""
     at: float | None = None
-    """Where the instance stands on a path of instances, such as its radius."""
+    """Position of the instance on a path of instances, such as its radius."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Figure:
     methods: tuple[str, ...]
     """Methods of the paper's figure."""
     columns: tuple[str, ...]
-    """What is drawn: columns of the trace."""
+    """Columns of the trace that are drawn."""
     unit: str
     """Limit that ends a run, ``"max_epochs"`` or ``"max_iter"``."""
     length: float
@@ -45,7 +45,7 @@ class Figure:
     beta0s: tuple[float, ...] = ()
     """A grid of β0 that every method gets; empty: the preset's value."""
     along: str = ""
-    """What `Instance.at` is, where the instances form a path."""
+    """Meaning of `Instance.at`, if the instances form a path."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _instance(runs: Runs) -> Instance:
 
 
 def _names(figure: Figure, instance: Instance) -> list[str]:
-    """What is drawn: there is no suboptimality without an optimum."""
+    """Columns that are drawn: there is no suboptimality without an optimum."""
     return [
         "objective" if name == "suboptimality" and instance.optimum is None else name
         for name in figure.columns
@@ -144,7 +144,7 @@ def _path(runs: Groups, folder: Path) -> list[Path]:
 
 
 def _smallest(values: list[Array]) -> list[int]:
-    """Where the mean is smallest; empty where there is none."""
+    """Position of the smallest mean; empty if there is none."""
     means = np.array([v.mean() for v in values])
     return [int(np.nanargmin(means))] if np.isfinite(means).any() else []
 

@@ -112,7 +112,7 @@ def run_job(job: Job, folder: Path) -> None:
 
 
 def stored(job: Job, folder: Path) -> tuple[dict[str, Any], Trace] | None:
-    """What `run_job` stored, or None where it has not run."""
+    """Facts and trace that `run_job` stored, or None if it has not run."""
     path = folder / f"{job.key}.npz"
     if not path.exists():
         return None

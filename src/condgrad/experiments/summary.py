@@ -21,7 +21,7 @@ from condgrad.run.result import Trace
 SHOWN = ("objective", "suboptimality", "infeasibility", "train_rmse", "test_rmse")
 COSTS = ("k", "epochs", "seconds", "lmo_calls")
 CHOICES = ("objective", "infeasibility")
-"""What the best β0 of a grid is chosen by, never the test ratings."""
+"""Columns that choose the best β0 of a grid, never the test ratings."""
 
 Row = dict[str, Any]
 

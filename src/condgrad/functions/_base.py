@@ -1,4 +1,4 @@
-"""What a function on images must offer."""
+"""Interface of a function on images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wide(y: Any) -> Array:
 
 
 def lost(y: Array) -> float:
-    """What underflow of a product with each number of y counts for, see `condgrad._floats`."""
+    """Error by underflow of a product with each number of y, see `condgrad._floats`."""
     return y.size * TINY if y.any() else 0.0
 
 
@@ -47,9 +47,9 @@ class Function(ABC):
     separable: ClassVar[bool] = True
     indicator: ClassVar[bool] = False
     portable: ClassVar[bool] = False
-    """Whether it serves images on a GPU; a class derived from it says so anew."""
+    """True if the function serves images on a GPU; a derived class says so anew."""
     like: Array = HOST
-    """Where its data lies."""
+    """An array on the device of the data."""
     origin: Function | None = None
     """The function in the memory of the process that this one is a copy of, if it is elsewhere."""
     size: int | None = None
@@ -59,7 +59,7 @@ class Function(ABC):
         return shown(self)
 
     def on(self, like: Array) -> Function:
-        """The same function for images that lie where `like` does."""
+        """Return this function for images that lie where `like` does."""
         return moved(self, like)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What the readers share: files as text, and numbers in it."""
+"""Common parts of the readers: files as text, and numbers in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from condgrad.errors import InputError, ProblemError, Sentence
 LIMIT = "CONDGRAD_READ_GIB"
 """The environment variable that says how much of a file is read, in GiB."""
 DEFAULT = 2.0
-"""What it is where it is not set."""
+"""Limit in GiB if the variable is not set."""
 PIECE = 1 << 20
 """Bytes that are read at a time."""
 PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
@@ -30,7 +30,7 @@ PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
     ".bz2": (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2", bz2.BZ2File),
     ".xz": (re.compile(rb"\xfd7zXZ\0"), "xz", lzma.LZMAFile),
 }
-"""What is unpacked: how names end and contents begin, what it is called, and who unpacks it."""
+"""Packings by ending of a name: how contents begin, the noun, and the function that unpacks."""
 
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How text in UTF-16 begins."""
@@ -205,7 +205,7 @@ def number(text: str) -> float | None:
 
 
 def remedy(text: str) -> str:
-    """What to do about a cell that is no finite number, where its text tells; to be put behind.
+    """Remedy for a cell that is not a finite number, if its text shows one; to be put behind.
 
     Examples
     --------

@@ -28,9 +28,9 @@ ENDS = (
         *("node2", "vertex2", "id2"),
     ),
 )
-"""What the columns of the two ends are called, without ``id``, ``_`` and the like."""
+"""Names of the columns of the two ends, without ``id``, ``_`` and the like."""
 WEIGHTS = (USUAL, "weights", "w")
-"""What the column of weights is called."""
+"""Names of the column of weights."""
 MARKS = ("\t", ";", ",")
 """Separators, one before those that may stand in its fields: 2,5 may be a number."""
 COMMA = re.compile(r"\S\s+[+-]?[0-9]+,[0-9]+\s*$")
@@ -126,7 +126,7 @@ def _fields(path: str | Path, line: int, content: str, mark: str, told: bool) ->
 
 
 def _dictionary(path: str | Path, line: int, text: str) -> Mapping[Any, Any]:
-    """What `networkx.write_edgelist` wrote of the attributes of an edge."""
+    """Attributes of an edge as `networkx.write_edgelist` wrote them."""
     plain = re.sub(r"np\.(?:float|int|str_|bool)[0-9_]*\(([^()]*)\)", r"\1", text[:LONGEST])
     found: Any = None
     try:
@@ -224,7 +224,7 @@ def _square_table(path: str | Path, rows: Sequence[Row], asked: Asked) -> NamedG
 
 
 class Columns(NamedTuple):
-    """Where a list has what; `weight` is None where all edges count 1."""
+    """Columns of a list; `weight` is None if all edges count 1."""
 
     ends: tuple[int, int]
     weight: int | None

@@ -38,7 +38,7 @@ class NamedGraph(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is asked of a reader, as `condgrad.io.read_graph` explains it."""
+    """Options of a reader, as `condgrad.io.read_graph` explains them."""
 
     signed: bool = False
     weight: str | int | None = USUAL

@@ -34,7 +34,7 @@ OTHERS = "leave such columns out by columns= (--columns), which names the others
 NUMBERLIKE = re.compile("[+-]?[0-9.]*,[0-9]+|[+-]?[0-9.,]+ ?[%€$£]")
 """Text that is no name of a point but a number with a comma or a unit."""
 ID_NAMES = ("", "id", "index", "name", "names", "unnamed: 0", "key")
-"""What a first column is called that has the names of points."""
+"""Names of a first column that has the names of points."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +44,7 @@ class Features:
     distances: NDArray[np.float64]
     points: NDArray[np.float64] | None
     names: tuple[str, ...] | None = None
-    """What the file calls the points: its first column, where that is no coordinate."""
+    """Names of the points: the first column of the file, if that is not a coordinate."""
 
     def __repr__(self) -> str:
         known = "distances alone" if self.points is None else f"{self.points.shape[1]} coordinates"

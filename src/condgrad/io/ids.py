@@ -14,8 +14,8 @@ from condgrad.errors import ProblemError
 from condgrad.io.roles import in_order
 
 WIDE = 1 << 20
-"""Whole numbers as ids are looked up in an array where they span at most eight times as many as
-there are ids and this many more."""
+"""Whole numbers as ids are looked up in an array if their range is at most eight times the number
+of ids, and this many more."""
 
 
 def as_ids(column: Any) -> NDArray[Any]:

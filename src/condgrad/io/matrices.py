@@ -133,7 +133,7 @@ def _refuse_first(path: str | Path, coo: Any, bad: NDArray[np.bool_], fault: str
 
 
 def _scipy_matrix(path: str | Path, parts: dict[str, Any], asked: Asked) -> NamedGraph:
-    """What `scipy.sparse.save_npz` wrote."""
+    """Graph that `scipy.sparse.save_npz` wrote."""
     try:
         form, shape = parts["format"].item(), tuple(int(x) for x in parts["shape"])
         form = form.decode() if isinstance(form, bytes) else str(form)

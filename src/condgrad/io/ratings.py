@@ -131,7 +131,7 @@ def _of_text(path: str | Path, text: str) -> Iterator[Row]:
 
 
 def _places(path: str | Path, names: list[Any], line: int | None) -> tuple[int, int, int]:
-    """Where the columns of a table are that has names."""
+    """Columns of a table that has names."""
     places = places_of(names) if len(names) >= 3 else None
     if places is None:
         shown = ", ".join(show(str(name)) for name in names)

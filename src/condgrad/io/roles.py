@@ -19,7 +19,7 @@ ROLES = {
         *("rating", "score", "star", "overall", "value", "count", "playcount", "plays", "weight"),
     ),
 }
-"""What columns are called, without the ends s and id."""
+"""Names of columns, without the ends s and id."""
 WHOLE = re.compile("[+-]?[0-9]{1,4000}")
 
 
@@ -58,7 +58,7 @@ def roles_of(names: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def places_of(names: Sequence[Any]) -> tuple[int, int, int] | None:
-    """Where user, item and rating are: by name, what no name tells in the order of the rest.
+    """Columns of user, item and rating: by name, those that no name tells in the order of the rest.
 
     None where that is not clear: in a table of more than three columns with names for some of them
     only, or whose first has none, and where the column that is left has times.

@@ -1,4 +1,4 @@
-"""What a linear map must offer, and what follows from it."""
+"""Interface of a linear map, and its consequences."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class LinearMap(ABC):
     ``add(G, start, stop, y)``: functions that Numba can compile, or names of kernels. With them
     passes over all rows are fused. G is shaped as W where `covers`, else the cotangent as it is."""
     portable: ClassVar[bool] = False
-    """Whether its rows can be read where W lies on a GPU; a class derived from it says so anew."""
+    """True if rows can be read where W lies on a GPU; a derived class says so anew."""
     like: Array = HOST
-    """Where its arrays lie."""
+    """An array on the device of the map's arrays."""
     origin: LinearMap | None = None
     """The map in the memory of the process that this one is a copy of, if it lies elsewhere."""
     chunk: int = 1 << 18
@@ -54,7 +54,7 @@ class LinearMap(ABC):
         return shown(self, "size", "shape")
 
     def seen(self, W: Array) -> Array:
-        """What `kernels` sweep, where that is not W itself; `add_to` takes G back from there."""
+        """Array that `kernels` sweep, if that is not W itself; `add_to` takes G back from there."""
         return W
 
     @abstractmethod
@@ -145,7 +145,7 @@ class LinearMap(ABC):
         return table
 
     def on(self, like: Array) -> LinearMap:
-        """The same map for arrays that lie where `like` does, where all rows are one chunk."""
+        """Return this map for arrays that lie where `like` does, with all rows in one chunk."""
         new = moved(self, like)
         new.chunk = self.size
         return new
@@ -208,7 +208,7 @@ class RowStorage(LinearMap):
         return 1
 
     def on(self, like: Array) -> LinearMap:
-        """The same map for arrays that lie where `like` does, where a chunk is of a GiB at most."""
+        """Return this map for arrays that lie where `like` does, with chunks of a GiB at most."""
         new = super().on(like)
         new.chunk = min(self.size, MANY)
         return new

@@ -132,7 +132,7 @@ class Dealt(LinearMap):
 
     @property
     def depth(self) -> int:
-        """That of the map: a sum over rows is cut in one more place, and has fewer of them."""
+        """Depth of the map: a sum over rows is cut in one more place, and has fewer of them."""
         return self.map.depth if self.deal.width == self.deal.unit else self.map.depth + 8
 
     def lengths(self, at: Rows = ALL) -> Array | float:

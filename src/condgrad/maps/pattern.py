@@ -138,7 +138,7 @@ class SparseMatrix:
         return self._pattern.by_columns.times(self._columns, Q)
 
     def compressed(self) -> sp.csr_matrix:
-        """The same as a matrix of SciPy, a number for each place."""
+        """Return the matrix as one of SciPy, a number for each place."""
         order, repeated = self._pattern.by_rows, self.repeats > 1
         parts = self._rows, order.indices, order.indptr
         matrix = sp.csr_matrix(parts, self.shape, copy=repeated)

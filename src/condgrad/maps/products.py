@@ -83,7 +83,7 @@ class Sandwich(Covering):
         return found
 
     def spread(self, y: Array, at: Rows = ALL) -> float:
-        """What underflow of the first product adds is multiplied by the other factor."""
+        """Spread, with the underflow of the first product multiplied by the other factor."""
         found = super().spread(y, at)
         most = sum(float(sizes.max()) for sizes in self._sizes)
         lost = y.size * TINY * most * float(np.sqrt(self.storage))

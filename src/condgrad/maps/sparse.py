@@ -220,7 +220,7 @@ class _Csr:
 
 
 class _CsrOnGpu:
-    """The same on a GPU: one list by rows for images, one by columns for the adjoint.
+    """Rows on a GPU: one list by rows for images, one by columns for the adjoint.
 
     Both are summed in a fixed order. No more numbers meet in a sum than in the other class, and
     adding a 0 is exact, so that `depth` is the same.

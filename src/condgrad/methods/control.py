@@ -27,7 +27,7 @@ GUESS = 20.0
 
 
 class Measured(NamedTuple):
-    """What control measures at an iteration."""
+    """Measurements of control at an iteration."""
 
     evaluation: Evaluation
     report: Report
@@ -94,7 +94,7 @@ BALANCE = Balance()
 
 @dataclass
 class BalanceState:
-    """What control remembers, for every term."""
+    """State of control, for every term."""
 
     factors: list[float]
     """β_t is this multiple of the schedule's."""

@@ -58,7 +58,7 @@ RULE = Rule()
 
 @dataclass
 class FactoredState:
-    """What the steps remember."""
+    """State of the steps."""
 
     before: Factored
     """The point before."""

@@ -74,7 +74,7 @@ class Lead:
     rate: float = 0.85
 
     def over(self, passes: float, control: BalanceState, seen: Look | None) -> bool:
-        """Whether it is over after so many passes, by what its control has measured."""
+        """True if the lead is over after so many passes, by what its control has measured."""
         if seen is None or control.passes < self.passes / 2:
             return passes >= self.passes
         whole = max(seen.above - seen.below, TINY)

@@ -208,7 +208,7 @@ PRIMAL_WEIGHT = PrimalWeight()
 
 @dataclass
 class WeightState:
-    """What control remembers."""
+    """State of control."""
 
     factors: list[float]
     """β_t is this multiple of 1/(sω)."""

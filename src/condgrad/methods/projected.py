@@ -27,7 +27,7 @@ LARGE = 1000
 
 @dataclass
 class ProjectedState:
-    """What a step to a projection remembers."""
+    """State of a step to a projection."""
 
     projector: Projector
     ahead: Dense
@@ -45,7 +45,7 @@ class ProjectedState:
 
 
 class ProjectedStep(AtomStep):
-    """What steps to projections share."""
+    """Base of steps to projections."""
 
     proofs = (20, 10)
     state: ProjectedState
@@ -119,7 +119,7 @@ class RelaxedStep(ProjectedStep):
     """
 
     weighs = False
-    """Whether it moves ω by itself."""
+    """True if the step moves ω by itself."""
 
     def __init__(
         self, problem: Problem, projector: Projector, rows: Sequence[Keeper], rule: Relaxation
@@ -152,7 +152,7 @@ class RelaxedStep(ProjectedStep):
         return products
 
     def ratio(self, W: Array) -> float:
-        """What ω should be by the latest changes and by the sizes of both sides."""
+        """Best ω by the latest changes and by the sizes of both sides."""
         relax, changes, sizes = self._rule.relax, 0.0, 0.0
         for r in self.own:
             assert isinstance(r.estimator, Relaxed)
@@ -195,7 +195,7 @@ class Ratio:
 
 @dataclass
 class RatioState:
-    """What control remembers."""
+    """State of control."""
 
     factors: list[float]
     """β_t is this multiple of ‖A‖/ω."""
@@ -253,7 +253,7 @@ RELAXATION, RATIO = Relaxation(), Ratio()
 
 
 def nearest_by(domain: Domain) -> Projector | None:
-    """What finds nearest points, also of a spectrahedron on the CPU, where no g needs multipliers.
+    """Projector onto a domain, also of a spectrahedron on the CPU, if no g needs multipliers.
 
     Of a large one all eigenvectors take too long.
     """

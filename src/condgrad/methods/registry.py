@@ -1,4 +1,4 @@
-"""What a method is, and the registry of all of them."""
+"""Parts of a method, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Constant, Schedule, Sequence
 
 Control = Balancing | Weighing | Balanced
-"""What moves β or ω in a run."""
+"""Types that move β or ω in a run."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Method:
         return self if drawn else replace(self, first=None)
 
     def override(self, estimators: Mapping[str, Estimator]) -> Method:
-        """The same method with other estimators for the terms named."""
+        """Return this method with other estimators for the terms named."""
         if not isinstance(estimators, Mapping):
             raise ProblemError(
                 f"estimators is a {type(estimators).__name__}: pass a dict from names of terms to "
@@ -103,7 +103,7 @@ class Method:
         return replace(self, estimators={**self.estimators, **estimators})
 
     def with_effort(self, effort: float | Sequence | None) -> Method:
-        """The same method with another effort of the oracle, in Krylov steps per ln n.
+        """Return this method with another effort of the oracle, in Krylov steps per ln n.
 
         None asks the oracle for full accuracy at every iteration.
         """
@@ -117,7 +117,7 @@ class Method:
 
 
 Builder = Callable[..., Method]
-"""What makes a `Method` from β0, a batch size and options."""
+"""Function that makes a `Method` from β0, a batch size and options."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +152,7 @@ class Entry:
 
     @property
     def chooses(self) -> bool:
-        """Whether it chooses its batch size by itself."""
+        """True if the method chooses its batch size by itself."""
         return self.batched and inspect.signature(self.build).parameters["batch"].default == "auto"
 
     @property
@@ -176,7 +176,7 @@ PARAGRAPHS = {
     Options of `condgrad.estimators.SAG`: ``replace``, ``table``, ``table_dtype``, ``warm_start``,
     ``rescale``.""",
 }
-"""What docstrings of methods say of the parameters that they share."""
+"""Paragraphs for docstrings of methods, on the parameters that they share."""
 
 
 def documented(build: Builder) -> str:

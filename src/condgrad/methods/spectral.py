@@ -35,7 +35,7 @@ def fits(problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
 
 
 def face_for(problem: Problem, rows: Sequence[Keeper]) -> Face | None:
-    """What a projection onto the domain needs, where it can be used."""
+    """Face that a projection onto the domain needs, or None if it cannot be used."""
     able = fits(problem, [(r.estimator, r.term) for r in rows])
     return problem.domain.face if able else None
 

@@ -38,7 +38,7 @@ ATOMS = Atoms()
 
 @dataclass
 class AtomState:
-    """What a step to an atom remembers."""
+    """State of a step to an atom."""
 
     last: Atom | None = None
     """The atom before, near which the next one may lie."""

@@ -15,7 +15,7 @@ PASSES: list[type[Plain]] = [Tiled, Fused, Stored, Plain]
 
 
 def passes_of(map: LinearMap, function: Function) -> Plain:
-    """Who makes the passes over the rows of a map under a function."""
+    """Object that makes the passes over the rows of a map under a function."""
     return next(kind for kind in PASSES if kind.serves(map, function))(map, function)
 
 

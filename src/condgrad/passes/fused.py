@@ -82,7 +82,7 @@ class Fused(Plain):
         return np.concatenate([np.empty((0, 3), np.int64), *pieces])
 
     def _pieces(self, at: slice) -> list[tuple[int, ...]]:
-        """The same of one range, with how far start lies behind the place."""
+        """Pieces of one range, with how far start lies behind the place."""
         return [(start, stop, start - place) for start, stop, place in self._ends([at]).tolist()]
 
     def miss(self, W: Array, at: slice, unit: float = 0.0) -> Miss:
@@ -122,7 +122,7 @@ class Fused(Plain):
 
 
 class Tiled(Fused):
-    """The same on a GPU, where tables lie in tiles and all rows are one call."""
+    """Passes on a GPU, where tables lie in tiles and all rows are one call."""
 
     parallel = False
     halves = True

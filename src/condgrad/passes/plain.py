@@ -59,7 +59,7 @@ class Plain:
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
-        """Whether it can keep such rows."""
+        """True if these passes serve such rows."""
         return True
 
     def __init__(self, map: LinearMap, function: Function) -> None:
@@ -187,7 +187,7 @@ class Plain:
 
 
 class Stored(Plain):
-    """The same where the cotangent is y itself: a pass writes it, and nothing is summed."""
+    """Passes whose cotangent is y itself: a pass writes it, and nothing is summed."""
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:

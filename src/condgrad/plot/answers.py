@@ -1,4 +1,4 @@
-"""What was found, and between which numbers the best lies."""
+"""Pictures of a value and the interval between it and its bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from condgrad.plot._base import COLOURS, new_figure, plain, save
 
 SMALL = 1e-4
-"""What a picture shows at least, relative to the largest number: digits that can be read."""
+"""Least range of a picture, relative to the largest number: digits that can be read."""
 
 
 def answer(

@@ -1,4 +1,4 @@
-"""What ratings held out said of each radius."""
+"""Pictures of the error on held-out ratings at each radius."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Found(NamedTuple):
     """A solution that was rounded from a relaxation."""
 
     name: str
-    """What it is: a cut, a clustering."""
+    """Noun of the solution: a cut, a clustering."""
     value: float
     """In the sense in which the run is drawn."""
     whole: bool = False
@@ -179,7 +179,7 @@ def _any(y: Array) -> bool:
 
 
 def _across(trace: Trace, column: str) -> Array:
-    """Where the points of a trace lie, the start at 0."""
+    """Abscissas of the points of a trace, the start at 0."""
     x = np.where(trace["k"] > 0, trace[column], 0.0)
     return x[np.isfinite(x)]
 

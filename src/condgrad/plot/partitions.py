@@ -341,7 +341,7 @@ def _boundaries(ax: Any, ordered: Array, colour: str, scale: float = 1.0) -> Non
 
 
 def _colour_bar(fig: Any, ax: Any, image: Any, **options: Any) -> None:
-    """What the colours mean, right beside the picture."""
+    """Draw the scale of colours, right beside the picture."""
     fig.colorbar(image, cax=ax.inset_axes([1.03, 0.05, 0.04, 0.9]), **options)
 
 

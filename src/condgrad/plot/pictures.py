@@ -23,7 +23,7 @@ from condgrad.run.result import Trace
 DRAWN = 5000
 """A graph with more vertices is no picture."""
 ANSWERS = {"side": "cut", "labels": "clustering"}
-"""What is rounded, by the array that holds it."""
+"""Noun of a rounded solution, by the array that holds it."""
 SOON, RETURNED = 4, 10
 """Fewer recorded iterations than this are no history, and of a run that returned its start."""
 
@@ -33,7 +33,7 @@ class Picture(NamedTuple):
 
     name: str
     words: str
-    """What is to be seen, for those who do not see it."""
+    """Description of the picture, for those who do not see it."""
     height: float
     """Inches, at a width of 8.8."""
     draw: Callable[..., Any]
@@ -93,7 +93,7 @@ def is_short(record: Record) -> bool:
 
 
 def rounded(record: Record) -> Found | None:
-    """What was rounded from the relaxation that a run solved."""
+    """Solution that was rounded from the relaxation that a run solved."""
     known, bound = record.facts.get("rounded"), _relaxed(record).get(_bound_name(record))
     if not isinstance(known, dict) or not isinstance(known.get("value"), (int, float)):
         return None
@@ -113,7 +113,7 @@ def _bound_name(record: Record) -> str:
 
 
 def _short(record: Record) -> Picture:
-    """What was found, and the bound."""
+    """Picture of the value and its bound."""
     facts, name, found = record.facts, _bound_name(record).replace("_", " "), rounded(record)
     values = {} if found is None else {found.name: found.value}
     values["objective" if found is None else "relaxation"] = float(_relaxed(record)["objective"])

@@ -14,7 +14,7 @@ from condgrad.backends.arrays import HOST
 
 
 class Atom(ABC):
-    """What a linear minimisation oracle returns: a point of the domain, and what it cost."""
+    """Answer of a linear minimisation oracle: a point of the domain, and its cost."""
 
     shape: tuple[int, ...]
     products: int = 0

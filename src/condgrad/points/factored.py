@@ -152,7 +152,7 @@ class Factored:
         return Factored(self.V, self.s, self.U)
 
     def astype(self, dtype: Any, copy: bool = True) -> Factored:
-        """The same in another precision."""
+        """Return this matrix in another precision."""
         return Factored(*(x.astype(dtype, copy=copy) for x in (self.U, self.s, self.V)))
 
     def copy(self) -> Factored:
@@ -175,7 +175,7 @@ class Factored:
         return float(np.sum(np.square(self.s), dtype=np.float64))
 
     def decomposed(self) -> Factored:
-        """The same matrix with orthonormal factors, s its singular values from the largest on."""
+        """Return this matrix with orthonormal factors, singular values falling."""
         (Q, R), (P, S) = (
             scipy.linalg.qr(X, mode="economic", check_finite=False) for X in (self.U, self.V)
         )

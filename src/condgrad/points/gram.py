@@ -28,12 +28,12 @@ class Gram:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of V Vᵀ."""
+        """Shape of V Vᵀ."""
         return self.factor.shape[0], self.factor.shape[0]
 
     @property
     def dtype(self) -> Any:
-        """That of V."""
+        """Type of the entries of V."""
         return self.factor.dtype
 
     def dense(self) -> Array:

@@ -26,7 +26,7 @@ class Products(Protocol):
 
 
 class Matrix:
-    """The same from an array."""
+    """A symmetric, block-diagonal X in an array."""
 
     def __init__(self, array: Array) -> None:
         self.array = array

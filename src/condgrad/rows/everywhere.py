@@ -30,7 +30,7 @@ SURE = 1e-3
 
 
 class Seen(NamedTuple):
-    """What some or all entries say of an interval."""
+    """Violations of an interval by some or all entries."""
 
     misses: list[Miss]
     missed: int
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What drawn entries say of an interval on all of them."""
+    """Violations of an interval by drawn entries, as an estimate for all of them."""
 
     drawn: int
     entries: int
@@ -110,7 +110,7 @@ def draw(
 
 
 def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
-    """What newly drawn entries say, with a bound on the share of all that miss (Clopper, Pearson).
+    """Violations by newly drawn entries, with a bound on the share of all (Clopper, Pearson).
 
     An entry misses by more than rounding where it does by more than 10⁻⁶ of the size of its data.
     """

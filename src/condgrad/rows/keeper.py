@@ -1,4 +1,4 @@
-"""Who keeps the rows of a term in a run."""
+"""Keepers of the rows of a term in a run."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Keeper:
     """
 
     here = True
-    """Whether its tables are in this process."""
+    """True if the tables are in this process."""
     losses = 0
     """How often some of them were lost (`together`)."""
 
     @classmethod
     def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
-        """Whether it can keep such rows."""
+        """True if the keeper can keep such rows."""
         return True
 
     def __init__(self, term: Term, estimator: Estimator, problem: Problem) -> None:
@@ -120,7 +120,7 @@ class Keeper:
         return self.term.violation(W, diameter)
 
     def merit(self, W: Array, beta: float) -> float | None:
-        """What a family adds to the augmented Lagrangian; None where there are no multipliers."""
+        """Share of a family in the augmented Lagrangian; None if there are no multipliers."""
         y = self.state.multipliers
         return None if y is None else self.term.weight * self.term.merit(W, y, beta)
 
@@ -161,7 +161,7 @@ class Keeper:
         return None if which == "residuals" else kept.get(which, kept.get("slopes"))
 
     def arrays(self) -> dict[str, Any]:
-        """What is kept, by name: all that a copy of this keeper needs to go on."""
+        """Arrays by name: all that a copy of this keeper needs to go on."""
         return vars(self.state)
 
     def stow(self) -> None:
@@ -180,7 +180,7 @@ def together(parts: Sequence[Part], rows: Sequence[Keeper]) -> bool:
 
 
 KEEPERS: list[type[Keeper]] = [Keeper]
-"""Who may keep rows, the faster first."""
+"""Types of keepers, the faster first."""
 
 
 def keeper_of(term: Term, estimator: Estimator, problem: Problem) -> Keeper:

@@ -122,7 +122,7 @@ class Observed:
         return sum(self._steep(i) * _smooth(t) for i, t in enumerate(self.terms))
 
     def smoothness(self, beta: float) -> float:
-        """The same with what is smoothed."""
+        """At least the Lipschitz constant of the gradient, smoothed terms included."""
         others = (i for i, t in enumerate(self.terms) if not t.function.smooth)
         return self.curvature + sum(self._steep(i) for i in others) / beta
 
@@ -264,7 +264,7 @@ class Observed:
         return [b.rows for b in self._blocks if b.term == term] or [slice(0, 0)]
 
     def _each(self, work: Callable[[Block], Any]) -> list[Any]:
-        """What some work says of every block, in their order."""
+        """Results of some work on every block, in their order."""
         jobs = max(1, min(threads.count(), self.size // ENOUGH)) if self._ours else 1
         cuts = np.linspace(0, len(self._blocks), jobs + 1).astype(int)
 
@@ -276,7 +276,7 @@ class Observed:
 
 
 class ObservedTerm:
-    """Who answers for one term of `Observed` in a run, in the place of a keeper."""
+    """Answers for one term of `Observed` in a run, in the place of a keeper."""
 
     sampling = 0.0
 
@@ -287,7 +287,7 @@ class ObservedTerm:
         """Rows evaluated so far."""
         self._at: tuple[Any, Array | None] = (None, None)
         self._seen: list[tuple[Any, list[Miss]]] = []
-        """What was seen of all entries of the best point and of the latest."""
+        """Misses of all entries of the best point and of the latest."""
         self._looks = 0
         self._best: Any = None
         self.multipliers: Array | None = None
@@ -331,7 +331,7 @@ class ObservedTerm:
         return misses
 
     def _look(self, W: Factored) -> list[Miss]:
-        """What all entries of a point say, or drawn ones and those of the table."""
+        """Misses of all entries of a point, or of drawn ones and those of the table."""
         if exact(self.term):
             self.rows += self.term.map.size
             return look(self.term, W).misses
@@ -359,7 +359,7 @@ class ObservedTerm:
         return self.term.weight * smoothed
 
     def arrays(self) -> dict[str, Any]:
-        """What a copy would need to go on."""
+        """Numbers that a copy needs to go on."""
         return {"rows": self.rows}
 
 

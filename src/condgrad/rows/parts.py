@@ -20,7 +20,7 @@ from condgrad.problem import CHUNK, Term
 
 
 class Sizes(NamedTuple):
-    """What two sums are rounded against, and in how many operations."""
+    """Sizes against which two sums are rounded, and numbers of operations."""
 
     spread: float = 0.0
     """Σ_l ω|y_l|‖a_l‖, of the sum v."""
@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
     conjugates: float = 0.0
     """ω times the absolute values that the conjugate is summed from."""
     additions: int = 0
-    """The same for the conjugate."""
+    """Operations that a number passes through on its way into the conjugate."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What all answers have in common."""
+"""Base of all answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Answer(ABC):
     """
 
     _application: ClassVar[str] = "problem"
-    """What was solved."""
+    """Noun of the problem that was solved."""
     _feasible: ClassVar[bool] = False
     """Whether what was found is feasible by its construction."""
 
@@ -81,13 +81,13 @@ class Answer(ABC):
 
     @abstractmethod
     def summary(self) -> str:
-        """What was found, what is proved of it and why it ended, as a sentence."""
+        """Sentence on the answer, its proof and why the run ended."""
 
     def __str__(self) -> str:
         return self.summary()
 
     _named: ClassVar[str] = "objective"
-    """What `objective` is called in words."""
+    """Name of `objective` in words."""
 
     def _resumed(self) -> str:
         """That the run behind the answer was resumed, in words; empty where it was not."""
@@ -100,7 +100,7 @@ class Answer(ABC):
         return "" if self._feasible else f"{self.infeasibility:.2g}"
 
     def _per(self) -> str:
-        """What the gap is relative to where it is neither the objective nor the bound, in words."""
+        """Number that the gap is relative to, in words, if neither the objective nor the bound."""
         return ""
 
     def _facts(self) -> dict[str, str]:
@@ -121,7 +121,7 @@ class Answer(ABC):
         return f"<{type(self).__name__}: {numbers}; {status}>"
 
     def _repr_html_(self) -> str:
-        """The same as a table, and the sentence below it, for notebooks."""
+        """Table of the answer, with the sentence below it, for notebooks."""
         rows = "".join(
             f'<tr><th style="text-align:left">{escape(name)}</th>'
             f'<td style="text-align:left">{escape(text)}</td></tr>'

@@ -1,4 +1,4 @@
-"""What is asked of a run."""
+"""Options of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of a run beside its method."""
+    """Options of a run beside its method."""
 
     start: Any
     goal: Goal

@@ -1,4 +1,4 @@
-"""What is asked of a run, and the run that can do it."""
+"""Options of a run, and the run that can do it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from condgrad.run.result import Status, Trace
 
 @dataclass
 class Info:
-    """What a callback sees after an iteration. Metrics are computed when first asked for."""
+    """View of an iteration for a callback. Metrics are computed when first asked for."""
 
     k: int
     params: Params
@@ -67,7 +67,7 @@ class Callback(Protocol):
 
 @dataclass(frozen=True)
 class Watch:
-    """Who watches a run, and how closely."""
+    """Observers of a run, and how closely they watch."""
 
     record: int | None = None
     metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)

@@ -28,7 +28,7 @@ SMALL = 1000
 SCALES = (0.1, 1.0, 1.0, 10.0)
 """Sizes of the random images of a function, in units of those at the domain's centre."""
 SLACK = 1e-6
-"""What is forgiven to functions and oracles, which may iterate, of the numbers compared."""
+"""Error allowed to functions and oracles, which may iterate, relative to the numbers compared."""
 
 
 def check_parts(problem: Problem, proofs: bool = True) -> None:
@@ -161,7 +161,7 @@ def _check_function(problem: Problem, term: Term, rng: np.random.Generator) -> N
 def _check_conjugate(
     name: str, h: Function, near: Array, unit: float, at: Rows, rng: np.random.Generator
 ) -> None:
-    """The same at images near some, of a size of `unit` and of others."""
+    """Check a conjugate at images near some, of a size of `unit` and of others."""
     noise = (unit * scale * rng.standard_normal(near.shape) for scale in SCALES)
     images = [near, *(near + n for n in noise)]
     tangents = [_tangent(name, h, z, unit, at) for z in images]
@@ -230,7 +230,7 @@ class Tangent(NamedTuple):
     z: Array
     y: Array
     size: float
-    """What z is rounded against."""
+    """Size against which z is rounded."""
 
 
 def _tangent(name: str, h: Function, z: Array, beta: float, at: Rows) -> Tangent:

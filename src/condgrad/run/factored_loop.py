@@ -46,7 +46,7 @@ from condgrad.run.result import KEEP, Result
 from condgrad.run.state import RunState
 
 NAME = "accelerated projected gradient"
-"""What `Result.method` says."""
+"""Name of the method in `Result.method`."""
 BETA = 3.0
 """The curvature of losses by that of what is smoothed."""
 COLUMNS = 60
@@ -79,7 +79,7 @@ def suits(problem: Problem, options: Options) -> bool:
 
 
 def needs(problem: Problem) -> list[memory.Need]:
-    """What such a run takes of the memory, by parts."""
+    """Memory that such a run takes, by parts."""
     n, m = problem.domain.shape
     size, item = sum(t.map.size for t in problem.terms if not everywhere(t)), problem.dtype.itemsize
     few = "leave out users and items with few ratings, or take a sample"
@@ -171,7 +171,7 @@ class FactoredRun(Run):
 
     @property
     def name(self) -> str:
-        """What `Result.method` says."""
+        """Name of the method in `Result.method`."""
         return NAME
 
     def _watch_it(self, clock: Any = None) -> None:

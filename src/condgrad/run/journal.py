@@ -140,7 +140,7 @@ class Journal:
         return result
 
     def value(self, name: str, work: Callable[[], Any]) -> Any:
-        """What some work says, which is not done again."""
+        """Result of some work, which is not done again."""
         number, known = self._stage(name, {})
         if known is None:
             known = work()
@@ -191,7 +191,7 @@ class Journal:
         saved.refuse(self._file.path, prints, entry.get("prints", {}))
 
     def _again(self, number: int, value: Any) -> Pack:
-        """What was read, to be written as it was."""
+        """Result that was read, to be written as it was."""
         entry = self._stored[number]
         return packed(value, "the result", name=entry["name"], prints=entry["prints"])
 
@@ -317,7 +317,7 @@ def checkpoints(
 
 
 def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
-    """The same call with the options ``checkpoint``, ``every`` and ``resume`` of `solve`."""
+    """Give a call the options ``checkpoint``, ``every`` and ``resume`` of `solve`."""
 
     @functools.wraps(call)
     def with_checkpoints(

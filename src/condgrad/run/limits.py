@@ -1,4 +1,4 @@
-"""Where a run must end, where it may, and the clock."""
+"""Limits of a run, and the clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Counts = tuple[int, float, int]
 
 
 class Limits:
-    """Where a run must end; without any limit, after 1000 iterations."""
+    """Limits of a run; if none is given, 1000 iterations."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Limits:
         self.lmo = np.inf if max_lmo is None else max_lmo
 
     def since(self, k: int, epochs: float, seconds: float, lmo: int) -> Limits:
-        """The same limits, counted from there."""
+        """Return these limits, counted from there."""
         later = copy.copy(self)
         later.iterations, later.epochs = self.iterations + k, self.epochs + epochs
         later.seconds, later.lmo = self.seconds + seconds, self.lmo + lmo
@@ -74,7 +74,7 @@ class Limits:
 
 
 class Clock:
-    """Where the time goes: every second since `start` belongs to one part of the run.
+    """Clock of a run: every second since `start` belongs to one part of the run.
 
     Seconds of the method alone leave out what does not count (metrics, callbacks) and the time
     that kernels take to compile.

@@ -42,7 +42,7 @@ from condgrad.run.state import RunState
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
 BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
-"""What may break it off, and leaves the best point so far."""
+"""Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
 """Iterations towards a goal, where there is no limit."""
 
@@ -65,7 +65,7 @@ class Run:
         *("problem", "method", "asked", "first", "estimators", "_options", "_threads", "_engine"),
         *("torn", "stale", "_note", "resumed"),
     )
-    """What is not of its state: it was given, or is made of that (`saved.py`)."""
+    """Attributes outside the state: they were given, or are made of what was (`saved.py`)."""
     _note = ""  # on memory
     _engine: Engine | None = None
     resumed: int | None = None
@@ -279,12 +279,12 @@ class Run:
         return judge.scale.get("multipliers", judge.scale.get("slopes", 1.0))
 
     torn = False
-    """Whether it was broken off, maybe within an iteration; True while it is at work as well."""
+    """True if the run was broken off, maybe within an iteration; also while it is at work."""
     stale = False
-    """Whether its state is still in a file, from which it will come (`journal.py`)."""
+    """True if the state is still in a file, from which it will come (`journal.py`)."""
 
     def _certificate(self, problem: Problem) -> Certificate | None:
-        """What proves bounds, where they are wanted or control needs them."""
+        """Certificate of bounds, if they are wanted or control needs them."""
         watch = self._options.watch
         wanted = watch.certify or self.method.auto
         return Certificate(problem, watch.floor, watch.duals) if wanted else None
@@ -337,18 +337,18 @@ class Run:
 
     @property
     def note(self) -> str:
-        """What was short of memory, or lost on the way."""
+        """Shortage of memory, or loss of shards, in words."""
         said = "" if self._engine is None else self._engine.note
         return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:
-        """What there is of the result where the program is about to end, see `_keyboard`."""
+        """Result so far, for a program that is about to end, see `_keyboard`."""
         if self._monitor.status not in KEEP:
             self._monitor.status = Status.INTERRUPTED
         return self._monitor.result(self.name, self._options.seed, judge=False)
 
     def _follows(self) -> bool:
-        """Whether it is time for the method that follows the first one."""
+        """True if it is time for the method that follows the first one."""
         if self._lead is None:
             return False
         control = self.state.control

@@ -33,7 +33,7 @@ class Best:
 def merit(
     W: Array, evaluation: Evaluation, rows: Sequence[Keeper], betas: Sequence[float]
 ) -> float:
-    """What the method descends on at these β and, where it has them, these multipliers.
+    """Function that the method descends on at these β and, if it has them, these multipliers.
 
     Objective + Σ ω_t dist_t²/(2β) over the constraint families; the augmented Lagrangian
     dist²(z + βy)/(2β) − β‖y‖²/2 where the estimator keeps multipliers y.
@@ -79,7 +79,7 @@ def errors(W: Dense | None, p: Params | None, rows: Sequence[Keeper]) -> dict[st
 
 
 def number(name: str, value: Any) -> float:
-    """What a metric returned, as a number."""
+    """Value of a metric, as a number."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What watches the loop: clock, limits, trace, callbacks, the best point."""
+"""Monitor of the loop: clock, limits, trace, callbacks, the best point."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class Monitor:
         )
 
     def info(self) -> Info:
-        """What is shown of the latest iteration."""
+        """View of the latest iteration, for callbacks."""
         s = self._state
         assert s.params is not None
         seen = (s.W.array, self.seconds, self.epochs, s.lmo_calls)

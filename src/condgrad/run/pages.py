@@ -1,4 +1,4 @@
-"""What a journal writes of the stages that are at work."""
+"""Pages that a journal writes of the stages that are at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run needs before it begins: memory, a first point, random numbers."""
+"""Preparations of a run: memory, a first point, random numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def needs(
     estimators: Sequence[Estimator],
     here: Callable[[Term], bool] = lambda t: True,
 ) -> list[memory.Need]:
-    """What a run takes of the memory, by parts; `here` says whose rows are in this process.
+    """Memory that a run takes, by parts; `here` says whose rows are in this process.
 
     Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
     the direction, the oracle and the bound, which takes two more for every term. On a GPU, where
@@ -151,7 +151,7 @@ def _here(problem: Problem, estimators: Sequence[Estimator]) -> Problem:
 
 
 def moved(problem: Problem, like: Array) -> Problem:
-    """The same problem for W where `like` lies, on a GPU.
+    """Return the problem for W where `like` lies, on a GPU.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a run has proved: its bound, that there is no solution, or that the parts cannot be."""
+"""Proofs of a run: its bound, that there is no solution, or that the parts cannot be."""
 
 from __future__ import annotations
 

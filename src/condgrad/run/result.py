@@ -1,4 +1,4 @@
-"""What a run returns."""
+"""Result of a run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Status(Enum):
 
 
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
-"""What says more about the end of a run than that a bound was taken back."""
+"""Ends of a run that say more than that a bound was taken back."""
 
 
 class Trace:
@@ -293,7 +293,7 @@ class Result(Answer):
     bound_source: str = ""
     """The dual point that gave the bound."""
     profile: dict[str, float] = field(default_factory=dict)
-    """Where the seconds of the whole run went: ``sampling`` (drawing rows), ``rows`` (their images,
+    """Seconds of the whole run by parts: ``sampling`` (drawing rows), ``rows`` (their images,
     slopes and tables), ``direction``, ``oracle``, ``step`` (of W), or ``loop`` where these five are
     one kernel; then ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
     ``compiling``."""
@@ -305,11 +305,11 @@ class Result(Answer):
     of ⟨Σ ω A*y, s⟩ over the domain is above Σ ω h*(y), which it would not be if some s met all
     constraints. Left out above a million rows, unless ``solve(..., duals=True)`` asked for it."""
     device: str = "cpu"
-    """Where the run kept its arrays, ``cpu`` or ``cuda`` with the name of the GPU."""
+    """Device that kept the arrays of the run, ``cpu`` or ``cuda`` with the name of the GPU."""
     note: str = ""
-    """Where memory ended the run: what it was wanted for, how much was free, and a remedy. On a
-    cluster: the shards that were lost, and with what they began again. And what `sampled` says, as
-    a sentence."""
+    """Shortage of memory that ended the run: its use, how much was free, and a remedy. On a
+    cluster: the shards that were lost, and with what they began again. Then `sampled` as a
+    sentence."""
     sampled: dict[str, Sampled] = field(default_factory=dict)
     """The constraint families on all entries that were measured on drawn ones, since there are more
     than 10⁹: their violations in `families` are estimates."""
@@ -321,7 +321,7 @@ class Result(Answer):
 
     @property
     def bound(self) -> float:
-        """The same as `lower_bound`."""
+        """Alias of `lower_bound`."""
         return self.lower_bound
 
     @property

@@ -39,19 +39,19 @@ PARTS: dict[str, dict[str, type]] = {
     "runs": {"number": int, "last": int, "since": list, "class": str, "device": str, **COMMON},
     "pages": {"number": int, **COMMON},
 }
-"""What entries of a file have."""
+"""Keys and types of the entries of a file."""
 _told: ContextVar[Mapping[str, Any]] = ContextVar("condgrad_told", default=MappingProxyType({}))
 OPTIONS = ("record", "errors", "duals", "certify", "floor")
-"""What a checkpoint knows of who watches a run."""
+"""Options of `Watch` that a checkpoint keeps."""
 
 
 def version() -> str:
-    """That of this package."""
+    """Version of this package."""
     return str(sys.modules["condgrad"].__version__)
 
 
 def given_by(run: Run) -> Given:
-    """What a run was given, and what is made of that before it begins."""
+    """Objects that a run was given, or that are made of them before it begins."""
     watch = run._options.watch
     roots = {
         "problem": run.problem,
@@ -66,7 +66,7 @@ def given_by(run: Run) -> Given:
 
 
 def memory_of(value: Any) -> dict[str, Any] | None:
-    """What somebody who watches a run must remember (`remembers` of the class), or None.
+    """Attributes that a callback or a metric must remember (`remembers` of the class), or None.
 
     Functions remember nothing.
     """
@@ -83,7 +83,7 @@ def _minds(value: Any) -> bool:
 
 
 def remind(value: Any, memory: Mapping[str, Any] | None) -> None:
-    """Let somebody remember what he knew."""
+    """Restore the saved attributes of a callback or a metric."""
     for name, (inner, own) in (memory or {}).items():
         if inner is not None:
             remind(getattr(value, name), inner)
@@ -92,7 +92,7 @@ def remind(value: Any, memory: Mapping[str, Any] | None) -> None:
 
 
 def watchers(watch: Watch) -> list[Any]:
-    """Who may have a memory."""
+    """Objects that may have a memory."""
     return [watch.propose, *watch.callbacks]
 
 
@@ -138,7 +138,7 @@ def _alone(method: Any) -> Any:
 
 
 def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print:
-    """What must be the same for a checkpoint to be used."""
+    """Fingerprints that must agree for a checkpoint to be used."""
     watch, goal, given = options.watch, options.goal, _told.get()
     found = {**print_of(problem, "problem"), **print_of(method, "method")}
     about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
@@ -156,7 +156,7 @@ def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print
 
 @contextmanager
 def told(**options: Any) -> Iterator[None]:
-    """What a user asked for, by name, where the runs in the block are asked for something else.
+    """Keep the options of the user, by name, if the runs in the block get other ones.
 
     A checkpoint of another call is refused in the user's words.
     """
@@ -225,7 +225,7 @@ def save(run: Run, path: str | PathLike[str]) -> None:
 
 
 def sound(run: Run) -> bool:
-    """Whether its state is that of a whole iteration."""
+    """True if the state is that of a whole iteration."""
     status = run._monitor.status
     return status not in KEEP and not (run.torn and status is not None)
 

@@ -25,11 +25,11 @@ class RunState:
     v: Array
     """The direction, written anew at every iteration."""
     terms: list[Keeper]
-    """Who keeps the rows of every term, and tables of them."""
+    """Keepers of the rows of every term, with tables of them."""
     step: Any
-    """What the step remembers."""
+    """State of the step."""
     control: BalanceState | WeightState | RatioState | None
-    """What control remembers, if the method has one."""
+    """State of control, if the method has one."""
     rng: np.random.Generator
     vector: vector_loop.Scaled | None = None
     """W as the compiled loop keeps it, if that runs."""

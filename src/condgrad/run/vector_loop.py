@@ -131,7 +131,7 @@ def _loss(function: Function, size: int) -> tuple[int, Array, float]:
 
 
 def _set(domain: Domain) -> tuple[bool, float]:
-    """Whether it is the ball, and its size."""
+    """True for the ball, and the size of the set."""
     if isinstance(domain, L1Ball):
         return True, domain.radius
     assert isinstance(domain, Simplex)

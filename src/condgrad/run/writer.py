@@ -51,7 +51,7 @@ class Writing:
 
     @property
     def due(self) -> bool:
-        """Whether it is time."""
+        """True if it is time to write."""
         return time.monotonic() >= self._next and (self._thread is None or not self._busy)
 
     @property
@@ -60,7 +60,7 @@ class Writing:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        """What is done here is what a checkpoint costs the run."""
+        """Count the seconds of the block as the cost of a checkpoint."""
         began = time.monotonic()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What multipliers prove about a semidefinite program, for all W ⪰ 0 or for a bounded trace."""
+"""Proofs by multipliers about a semidefinite program, for all W ⪰ 0 or for a bounded trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from condgrad._types import Array
 from condgrad.sdp._reduce import Reduced
 
 PRESSED = 1e-7
-"""What Z may miss of ⪰ 0, relative to 1 + ‖C‖₁, where rows pin vectors."""
+"""Distance of Z from ⪰ 0 that is allowed, relative to 1 + ‖C‖₁, if rows pin vectors."""
 NARROW = 6
 """Halvings in search of the least repair of a dual point."""
 LARGE = 500
@@ -156,7 +156,7 @@ def _nearest(
 
 
 def certified(reduced: Reduced, point: Point, repair: Repair | None, trace: float) -> Dual:
-    r"""What a point proves: for all W, where it can be repaired, and for Tr W ≤ trace.
+    r"""Proof of a dual point: for all W, if it can be repaired, and for Tr W ≤ trace.
 
     Every feasible W has f(W) ≥ b'y − Σ ω h*(u) + ⟨Z, W⟩ by weak duality, and ⟨Z, W⟩ ≥ 0 where
     Z ⪰ 0, else ⟨Z, W⟩ ≥ τ λ_min(Z). Rows that pin vectors have b = 0: their multipliers come last

@@ -21,7 +21,7 @@ class Family(NamedTuple):
     ids: Array
     """Their numbers in the program."""
     factor: Array
-    """What they were multiplied by: powers of two, negative where a row was turned round."""
+    """Factors of the rows: powers of two, negative if a row was turned round."""
     right: Array
     """Right-hand sides after that."""
     equality: bool

@@ -1,4 +1,4 @@
-"""Where a program is solved."""
+"""Device on which a program is solved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from condgrad.sdp._model import SDP
 
 
 def place_of(sdp: SDP, device: str) -> Array:
-    """Where eigenvalues are bounded: on a GPU if runs can be there and it pays."""
+    """Device on which eigenvalues are bounded: a GPU if runs can be there and it pays."""
     devices.check_device(device)
     sides = [b for b in sdp.blocks if b > 0]
     large = sdp.size >= devices.WORTH or max(sides, default=0) >= devices.WIDE

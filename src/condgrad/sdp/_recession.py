@@ -38,7 +38,7 @@ SHARE = 0.25
 CLEARLY = 1e-6
 """How negative the cost of a direction must be, relative to ‖C‖ ‖D‖."""
 FIRM = 1e-12
-"""What its rows may be off by, relative to that and to the terms Σ|A_l,ij D_ij| of each: then
+"""Error of its rows that is allowed, relative to that and to the terms Σ|A_l,ij D_ij| of each: then
 multipliers of norm below 1/FIRM, for rows of length 1 and ‖C‖ = 1, prove no bound at all."""
 NOISE = 1e-14
 """Entries of a direction with trace 1 that are 0."""
@@ -47,7 +47,7 @@ SMALL = 10**6
 
 
 class Recession(NamedTuple):
-    """What is known of the directions of a program."""
+    """Knowledge about the directions of a program."""
 
     repair: Repair | None = None
     """A dual point with Z ≻ 0."""
@@ -141,7 +141,7 @@ def _ends(one: Loss) -> tuple[Array, float]:
 
 
 def _cost(reduced: Reduced) -> Array:
-    """What is linear along D: C, and the middle slopes of the losses."""
+    """Linear cost along D: C, and the middle slopes of the losses."""
     flat = reduced.cost.copy()
     for one in reduced.sdp.losses:
         flat += one.weight * (one.A.T @ _ends(one)[0])

@@ -112,7 +112,7 @@ class Reduced:
         self.place = np.empty(N, np.int64)
         self.place[order] = np.arange(N)
         self._at = self.place[self._i] * N + self.place[self._j]
-        """Where every number of the flat form is in the reordered matrix."""
+        """Position of every number of the flat form in the reordered matrix."""
 
     def moved(self, flat: Any) -> Any:
         """Rows in flat form as rows over the reordered N × N matrix."""
@@ -305,7 +305,7 @@ class Reduced:
         return Term(self.stack(), function, name="rows")
 
     def tolerance(self, feasibility: float) -> float:
-        """What to ask of rows of length 1 so that ‖AW − b‖ ≤ feasibility (1 + ‖b‖) before scaling.
+        """Tolerance for rows of length 1 so that ‖AW − b‖ ≤ feasibility (1 + ‖b‖) before scaling.
 
         At most a thousandth of `feasibility` is asked for.
         """
@@ -325,7 +325,7 @@ class Reduced:
         return self.plain(flat * self._unit)
 
     def flat_slack(self, Z: Array) -> Array:
-        """What `square` does, taken back."""
+        """Undo `square`."""
         return Z.reshape(-1)[self._at] / self._unit
 
     def plain(self, flat: Array) -> Array:

@@ -111,7 +111,7 @@ class Search:
         self.trace = 0.0
         """The trace bound of the run that goes on."""
         self.at = (0.0, "guess")
-        """That of the last trial, and where it comes from."""
+        """Trace bound of the last trial, and its source."""
         self.offer = _keyboard.offers(self._here)
         self.ends = Ends()
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)

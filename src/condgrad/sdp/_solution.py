@@ -1,4 +1,4 @@
-"""What solving a semidefinite program returns."""
+"""Solution of a semidefinite program."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Solution(Answer):
     trace_bound: float
     """τ: the run looked at W with Tr W ≤ τ."""
     trace_from: str
-    """Where τ comes from: ``"rows"`` (they imply it), ``"user"`` or ``"guess"``."""
+    """Source of τ: ``"rows"`` (they imply it), ``"user"`` or ``"guess"``."""
     conditional: bool
     """Whether `bound`, or the proof that no W is feasible, needs the user's trace bound."""
     seconds: float
@@ -93,12 +93,12 @@ class Solution(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `value`."""
+        """Alias of `value`."""
         return self.value
 
     @property
     def trace(self) -> Trace:
-        """That of `result`, whose units are not those of the program."""
+        """Trace of `result`, whose units are not those of the program."""
         return Trace() if self.result is None else self.result.trace
 
     @property
@@ -116,7 +116,7 @@ class Solution(Answer):
 
     @property
     def device(self) -> str:
-        """Where the last run was made, as `Result.device`."""
+        """Device of the last run, as `Result.device`."""
         return "cpu" if self.result is None else self.result.device
 
     @property
@@ -174,7 +174,7 @@ class Solution(Answer):
 
     @property
     def advice(self) -> str:
-        """What would help where a limit came first, in words; empty where nothing is known to."""
+        """Advice if a limit came first; empty if none is known."""
         guessed = self.trace_from == "guess" and self.result is not None
         if not guessed or self.status not in Status.limits():
             return ""

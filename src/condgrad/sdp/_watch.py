@@ -1,4 +1,4 @@
-"""What ends a run early: a bound beyond all values, a trace bound that is reached."""
+"""Early ends of a run: a bound beyond all values, a trace bound that is reached."""
 
 from __future__ import annotations
 

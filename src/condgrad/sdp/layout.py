@@ -58,7 +58,7 @@ class LowRank:
 
 
 class Layout:
-    """Where the numbers of a variable with several blocks are.
+    """Positions of the numbers of a variable with several blocks.
 
     A positive semidefinite block of side n has n² numbers, row by row, a non-negative block of
     length n has n: all of them one behind the other are the *flat* form. As one square matrix the
@@ -89,7 +89,7 @@ class Layout:
         return np.concatenate(i), np.concatenate(j)
 
     def mirror(self) -> Array:
-        """Where the mirrored number of every number of the flat form is."""
+        """Position of the mirrored number of every number of the flat form."""
         own = self.split(np.arange(self.size))
         return np.concatenate([np.zeros(0, np.int64), *(part.T.reshape(-1) for part in own)])
 

@@ -1,4 +1,4 @@
-"""What is proved of a clustering."""
+"""Proof about a clustering."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from condgrad.run.result import Result, Status, Trace
 
 @dataclass(frozen=True, repr=False)
 class Certification(Answer):
-    """What is proved of a clustering of n points into k clusters."""
+    """Proof about a clustering of n points into k clusters."""
 
     inertia: float
     """Σ_i ‖x_i − mean of its cluster‖², the number that ``KMeans.inertia_`` is."""
@@ -58,12 +58,12 @@ class Certification(Answer):
 
     @property
     def objective(self) -> float:
-        """The same as `inertia`."""
+        """Alias of `inertia`."""
         return self.inertia
 
     @property
     def trace(self) -> Trace:
-        """That of `result`, in its units; empty where no run was needed."""
+        """Trace of `result`, in its units; empty if no run was needed."""
         return Trace() if self.result is None else self.result.trace
 
     def summary(self) -> str:

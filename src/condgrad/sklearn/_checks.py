@@ -1,4 +1,4 @@
-"""What scikit-learn's checks say of X and y, as the package's own error."""
+"""Checks of X and y by scikit-learn, with the package's own error."""
 
 from __future__ import annotations
 

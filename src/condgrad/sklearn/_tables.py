@@ -1,4 +1,4 @@
-"""What X and y mean: a matrix with holes, pairs of ids with ratings, or triples."""
+"""Meaning of X and y: a matrix with holes, pairs of ids with ratings, or triples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SAY = (
 
 
 class Places(NamedTuple):
-    """Where the columns of a table are; `rating` is None for pairs."""
+    """Columns of a table; `rating` is None for pairs."""
 
     user: int
     item: int
@@ -144,7 +144,7 @@ def _unclear(table: Table, why: str, rated: bool) -> ProblemError:
 
 
 def _kind(column: Any) -> str:
-    """What a column has: ``"whole"`` numbers without a missing one, ``"other"``s, or ``"text"``."""
+    """Kind of a column: ``"whole"`` numbers without a missing one, ``"other"``s, or ``"text"``."""
     array = np.asarray(column)
     if array.dtype.kind in "iub":
         return "whole"
@@ -237,7 +237,7 @@ def _numbers(column: Any, name: str) -> Array:
 
 
 def entries_of(X: Any) -> Observed:
-    """What a matrix holds: the stored entries of a sparse one, in any case without NaN."""
+    """Entries of a matrix: the stored ones of a sparse matrix, in any case without NaN."""
     if sp.issparse(X):
         coo = X.tocoo()
         rows, cols, values = coo.row, coo.col, coo.data

@@ -1,4 +1,4 @@
-"""What the theory promises: constants of the convergence theorem and guaranteed curves.
+"""Promises of the theory: constants of the convergence theorem and guaranteed curves.
 
 All bounds are on the smoothed gap E[F_{β_k}(W_{k+1})] − F*, F_β = Σ_t ω_t h_{t,β}(A_t W), for an
 exact oracle and, where there are constraints, a feasible problem. Every term enters Lemma 4.1 of

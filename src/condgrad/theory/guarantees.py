@@ -73,7 +73,7 @@ def diameters(map: LinearMap, domain: Domain) -> Diameters:
 
 
 class _Facts:
-    """What the bounds need to know of one term."""
+    """Facts about one term that the bounds need."""
 
     def __init__(self, term: Term, estimator: Estimator, domain: Domain, W: Array) -> None:
         h, n, e = term.function, term.map.size, estimator
