@@ -71,7 +71,7 @@ class InputWarning(UserWarning):
 
 
 def cause(error: Exception) -> str:
-    """What a library said of a file, in short, without its advice to load objects.
+    """Fault that a library found in a file, in short, without its advice to load objects.
 
     Examples
     --------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from condgrad.problem import Term
 
 RANGE = {"float64": 140, "float32": 15}
-"""What a run squares must lie between 10⁻ᵏ and 10ᵏ for this k."""
+"""Largest decimal exponent k: squares in a run must lie between 10⁻ᵏ and 10ᵏ."""
 
 
 def center_of(domain: Domain, terms: Sequence[Term]) -> Any:

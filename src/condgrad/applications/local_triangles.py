@@ -31,7 +31,7 @@ FEW = 8
 RATE, DECAY = 6.0, 0.1
 """The step of the multipliers is RATE/(1 + DECAY k), in units of what an edge can bear."""
 AFRESH = 10
-"""After so many steps it is seen anew what that is."""
+"""Steps after which the step sizes of the edges are computed anew."""
 EACH = 3 * 4 + 4 * 8
 """Bytes for a triangle: its edges and its multipliers."""
 BESIDE, PRICE = 300, 2e-6

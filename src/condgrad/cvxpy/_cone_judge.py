@@ -41,9 +41,9 @@ class Outcome:
     by: str = "condgrad"
     """Who found the point."""
     steps: int | None = None
-    """The steps of another solver …"""
+    """Number of steps of another solver."""
     seconds: float | None = None
-    """… and its time."""
+    """Seconds of another solver."""
     proviso: str = ""
     """What is not proved."""
 

@@ -20,9 +20,9 @@ from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
 
 NOISE = 8 * EPS
-"""Part of the largest entry of a column, or of the right-hand sides, that may be rounding …"""
+"""Part of the largest entry of a column, or of the right-hand sides, that may be rounding."""
 UNITS = EPS / 64
-"""… and what no difference of entries comes down to but 0: such rows have other units."""
+"""Part of a column below which a row is not rounding: it has another unit."""
 
 
 class OtherCones(cp.error.SolverError):  # type: ignore[misc]
@@ -62,9 +62,9 @@ class ConeProgram:
     row_unit: Array
     """Rows of A are scaled by these."""
     equations: Array
-    """Which of CVXPY's equations are in G, …"""
+    """Numbers of those of CVXPY's equations that are in G."""
     equation_unit: Array
-    """… where they are these multiples, 0 for the others."""
+    """Factors of CVXPY's equations in G; 0 for those that are not in G."""
     x_unit: float
     """CVXPY's x is this multiple of ours."""
     cost_unit: float
@@ -316,9 +316,9 @@ class Kernel(NamedTuple):
     """h − G start, which is not rounding where the equations contradict each other."""
     entry: Array
     move: Array
-    """N_ij may be off by entry_i move_j, …"""
+    """Column factors of rounding: N_ij may be off by entry_i move_j."""
     reach: float
-    """… and start_i by entry_i reach."""
+    """Factor of rounding of `start`: start_i may be off by entry_i reach."""
 
 
 def kernel(G: Array, h: Array) -> Kernel:

@@ -19,11 +19,11 @@ from condgrad.cvxpy._cone_program import ConeProgram, without_noise
 from condgrad.cvxpy._cone_straight import affordable, straight
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
-"""What is added to multipliers, relative to the largest, so that they can be corrected …"""
+"""Numbers to add to multipliers, relative to the largest, so that they can be corrected."""
 SLIGHT = (1e-9, 1e-6, 1e-5, 1e-4)
-"""… the same where one system is to correct them …"""
+"""Numbers to add to multipliers that one system corrects, relative to the largest."""
 CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
-"""… or what is left out of them, because the equations may want it to be 0."""
+"""Parts of the largest multiplier below which multipliers are set to 0 before a correction."""
 FEW = 100
 """Entries of x up to which dense proofs are as fast."""
 NEAR = 0.1

@@ -42,9 +42,9 @@ LONGER = 4
 EXACT = 64 * EPS
 """Relative error of a short sum of products."""
 TIGHTER = 0.1
-"""Factor on the tolerances of a run that ended by itself, but not well enough …"""
+"""Factor on the tolerances of a run that ended by itself, but not well enough."""
 TIGHTEST = 1e-5
-"""… and the least there is."""
+"""Least product of such factors."""
 LOOSE = 1e-6
 """Where a gap has to be measured in this part instead of `UNIT` the answer is inaccurate."""
 STRICT = 1e-6

@@ -32,11 +32,11 @@ FAR = 0.4
 MOVES = 6
 """How often the moves are made."""
 LONGEST = 0.9
-"""Δ of a block is cut to this length …"""
+"""Length to which Δ of a block is cut."""
 HOPELESS = 0.05
-"""… unless that is no more than this part of it, or it was …"""
+"""Share of Δ; if a cut leaves no more than this share, the moves end."""
 SHORTER = 0.8
-"""… not shorter than this part of the last one."""
+"""Factor by which Δ must shrink from one move to the next, else the moves end."""
 SHIFT = 4.0
 """What is taken from the diagonal of the system, in the rounding that it may have."""
 PRODUCTS = 1.0

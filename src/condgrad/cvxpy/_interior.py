@@ -38,11 +38,11 @@ SCALE = 1e-6
 the least unit of a gap."""
 FIRST_ORDER = "SCS"
 SIDE = 16
-"""Side of a matrix from which on steps of first order are tried first …"""
+"""Side of a matrix from which on steps of first order are tried first."""
 QUICK = 1e-6
-"""… to this tolerance …"""
+"""Tolerance of the steps of first order."""
 COARSE = 1e-5
-"""… where the gap asked for is not below this."""
+"""Least gap for which steps of first order are tried first."""
 LONG = 40
 """Side of a matrix from which on every proof is tried before the interior-point solver."""
 ROUGH = 1e-3

@@ -32,9 +32,9 @@ FASTEST = "fastest"
 OWN = ("trace_bound", "method", "device")
 """Options that only condgrad's own methods read: with one of them they are meant."""
 SMALL = 45
-"""Side of a matrix from which on a program that condgrad reads itself is left to condgrad …"""
+"""Side of a matrix from which on a program that condgrad reads itself is left to condgrad."""
 WORK = float(SMALL * (SMALL + 1) // 2) ** 3
-"""… and what that is in operations of an interior-point step, for all matrices together."""
+"""Operations of an interior-point step at that side, for all matrices together."""
 
 
 @limited

@@ -15,7 +15,7 @@ from condgrad._types import Array
 COLUMNS = 8
 """Random starts; with all of them the bound may fail only where each misses the eigenvector."""
 EVERY = 10
-"""After so many steps it is seen what they prove."""
+"""Steps between two tests of what the columns prove."""
 MOST = 1e100
 """Columns that have grown so long prove enough."""
 
