@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 import runpy
@@ -124,6 +125,27 @@ def test_links_name_files_that_exist(page):
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
     assert "[](" not in text, "a link without text is not seen where Markdown is shown as it is"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_brackets_of_prose_are_in_pairs(page):
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"(`+).+?\1|\$+.+?\$+", "", text, flags=re.DOTALL)
+    assert [p for p in prose.split("\n\n") if p.count("[") != p.count("]")] == []
+
+
+def test_docstrings_stand_alone():
+    """Those of attributes too: on a page of the API each is without the one before it."""
+    wrong = [
+        f"{path.name}:{node.lineno}"
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(text := node.value.value, str)
+        and re.search(r"\A\s*(…|\.\.\.)|(…|\.\.\.)\s*\Z", text)
+    ]
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")
