@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 STARTED = time.perf_counter()
-"""When the package was imported: the program's own clock."""
+"""Time at which the package was imported: the program's own clock."""
 SHARE, MORE = 0.2, 0.5
 """After the limit so much of it, and so many seconds, are for the answer; half a second more, which
 nobody may use, is for handing it out."""
@@ -44,7 +44,7 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Deadline:
-    """When a call must end, by `time.perf_counter`."""
+    """Times of a call, by `time.perf_counter`."""
 
     limit: float
     """Time at which loops end."""

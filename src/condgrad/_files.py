@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 MARK = ".condgrad-"
-"""How the names of files begin that are not whole yet; a process that is killed leaves one."""
+"""Beginning of the names of files that are not whole yet; a process that is killed leaves one."""
 AT_WORK: set[Path] = set()
-"""Those of this process."""
+"""Unfinished files of this process."""
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ class _State:
         self.came: int = 0
         """The first signal."""
         self.since = 0.0
-        """When it came."""
+        """Time at which the first signal came."""
         self.raised = False
         """Whether the run was interrupted."""
         self.nudges = 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 
 Rows: TypeAlias = NDArray[np.int64] | slice
-"""Which rows of a term: integer ids (repeats allowed) or a slice with start and stop."""
+"""Rows of a term: integer ids (repeats allowed) or a slice with start and stop."""
 
 ALL = slice(None)
 """Every row of a term."""

@@ -13,7 +13,7 @@ ROWS = 10.0
 
 
 class Violation(NamedTuple):
-    """How far one constraint family is from being met: r = z − proj z in five measures."""
+    """Violation of one constraint family: r = z − proj z in five measures."""
 
     l2: float
     """‖r‖₂."""

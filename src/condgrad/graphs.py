@@ -35,7 +35,7 @@ from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
 SHOWN = 20
-"""How many vertices of a cut are printed."""
+"""Number of vertices of a cut that are printed."""
 PASSES = 3000
 """A limit for max-cut where no time ends it: a relative gap to an optimum of 0 is never small."""
 
@@ -50,7 +50,7 @@ class GraphCut(Answer):
     side: Array
     """True for the vertices of the first side, in the order of the graph."""
     value: float
-    """Of the cut: w(S, S̄)/(|S||S̄|) for a sparsest cut, w(S, S̄) for a maximum cut."""
+    """Value of the cut: w(S, S̄)/(|S||S̄|) for a sparsest cut, w(S, S̄) for a maximum cut."""
     bound: float
     """No sparsest cut has a smaller value, no maximum cut a larger one."""
     gap: float

@@ -39,7 +39,7 @@ class SavedModel:
         self._ids = Ids("user", users, ordered=True), Ids("item", items, ordered=True)
 
     def __repr__(self) -> str:
-        """Its size."""
+        """Size of the model."""
         rank = self.user_factors.shape[1]
         return f"SavedModel(users={self.users.size}, items={self.items.size}, factors={rank})"
 

@@ -113,7 +113,7 @@ class Term:
         return sum(threads.run([partial(work, part) for part in self.parts()]))
 
     def violation(self, W: Array, diameter: float) -> Violation:
-        """How far a constraint family is from being met, over a domain of this diameter."""
+        """Violation of a constraint family, over a domain of this diameter."""
         return self.judged(self.misses(W, entry_size(W)), W, diameter)
 
     def judged(self, misses: Sequence[Miss], W: Any, diameter: float) -> Violation:
@@ -135,7 +135,7 @@ class Term:
         return sum(squares), total, max(worst), max(row)
 
     def misses(self, W: Array, unit: float) -> list[Miss]:
-        """How its rows miss the set of an indicator, in parts; `unit` is the size of an entry."""
+        """Misses of the set of an indicator, in parts; `unit` is the size of an entry."""
 
         def work(part: list[slice]) -> list[Miss]:
             return [self.passes.miss(W, at, unit) for at in part]
@@ -173,7 +173,7 @@ class Answers(Protocol):
         """ω h(A W)."""
 
     def violation(self, W: Array, diameter: float) -> Violation:
-        """How far a constraint family is from being met."""
+        """Violation of a constraint family."""
 
 
 class Problem:

@@ -22,9 +22,9 @@ from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
 LARGEST = 2.0**53
-"""Up to here float64 counts integers without rounding."""
+"""Largest integer up to which float64 counts without rounding."""
 SHOWN = 60
-"""How many variables are printed."""
+"""Number of variables that are printed."""
 
 
 class QuboGraph(NamedTuple):
@@ -146,7 +146,7 @@ class Qubo(Answer):
     offset: float
     """Constant that was added to xᵀQx."""
     cut: GraphCut
-    """Of the graph that was cut, whose weights are those of 2 xᵀQx, or −2 xᵀQx for a minimum."""
+    """Cut of the graph whose weights are those of 2 xᵀQx, or −2 xᵀQx for a minimum."""
 
     infeasibility = 0.0
     """Zeros and ones are what is asked for."""

@@ -35,7 +35,7 @@ REMEDY = "write one by --save or Trace.save"
 ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
 MODEL = "model."
-"""How the names of arrays begin that are a model."""
+"""Beginning of the names of arrays that are a model."""
 FAMILY = frozenset({"l2", "max", "relative", "scaled"})
 """Measures of the violation of a family."""
 LARGEST = 1e150
@@ -81,7 +81,7 @@ class Record:
     trace: Trace
     W: Any = None
     arrays: Mapping[str, Array] = field(default_factory=dict)
-    """Those that the run has of ``edges`` (a row of u, v and weight for each, vertices counted from
+    """Arrays of the run, of ``edges`` (a row of u, v and weight for each, vertices counted from
     0), ``names`` (of vertices), ``side``, ``labels`` and ``points`` (in their principal plane), and
     those of a model, ``model.NAME``."""
 

@@ -136,7 +136,7 @@ def print_profile(run: Outcome, console: Console, profile: Mapping[str, float]) 
 
 UNROUNDED = "Nothing was rounded before the interruption."
 SHOWN = 200
-"""How many vertices of a cut are printed."""
+"""Number of vertices of a cut that are printed."""
 
 
 def print_cut(run: Outcome, console: Console, names: Sequence[str] | None = None) -> None:

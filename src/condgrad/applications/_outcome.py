@@ -43,7 +43,7 @@ class Rounded(NamedTuple):
     """A solution of the combinatorial problem behind a relaxation."""
 
     value: float
-    """Its value, in the units of the relaxation's objective."""
+    """Value of the answer, in the units of the relaxation's objective."""
     W: Array
     """The answer as a feasible point of the relaxation; in a run it lies on the device of W."""
     answer: Any
@@ -135,7 +135,7 @@ class Outcome(Answer):
 
     @property
     def gap(self) -> float:
-        """Of objective and bound; that of a rounded solution is `rounded_gap`."""
+        """Gap of objective and bound; that of a rounded solution is `rounded_gap`."""
         gap, slack = float(self.found.gap), self.unit.slack  # by which the bound was rounded
         if not slack or not gap < 1:
             return gap
@@ -170,7 +170,7 @@ class Outcome(Answer):
 
     @property
     def bound_kind(self) -> str:
-        """How the bound is known, as `Result.bound_kind`; the application knows its floor."""
+        """Kind of proof of the bound, as `Result.bound_kind`; the application knows its floor."""
         kind = self.found.bound_kind
         return f"{self.floor_kind if kind == 'given' else kind}{self._proviso}"
 
@@ -200,7 +200,7 @@ class Outcome(Answer):
 
     @property
     def rounded_gap(self) -> float:
-        """How far the rounded solution is from the best possible one, relative to the larger."""
+        """Distance of the rounded solution from the best possible one, relative to the larger."""
         if self.rounded is None:
             return np.inf
         return gap_of(self.sign * self.value, self.sign * self.value_bound, False)

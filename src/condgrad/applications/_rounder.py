@@ -22,7 +22,7 @@ class Rounder:
     """
 
     anywhere = True
-    """It takes W where the run keeps it."""
+    """True: the rounder takes W on the device of the run."""
     remembers = ("best", "_like", "_rounding")
     """Attributes that a checkpoint keeps."""
 

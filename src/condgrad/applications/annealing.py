@@ -17,9 +17,9 @@ from condgrad.backends import ops
 LENGTHS = (100, 2000)
 """Sweeps of simulated annealing, one run after the other from the best cut so far."""
 LONG = 20_000
-"""Of a last run, on what is left of a graph, where there is time for it."""
+"""Sweeps of a last run, on what is left of a graph, if there is time for it."""
 HOT = 0.4
-"""Its first temperature, in units of the mean over vertices of the root of Σ_j a_ij²."""
+"""First temperature of that run, in units of the mean over vertices of the root of Σ_j a_ij²."""
 AT_ONCE = 16
 """Hyperplanes at a time."""
 

@@ -18,9 +18,9 @@ class Block(NamedTuple):
     """A block with at least two vertices."""
 
     vertices: Array
-    """Its vertices, in the order of the graph."""
+    """Vertices of the block, in the order of the graph."""
     weights: Array
-    """Of every one of them: its own and that of all vertices that hang on it."""
+    """Weight of every vertex of the block: its own and that of all vertices that hang on it."""
 
 
 def blocks_of(adjacency: Any, weights: Array) -> list[Block]:

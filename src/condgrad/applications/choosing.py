@@ -94,7 +94,7 @@ class Choice:
     auto: bool = False
     """Whether the radius was to be chosen."""
     held_out: int = 0
-    """How many ratings were held out."""
+    """Number of ratings held out."""
     biases: float = np.nan
     """RMSE of the mean and biases alone."""
     path: tuple[Tried, ...] = ()

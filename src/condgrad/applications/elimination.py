@@ -48,13 +48,13 @@ class Reduction(NamedTuple):
     adjacency: Any
     """Remaining graph, with at least one vertex."""
     kept: Array
-    """Its vertices in the graph."""
+    """Vertices of the remaining graph, in the graph."""
     constant: float
     """Weight to add to a cut of the remaining graph if vertices are put back as they should be."""
     slack: float
-    """By how much more no cut of the graph is heavier, by rounding; 0 where nothing was rounded."""
+    """Rounding by which a cut of the graph can be heavier; 0 if nothing was rounded."""
     steps: tuple[Array, Array, Array, Array]
-    """For `lift_signs`."""
+    """Steps of the elimination, for `lift_signs`."""
 
     @property
     def shift(self) -> float:

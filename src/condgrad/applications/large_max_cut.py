@@ -365,7 +365,7 @@ def require_room(vertices: int, entries: int = 0) -> None:
 
 
 def _families(point: Gram) -> dict[str, Violation]:
-    """How far the diagonal is from 1, which is rounding."""
+    """Distance of the diagonal from 1, which is rounding."""
     miss = np.einsum("ij,ij->i", point.factor, point.factor) - 1
     far, top = float(np.linalg.norm(miss)), float(np.abs(miss).max())
     size = float(np.sqrt(miss.size))

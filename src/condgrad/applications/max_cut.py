@@ -30,7 +30,7 @@ from condgrad.problem import Problem, Term
 from condgrad.run import journal
 
 LARGEST = 2.0**53
-"""Up to here float64 counts integers without rounding."""
+"""Largest integer up to which float64 counts without rounding."""
 LATER, MANY = 3, 1000
 """Cuts by hyperplanes that are improved after the first time, where annealing goes on with them,
 and the number of vertices above which none is."""

@@ -52,7 +52,7 @@ class Mixed(NamedTuple):
     failure: float
     """Probability that the bound does not hold: 0 where LAPACK has proved it."""
     kind: str
-    """How the bound is known, as in `Result.bound_kind`."""
+    """Kind of proof of the bound, as in `Result.bound_kind`."""
     interrupted: bool
     """Whether the keyboard ended it."""
     solved: bool = False

@@ -71,13 +71,13 @@ class Recommender(Factors):
     """The run of the convex part."""
     choice: Choice
     sweeps: int
-    """How often the factors were fitted again."""
+    """Number of sweeps that fitted the factors again."""
     ridge: float
     """Half of the multiplier of the ball; for new rows where the factors are those of the run."""
     user_mean: float
     """Ratings of a user on average."""
     damping: float | None
-    """Of the biases; None where there are none."""
+    """Damping of the biases; None if there are none."""
     weighting: float
     new_rows: NewRows | None
     """Map that completes new rows if the factors were fitted again."""

@@ -21,7 +21,7 @@ from condgrad.errors import ProblemError
 AT_ONCE = 16
 """Orders that are swept at a time."""
 KEPT = 10
-"""How many distinct cuts of the sweep are improved."""
+"""Number of distinct cuts of the sweep that are improved."""
 LEAST, MOST = 1e-50, 1e50
 """Weights of vertices, whose squares are multiplied."""
 SHARE = 0.25

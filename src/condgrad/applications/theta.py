@@ -21,7 +21,7 @@ from condgrad.problem import Problem, Term
 
 UNIT = Unit(what="theta")
 STARTS = 50
-"""How many vertices an independent set is grown from."""
+"""Number of vertices from which an independent set is grown."""
 
 
 def theta(adjacency: Any, plus: bool = False) -> Application:

@@ -46,7 +46,7 @@ def backend() -> str:
 
 
 ops: Any = _Ops()
-"""Those for NumPy arrays."""
+"""Operations on NumPy arrays."""
 OTHERS: dict[str, str] = {"cupy": "condgrad.backends._cupy"}
 """Modules with kernels for other arrays, by the package that these come from."""
 

@@ -16,7 +16,7 @@ BLOCKS, FEW = 1056, 264
 """Blocks of every launch on any GPU, so that sums are the same; `FEW` for inner products."""
 KINDS = {"float32": "float", "float64": "double"}
 SIDE = 32
-"""Of the tiles in which a matrix is transposed."""
+"""Side of the tiles in which a matrix is transposed."""
 
 SOURCE = r"""
 extern "C" __global__ void ascend(

@@ -111,7 +111,7 @@ class Some(NamedTuple):
     """Blocks for every tile."""
     apexes: Array
     number: np.int32
-    """How many they are."""
+    """Number of the apexes."""
     per: np.int32
     """The most apexes of a block."""
 

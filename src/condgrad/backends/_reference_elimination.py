@@ -23,13 +23,13 @@ class Eliminated(NamedTuple):
     near: Array
     """Neighbours that a vertex had when it went, by index."""
     weights: Array
-    """Of the edges to them."""
+    """Weights of the edges to the neighbours."""
     constants: Array
     """Constant that each step adds to all cuts."""
     ends: Array
     """Edges that are left: two rows of vertices, the smaller one first."""
     left: Array
-    """Their weights."""
+    """Weights of the edges that are left."""
     lost: float
     """No cut has become lighter by rounding by more than this, constants as they are, but for the
     rounding of this number itself."""

@@ -56,7 +56,7 @@ CONTRACT = {
     "ridge_rows": "Bayesian ridge regressions of the rows of a factor",
     "vector_sag": "iterations of SAG Frank-Wolfe on a data matrix, many in one call",
 }
-"""By name."""
+"""Kernels by name."""
 
 
 class Drivers(NamedTuple):

@@ -20,7 +20,7 @@ class Need(NamedTuple):
     what: str
     bytes: int
     remedy: str = ""
-    """How to take less."""
+    """Remedy: the way to take less."""
 
 
 def require(needs: Iterable[Need], free: float | None = None, where: str = "memory") -> int:

@@ -19,7 +19,7 @@ from condgrad.backends.addresses import perimeter_address, triangle_address
 from condgrad.backends.arrays import host
 
 SIDE = 64
-"""Of a tile."""
+"""Side of a tile."""
 CHUNK = 1 << 22
 """Rows whose places are computed at a time."""
 BUFFER = 1 << 30

@@ -38,7 +38,7 @@ class Guess(NamedTuple):
 
     value: float
     scale: float
-    """t."""
+    """t, the factor on all multipliers."""
     level: int = LEVELS
     change: Array | None = None
     """Change of v."""

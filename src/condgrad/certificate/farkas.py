@@ -42,7 +42,7 @@ class Refutation(NamedTuple):
     failure: float
     """Probability that it is none."""
     source: str
-    """Which dual point it is."""
+    """Name of the dual point."""
     ray: dict[str, Array]
     """The multipliers y of every constraint family; empty where they are many."""
 

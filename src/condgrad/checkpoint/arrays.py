@@ -25,7 +25,7 @@ class Memory:
 
     @property
     def nbytes(self) -> int:
-        """Its length."""
+        """Length of the memory in bytes."""
         return self.stop - self.start
 
     @property

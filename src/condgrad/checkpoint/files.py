@@ -24,7 +24,7 @@ from condgrad.errors import InputError
 
 MAGIC = b"condgrad checkpoint\n"
 FORMAT = 1
-"""Of the file; another one is refused."""
+"""Format of the file; another one is refused."""
 HEAD = struct.Struct("<20s I Q Q I")
 """Head of a file: magic, format, place and length of the description, and its checksum."""
 ALIGN = 64

@@ -26,7 +26,7 @@ class Pack:
 
     text: Any
     lines: list[Any]
-    """Of its arrays."""
+    """Lines that describe the arrays."""
     blocks: list[Memory]
     facts: dict[str, Any]
     """Facts that are written beside the value."""
@@ -41,7 +41,7 @@ class Pack:
         return Pack(self.text, self.lines, [b.copy() for b in self.blocks], self.facts)
 
     def entry(self, blocks: list[Memory]) -> dict[str, Any]:
-        """Its part of the description of a file; what it lies in is added to the file's blocks."""
+        """Entry of the value in a description of a file; its memory is added to the blocks."""
         first = len(blocks)
         blocks.extend(self.blocks)
         lines = [[b + first if b >= 0 else b, *rest] for b, *rest in self.lines]

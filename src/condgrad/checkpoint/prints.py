@@ -18,7 +18,7 @@ from condgrad.checkpoint.graph import attributes, inside
 PIECE = 1 << 24
 MARK = ", with the digest "
 Print = dict[str, str]
-"""By the name of a part what is known of it."""
+"""Fingerprint: facts by the name of a part."""
 
 
 def print_of(value: Any, name: str) -> Print:

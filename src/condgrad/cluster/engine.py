@@ -82,7 +82,7 @@ class Engine:
                         self.get(actor.try_folder.remote(folder))
 
     def _room(self) -> int:
-        """As many shards as the cluster has room for."""
+        """Number of shards for which the cluster has room."""
         free, wish = self._ray.available_resources(), self.wish
         kind, each = ("GPU", wish.gpus_per_shard) if self.gpu else ("CPU", wish.cpus_per_shard)
         return max(1, int(free.get(kind, 0) / each))
@@ -359,7 +359,7 @@ class Engine:
         self.safe(work)
 
     def wait(self, asked: Sequence[Any], least: int) -> set[Any]:
-        """Those of some answers that are there, once there are so many."""
+        """Answers that are there, once there are so many."""
         count, some, room = len(asked), list(asked), deadline.room()
         limit = None if room == math.inf else max(0.0, room)
         there = self._ray.wait(some, num_returns=least, timeout=limit, fetch_local=False)[0]

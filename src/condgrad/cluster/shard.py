@@ -103,7 +103,7 @@ class Shard:
         self._problem = SimpleNamespace(dtype=np.dtype(np.float64), like=self._like)
 
     def where(self) -> tuple[str, int, int]:
-        """Its node, its process and its resident memory, 0 where the system does not say."""
+        """Node, process and resident memory of the shard; 0 if the system does not say."""
         import ray
 
         used = 0
@@ -191,7 +191,7 @@ class Shard:
         return reply.packed(s.G if before is None else s.G - before, shape), [square]
 
     def _own(self, keeper: Keeper, drawn: list[slice]) -> list[slice]:
-        """Its part of what was drawn; on a GPU tiles are dealt, and apexes drawn."""
+        """The shard's part of the drawn rows; on a GPU tiles are dealt, and apexes drawn."""
         deal = cast(Dealt, keeper.term.map).deal
         return [deal.own(at) for at in drawn]
 
@@ -200,7 +200,7 @@ class Shard:
         return plus(one, other)
 
     def gather(self, name: str) -> Summand:
-        """Its cotangent as it is."""
+        """Cotangent of a term as it is."""
         return host(self._keepers[name].state.G), []
 
     def squares(self, name: str, D: Array) -> float:

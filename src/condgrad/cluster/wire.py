@@ -120,7 +120,7 @@ def size_of(value: Any) -> int:
 
 
 class Reply(NamedTuple):
-    """How a cotangent travels back."""
+    """Form of a cotangent on its way back."""
 
     dtype: np.dtype | None
     """Precision of the cotangent on its way; None keeps its own."""

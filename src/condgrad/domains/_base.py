@@ -72,7 +72,7 @@ class Domain(ABC):
     like: Array = HOST
     """An array on the device of the points."""
     proof: ClassVar[str] = "oracle"
-    """How `minimum` is known where it is the oracle's own answer: ``"exact"`` for a formula."""
+    """Kind of proof if `minimum` is the oracle's own answer: ``"exact"`` for a formula."""
 
     def __repr__(self) -> str:
         return shown(self, "shape")

@@ -15,7 +15,7 @@ from condgrad.backends.scalars import norm
 BLOCK = 32
 """Vectors in a block."""
 DEGREE = 12
-"""Of the polynomial between two projections."""
+"""Degree of the polynomial between two projections."""
 ROUNDS = 6
 """The most of these."""
 RESIDUAL, STILL = 1e-5, 1e-7

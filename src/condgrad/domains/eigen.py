@@ -39,7 +39,7 @@ HIDDEN, BEYOND = 1.0, 100.0
 MISS = 0.1
 """Probability at which a larger singular value counts as possibly missed."""
 RANDOM = 0.1
-"""How long the random part of its start is beside what the iterate suggests."""
+"""Length of the random part of a start, relative to the part that the iterate suggests."""
 TIGHT = 1e-9
 """Residual, relative to the eigenvalue, that a call for full accuracy accepts."""
 

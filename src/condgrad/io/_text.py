@@ -33,7 +33,7 @@ PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
 """Packings by ending of a name: how contents begin, the noun, and the function that unpacks."""
 
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""How text in UTF-16 begins."""
+"""Beginnings of text in UTF-16."""
 
 
 def limit() -> float:

@@ -20,7 +20,7 @@ TOKEN = re.compile(
     r'[ \t\r]+|#[^\n]*|(?P<line>\n)|(?P<text>"[^"]*")|(?P<mark>[\[\]])|(?P<word>[^\s\[\]"]+)'
 )
 DEEPEST = 50
-"""How deep lists in GML may lie."""
+"""Greatest depth of lists in GML."""
 Part = tuple[str, Any, int]
 """A key of GML, its value (a list for one in brackets) and its line."""
 

@@ -75,7 +75,7 @@ STARTS = {
     "gml": rb"(?i)(\s*(#|creator|version|comment)[^\n\r]*[\n\r])*\s*graph\s*\[",
     "dimacs": rb"(\s*c([ \t][^\n\r]*)?[\n\r])*\s*p[ \t]+[a-z]+[ \t]+[0-9]+[ \t]+[0-9]+",
 }
-"""How contents begin."""
+"""Beginnings of contents by format."""
 NAMED = ("graphml", "gml", "json", "parquet", "edges")
 """Formats in which attributes have names."""
 READERS: dict[str, Callable[[str | Path, str, Asked], NamedGraph]] = {
@@ -86,7 +86,7 @@ READERS: dict[str, Callable[[str | Path, str, Asked], NamedGraph]] = {
     "dimacs": read_dimacs,
     "json": read_json,
 }
-"""Those that read text and need no more than that."""
+"""Readers of formats whose text is enough."""
 
 
 def read_graph(source: str | Path, **options: Any) -> sp.csr_array:

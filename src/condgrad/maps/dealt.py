@@ -98,7 +98,7 @@ class Dealt(LinearMap):
 
     @property
     def kernels(self) -> tuple[Kernel, Kernel] | None:  # type: ignore[override]
-        """Those of the map, whose numbers of rows `pieces` has."""
+        """Kernels of the map; `pieces` has the numbers of its rows."""
         return self.map.swept
 
     def seen(self, W: Array) -> Array:

@@ -23,9 +23,9 @@ class Mixed(NamedTuple):
     """Columns that are made of given rows when it is known how many are wanted."""
 
     rows: Array
-    """Those that they are made of, the last ones Q."""
+    """Rows that the columns are made of, the last ones Q."""
     mix: Array
-    """How, a column for each, in an array of NumPy."""
+    """Coefficients of the rows, a column for each, in an array of NumPy."""
     pinned: int
     """The number of columns of Q."""
 

@@ -34,7 +34,7 @@ class Rounds:
     next: int = 1
     """The step with which the round ends."""
     missed: dict[int, int] = field(default_factory=dict)
-    """By the index of its term how many entries missed an interval the last time."""
+    """Number of entries that missed an interval the last time, by the index of the term."""
 
     def over(self, k: int) -> bool:
         """Whether a round ends with step k."""

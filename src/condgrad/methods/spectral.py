@@ -153,7 +153,7 @@ class FrameStep(AtomStep):
         self._rows, self._face = rows, face
         self._guard, self._small = guard, small
         self._rooms: dict[int, tuple[Room, Array]] = {}
-        """By part, where its frame lies on a GPU, and that frame."""
+        """Memory for the frame of a part on a GPU, and that frame, by part."""
 
     def over(self, domain: Domain) -> None:
         super().over(domain)

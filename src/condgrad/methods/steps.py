@@ -50,7 +50,7 @@ class AtomStep:
     proofs = (5, 10)
     """The first iteration to bound the optimum after, and how often per decade of iterations."""
     press = 1.0
-    """How much the worst row of a family counts beside the family where β is adapted."""
+    """Weight of the worst row of a family beside the family, when β is adapted."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain

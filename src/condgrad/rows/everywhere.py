@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
     misses: list[Miss]
     missed: int
-    """How many of them miss it."""
+    """Number of entries that miss the interval."""
     places: Array
     """Chosen ones of these, as numbers of the flattened matrix, in order."""
 

@@ -34,7 +34,7 @@ class Keeper:
     here = True
     """True if the tables are in this process."""
     losses = 0
-    """How often some of them were lost (`together`)."""
+    """Number of times that rows were lost (`together`)."""
 
     @classmethod
     def serves(cls, term: Term, estimator: Estimator, problem: Problem) -> bool:
@@ -116,7 +116,7 @@ class Keeper:
         return self.term.value(W)
 
     def violation(self, W: Array, diameter: float) -> Violation:
-        """How far a constraint family is from being met."""
+        """Violation of a constraint family."""
         return self.term.violation(W, diameter)
 
     def merit(self, W: Array, beta: float) -> float | None:

@@ -314,7 +314,7 @@ class ObservedTerm:
         return self._observed.value(self._index, entries)
 
     def violation(self, W: Any, diameter: float) -> Violation:
-        """How far a constraint is from being met; estimated where entries are too many."""
+        """Violation of a constraint; estimated if entries are too many."""
         if not everywhere(self.term):
             return self.term.violation(W, diameter)
         return self.term.judged(self._misses(W), W, diameter)

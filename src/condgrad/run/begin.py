@@ -67,7 +67,7 @@ def asked(
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     **watched: Any,
 ) -> Asked:
-    """Which run is asked for by the options of `start`, checked."""
+    """Run that the options of `start` ask for, checked."""
     goal = Goal(gap, feasibility, row_feasibility)
     if seed is None:
         seed = journal.fresh_seed()

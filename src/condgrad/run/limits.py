@@ -145,7 +145,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Goal:
-    """When a run has converged. Where one of the three is given the others have their defaults.
+    """Goal of a run: its tolerances. If one of the three is given the others have their defaults.
 
     Parameters
     ----------
@@ -196,10 +196,10 @@ class Goal:
         return (*self.tolerances, self.row_tolerance)
 
     def distance(self, evaluation: Evaluation, bound: Bound, unit: float = 0.0) -> float:
-        """How far a point is from convergence: at most 1 where it has converged."""
+        """Distance of a point from convergence: at most 1 if it has converged."""
         off = relative_gap(evaluation.objective, bound.value, unit) / self.tolerances[0]
         return max(off, self.far(evaluation))
 
     def far(self, evaluation: Evaluation) -> float:
-        """How far a point is from being feasible: at most 1 where it is, to the tolerances."""
+        """Distance of a point from feasibility: at most 1 if it is feasible, to the tolerances."""
         return max(evaluation.worst / self.tolerances[1], evaluation.worst_row / self.row_tolerance)

@@ -308,7 +308,7 @@ class Monitor:
         return (1.0, evaluation.worst, distance) if distance <= 1 else (distance, 0.0, 0.0)
 
     def _distance(self, evaluation: Evaluation) -> float:
-        """How far a point is from convergence: at most 1 where it has converged."""
+        """Distance of a point from convergence: at most 1 if it has converged."""
         return self._goal.distance(evaluation, self.bound, self._problem.unit)
 
     def betas(self) -> list[float]:

@@ -30,7 +30,7 @@ class Open:
     """Counts at the beginning of that latest stage."""
 
     def pack(self) -> Pack:
-        """As it is written."""
+        """Pack of the run, as it is written."""
         about = {"number": self.number, "last": self.last, "since": list(self.since)}
         return saved.pack(self.run, prints=self.prints, **about)
 
@@ -66,11 +66,11 @@ class Page:
             self.journal.leave(status)
 
     def end(self, result: Callable[[], Any]) -> None:
-        """It is done."""
+        """Note that the stage is done."""
         if self.journal is not None:
             self.journal.turn(self, result())
 
     def pack(self) -> Pack:
-        """As it is written."""
+        """Pack of the state, as it is written."""
         assert self._state is not None
         return packed(self._state(), "the state", number=self.number, prints=self.prints)

@@ -284,7 +284,7 @@ class Result(Answer):
     """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
     point can lie below the bound: read it together with `families`."""
     bound_kind: str = "none"
-    """How the bound is known: ``exact``, ``exact-eigenvalue``, ``exact-singular-value``,
+    """Kind of proof of the bound: ``exact``, ``exact-eigenvalue``, ``exact-singular-value``,
     ``probabilistic``, ``oracle``, ``given`` (by the user, as `floor`) or ``none``; see
     `condgrad.domains._base.Minimum`."""
     bound_failure: float = 0.0

@@ -55,7 +55,7 @@ class Dual(NamedTuple):
 
     point: Point
     Z: Array
-    """Of the point, reordered."""
+    """Z of the point, reordered."""
     bound: float
     """No feasible W has a lower value; −∞ where Z ⪰ 0 is not certain."""
     within: float

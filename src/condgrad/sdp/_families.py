@@ -19,7 +19,7 @@ class Family(NamedTuple):
 
     map: SparseStack | LowRankStack
     ids: Array
-    """Their numbers in the program."""
+    """Numbers of the rows in the program."""
     factor: Array
     """Factors of the rows: powers of two, negative if a row was turned round."""
     right: Array

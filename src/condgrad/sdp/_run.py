@@ -107,7 +107,7 @@ class Search:
         self.repair: Repair | None = None
         self.going: Run | None = None
         self.latest: Solution | None = None
-        """Of the latest run."""
+        """Solution of the latest run."""
         self.trace = 0.0
         """The trace bound of the run that goes on."""
         self.at = (0.0, "guess")

@@ -103,7 +103,7 @@ class Solution(Answer):
 
     @property
     def bound_kind(self) -> str:
-        """How the bound is known, as `Result.bound_kind`; ``none`` where nothing is proved."""
+        """Kind of proof of the bound, as `Result.bound_kind`; ``none`` if nothing is proved."""
         worst = np.inf if self.sense == "max" else -np.inf
         if self.bound == worst:
             return "none"

@@ -24,11 +24,11 @@ class Certification(Answer):
     gap: float
     """(inertia − bound)/inertia, 0 where the inertia is 0."""
     n_clusters: int
-    """k."""
+    """k, the number of clusters."""
     target: float
     """The gap that was asked for."""
     bound_kind: str
-    """How the bound is known, as in `Result.bound_kind`."""
+    """Kind of proof of the bound, as in `Result.bound_kind`."""
     bound_failure: float
     """Probability that the bound does not hold; 0 unless the kind is ``probabilistic``."""
     status: Status
@@ -46,7 +46,7 @@ class Certification(Answer):
     """Labels of a clustering with a lower inertia that was found where the gap was not proved of
     the given one; None where none was."""
     better_inertia: float = np.inf
-    """Its inertia."""
+    """Inertia of the better clustering."""
 
     sense = "min"
     infeasibility = 0.0

@@ -46,11 +46,11 @@ class Points(NamedTuple):
     C: Array
     """Squared distances."""
     weights: Array | None
-    """Of the points, in units of `unit`; None: 1 each."""
+    """Weights of the points, in units of `unit`; None: 1 each."""
     unit: float
     """A power of 2."""
     used: Array | slice
-    """Which of the points that were given these are."""
+    """Indices of these points among those that were given."""
 
 
 def weights_given(sample_weight: Any, n: int) -> Array:

@@ -21,7 +21,7 @@ from condgrad.io.roles import places_of, roles_of
 from condgrad.sklearn._checks import checked, unmasked
 
 LAYOUTS = ("auto", "matrix", "pairs", "triples")
-"""How X may be given."""
+"""Layouts of X."""
 SAY = (
     "say which is meant: layout='triples' (user, item, rating), layout='pairs' (user, item) with "
     "the ratings as y, or layout='matrix'"
