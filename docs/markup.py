@@ -1,4 +1,4 @@
-"""What the site makes of docstrings and of the registry.
+"""Docstrings and the registry as the site shows them.
 
 Docstrings are written to be read as text: ``A*y``, ``|objective|`` and ``labels_`` mean themselves
 there, while reStructuredText takes them for emphasis, substitutions and links.
