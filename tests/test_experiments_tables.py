@@ -109,6 +109,25 @@ def test_a_figure_without_a_path_has_no_picture_of_one(tmp_path):
     assert {path.stem for path in draw.draw(jobs, tmp_path)} == {"fig1-movielens-paper"}
 
 
+def test_a_published_curve_is_drawn_for_the_method_that_it_is_of(tmp_path, monkeypatch):
+    """The published files have one name for both variants; a graph's curves are of variant 2."""
+    (tmp_path / "paper-curves").mkdir()
+    curve = {f"hsagcgm_{name}": 9 - K for name in ("objective", "infeasibility", "epoch")}
+    path = tmp_path / "paper-curves" / "sparsest-cut_mammalia-primate-association-13.npz"
+    np.savez(path, **curve)
+    monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path))
+    jobs = plan(["fig3-sparsest-cut"], seeds=1, methods=["h-sag-v1", "h-sag-v2"])
+    jobs = [job for job in jobs if (job.instance, job.preset) == ("n25", "paper")]
+    for job in jobs:
+        keep(tmp_path, job, objective=200.0, infeasibility=5.0)
+    drawn = []
+    monkeypatch.setattr(draw, "_save", lambda fig, base, title: [drawn.append(fig)])
+    draw.draw(jobs, tmp_path)
+    for ax in drawn[0].axes[:2]:
+        dotted = [line.get_color() for line in ax.lines if line.get_linestyle() == ":"]
+        assert dotted == ["C1"]
+
+
 def test_best_of_a_grid_by_the_same_rule_for_every_method(tmp_path):
     jobs = plan(["fig1-grid"], seeds=1)
     best = {"h-sag-v1": 1.0, "shcgm": 100.0}

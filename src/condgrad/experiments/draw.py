@@ -40,6 +40,7 @@ POINTS = 70
 """Points of a curve: enough to look at, few enough for a small file."""
 OLD_NAMES = {"h-sag-v1": "hsagcgm", "h-sag-v2": "hsagcgm", "h-spider-fw": "hspiderfw"}
 OLD_NAMES |= {"h-1sfw": "h1sfw", "shcgm": "shcgm"}
+"""Names in the published files; both variants have one name, and an instance says which it is."""
 
 
 def draw(jobs: Sequence[Job], folder: Path) -> list[Path]:
@@ -199,11 +200,11 @@ def _at(grid: Array, x: Array, y: Array, name: str) -> Array:
 
 
 def _published(ax: Any, instance: Instance, method: str, name: str, colour: str) -> None:
-    """The published curve, dotted, where the data folder has it."""
+    """Draw the published curve of a method, dotted, if its authors published one."""
     root = os.environ.get("CONDGRAD_DATA")
-    old = OLD_NAMES.get(method)
-    if not (root and old and instance.curves):
+    if not (root and instance.curves and method in instance.published):
         return
+    old = OLD_NAMES[method]
     path = Path(root) / "paper-curves" / instance.curves
     if not path.exists():
         return
