@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -161,6 +160,8 @@ class FactoredCertificate(Certificate):
         def lost(t: float) -> float:
             value = t * line + self.observed.conjugate(y, t)
             return value if np.isfinite(value) else 1e300
+
+        from scipy.optimize import minimize_scalar  # takes long to load, and few runs need it
 
         most = 2.0 if lost(1.01) < 1e300 else 1.0
         options = {"maxiter": SEARCH, "xatol": 1e-4}

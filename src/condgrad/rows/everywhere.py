@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
+from scipy.special import betaincinv
 
 from condgrad._types import Array
 from condgrad.backends import threads
@@ -121,7 +121,7 @@ def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
     missed = int(np.count_nonzero(bad))
     share = 1.0
     if missed < DRAWN:
-        share = float(scipy.stats.beta.ppf(1 - SURE, missed + 1, DRAWN - missed))
+        share = float(betaincinv(missed + 1, DRAWN - missed, 1 - SURE))
     worst = float(np.max(far, initial=0.0, where=bad))
     return Sampled(DRAWN, term.map.size, missed, worst, share, SURE)
 
