@@ -3,6 +3,7 @@
 import functools
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -320,6 +321,70 @@ def test_a_checkpoint_wants_its_number_of_shards(cluster, tmp_path):
 
 
 # Wishes that cannot be met.
+
+
+LISTENING = """
+import contextlib, ipaddress, os, sys
+from pathlib import Path
+
+import numpy as np
+
+import condgrad as cg
+from condgrad import applications
+
+
+def family():
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[stat.parent.name] = stat.read_text().rpartition(")")[2].split()[1]
+    found = {str(os.getpid())}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def sockets():
+    for process in family():
+        for link in Path("/proc", process, "fd").glob("*"):
+            with contextlib.suppress(OSError):
+                yield os.readlink(link)
+
+
+def address(text):
+    words = (int(text[i : i + 8], 16) for i in range(0, len(text), 8))
+    found = ipaddress.ip_address(b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+problem = applications.sparsest_cut(1 - np.eye(12)).problem
+run = cg.start(problem, cg.spdhg(), cluster=CLUSTER, n_jobs=1).advance(iterations=2)
+own = set(sockets())
+for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
+        _, local, _, state, *_, inode = line.split()[:10]
+        if state == "0A" and f"socket:[{inode}]" in own:
+            found = address(local.partition(":")[0])
+            print("listens", "alone" if found.is_loopback else found)
+run.close()
+"""
+
+
+@needs_ray
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp tells who listens")
+@pytest.mark.parametrize("asked_for", ["'local'", "cg.cluster.Ray(shards=2)"])
+def test_on_one_machine_it_listens_on_loopback_only(asked_for):
+    program = LISTENING.replace("CLUSTER", asked_for)
+    source = str(Path(cg.__file__).parents[1])
+    home = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"PYTHONPATH": source}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=home, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    listening = [line for line in done.stdout.splitlines() if line.startswith("listens")]
+    assert len(listening) >= 3  # the driver, Ray's directory, and what starts actors
+    assert set(listening) == {"listens alone"}
 
 
 def test_wishes_are_checked():

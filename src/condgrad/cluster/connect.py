@@ -65,7 +65,7 @@ def connected(wish: Ray) -> ModuleType:
     else:
         _require_answer(address)
     try:
-        with _silent(), _own_signals():
+        with _silent(), _own_signals(), _loopback(address == "local"):
             ray.init(address=address, ignore_reinit_error=True, **how)
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())[:200]
@@ -85,6 +85,23 @@ def _silent() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextlib.contextmanager
+def _loopback(alone: bool) -> Any:
+    """With the loopback address as that of this machine where it is `alone`.
+
+    Ray listens on all interfaces unless its node has that address, and gives it to a node where it
+    takes clusters of several machines to be out of the question; `_node_ip_address` it overrides.
+    """
+    from ray._private import ray_constants
+
+    kept = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = kept and not alone
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = kept
 
 
 @contextlib.contextmanager
