@@ -162,6 +162,18 @@ def test_chance_of_a_random_bound_is_said(monkeypatch):
     assert max_cut(A[:8, :8], gap=1e-2).bound_failure == 0
 
 
+def test_bounds_of_two_vertices_are_rounded_down():
+    """The bounds in both units: of the cut, and of the run, which has (a + b)²/2 times that."""
+    for seed in range(50):
+        w, a, b = np.random.default_rng(seed).random(3).tolist()
+        cut = sparsest_cut(np.array([[0, w], [w, 0]]), vertex_weight=[a, b])
+        best = Fraction(w) / (Fraction(a) * Fraction(b))
+        assert Fraction(cut.bound) <= best
+        assert Fraction(cut.result.lower_bound) <= best * (Fraction(a) + Fraction(b)) ** 2 / 2
+        assert cut.value == float(best)
+        assert cut.gap < 1e-15
+
+
 def test_two_vertices_have_one_sparsest_cut():
     cut = sparsest_cut(nx.path_graph(["x", "y"]))
     assert (cut.value, cut.bound, cut.gap, cut.partition) == (1, 1, 0, (("x",), ("y",)))

@@ -189,10 +189,12 @@ def test_small_integers_beside_large_ones_are_no_rounding():
 
 
 def test_words_for_a_gap():
-    assert closeness(0.0, "cut", "max") == "this cut is the best possible"
-    assert closeness(1e-15, "cut", "min") == "this cut is the best possible up to rounding"
-    assert closeness(0.999e-8, "cut", "max") == "this cut is within 1e-06 % of the best possible"
-    assert closeness(0.5, "cut", "min") == "no cut is lower by more than 50 %"
+    assert closeness(3.0, 3.0, "cut", "max") == "this cut is the best possible"
+    rounded = np.nextafter(3.0, 0.0)
+    assert closeness(3.0, rounded, "cut", "min") == "this cut is the best possible up to rounding"
+    near = "this cut is within 1e-06 % of the best possible"
+    assert closeness(1 - 0.999e-8, 1.0, "cut", "max") == near
+    assert closeness(2.0, 1.0, "cut", "min") == "no cut is lower by more than 50 %"
 
 
 def test_how_the_first_bound_is_known():

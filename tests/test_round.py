@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -20,12 +20,14 @@ from condgrad import report
 from condgrad._round import bound_text, down, percent, up
 from condgrad.applications import closeness, kmeans, max_cut, sparsest_cut
 from condgrad.applications._outcome import ROUNDING
+from condgrad.applications.answers import outcome_of
 from condgrad.applications.presolve import of_all
 from condgrad.graphs import GraphCut
 from condgrad.html import page
+from condgrad.partitions import Partition
+from condgrad.quadratic import Qubo
 from condgrad.record import Record
 from condgrad.sdp import SDP
-from condgrad.sklearn import Certification
 
 NO_RUN = of_all(1.0, 1.0, [], 0, 1.0)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -113,40 +115,65 @@ def test_of_a_result(value):
     assert number(str(replace(RESULT, lower_bound=value)), "lower bound {},") <= Fraction(value)
 
 
-@many
-@given(GAPS, st.sampled_from(["min", "max"]))
-def test_of_a_promise(gap, sense):
-    text = closeness(gap, "cut", sense)
-    if gap >= 1:
-        assert "not proved" in text
-        return
-    assert number(text, "more than {} %" if sense == "min" else "within {} %") >= 100 * Fraction(
-        gap
-    )
+SENSES = st.sampled_from(["min", "max"])
+SHARES = st.floats(1e-10, 3.0)
+
+
+def answers(value, share, sense):
+    """A cut, values of a program and a partition with a bound that far beyond, and what is said."""
+    bound = value + (1 if sense == "max" else -1) * share * abs(value)
+    assume(bound != value)
+    gap = abs(value - bound) / max(abs(value), abs(bound))
+    ended, side = cg.Status.MAX_ITER, np.array([True, False])
+    cut = GraphCut(((0,), (1,)), side, value, bound, gap, ended, sense, NO_RUN)
+    yield cut, "cut"
+    yield Qubo(side.astype(int), value, bound, gap, ended, sense, 0.0, cut), "value"
+    if sense == "min":
+        yield (
+            Partition(((0,), (1,)), side.astype(int), value, bound, gap, ended, NO_RUN),
+            ("partition"),
+        )
 
 
 @many
-@given(ORDINARY, GAPS, st.floats(1e-30, 0.5), st.sampled_from(["min", "max"]))
-def test_of_a_cut(value, gap, failure, sense):
-    side = np.array([True, False])
-    cut = GraphCut(((0,), (1,)), side, 1.0, value, gap, cg.Status.MAX_ITER, sense, NO_RUN, failure)
-    if sense == "max":
-        assert number(str(cut), "none above {} exists") >= Fraction(value)
-    else:
-        assert number(str(cut), "none below {} exists") <= Fraction(value)
-    assert number(str(cut), "probability {})") >= Fraction(failure)
+@given(ORDINARY | st.integers(-1000, 1000).map(float), SHARES, SENSES)
+@example(-740.0, 20 / 740, "min")
+@example(-740.0, 1.0, "min")
+@example(-3.0, 0.25, "max")
+def test_what_is_said_of_a_value_follows_from_its_bound(value, share, sense):
+    """The optimum can be the bound: a share of the value, or of the best possible, covers it."""
+    for found, what in answers(value, share, sense):
+        off = abs(Fraction(found.value) - Fraction(found.bound))
+        if "not proved" in str(found):
+            assert off >= max(abs(Fraction(found.value)), abs(Fraction(found.bound)))
+        elif "% of the best possible" in str(found):
+            assert number(str(found), "within {} %") * abs(Fraction(found.bound)) >= 100 * off
+        elif "up to rounding" in str(found):
+            assert off <= Fraction(ROUNDING) * abs(Fraction(found.bound))
+        else:
+            worse = f"no {what} is {'higher' if sense == 'max' else 'lower'} by more than {{}} %"
+            assert number(str(found), worse) * abs(Fraction(found.value)) >= 100 * off
 
 
 @many
-@given(ORDINARY, GAPS, st.floats(1e-30, 0.5))
-def test_of_a_clustering(value, gap, failure):
-    text = str(Certification(1.0, value, gap, 2, 1e-2, "exact", failure, cg.Status.MAX_ITER, 0.1))
-    assert number(text, "has less than {}:") <= Fraction(value)
-    if gap < 1:
-        assert number(text, "lower by more than {} %") >= 100 * Fraction(gap)
-    else:
-        assert "nothing of how good" in text
-    assert number(text, "probability {})") >= Fraction(failure)
+@given(ORDINARY, SHARES, SENSES)
+@example(-9.0, 1.5, "max")
+def test_what_is_promised_follows_from_the_bound(value, share, sense):
+    for found, what in answers(value, share, sense):
+        run = outcome_of(found)
+        text, bound = report.promise(run, what), Fraction(run.value_bound)
+        off = abs(Fraction(run.value) - bound)
+        if "positive lower bound" in text:
+            assert sense == "min"
+            assert run.value > 0 >= run.value_bound
+        elif f"no {what} has a value" in text:
+            beyond = f"no {what} has a value {'above' if sense == 'max' else 'below'} {{}}."
+            limit = number(text, beyond)
+            assert limit >= bound if sense == "max" else limit <= bound
+        elif "% of the best possible" in text:
+            assert number(text, "within {} %") * abs(bound) >= 100 * off
+        elif "best possible" not in text:
+            assert number(text, "by more than {} %") * abs(Fraction(run.value)) >= 100 * off
 
 
 @pytest.mark.parametrize("solution", SOLUTIONS, ids=["min", "max"])
@@ -208,5 +235,5 @@ def _page(record):
 
 
 def test_a_gap_just_above_a_percent_is_not_called_one():
-    assert closeness(0.01043, "cut", "min") == "no cut is lower by more than 1.1 %"
+    assert closeness(1.0, 1 - 0.01043, "cut", "min") == "no cut is lower by more than 1.1 %"
     assert bound_text(-1 / 3, 3, "min") == "-0.334"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 MOST = 16
 """The most digits that are shown."""
-EXACT = Context(prec=800)
+EXACT = Context(prec=800, rounding=ROUND_CEILING)
 """Enough digits for every float64 (767 at most)."""
 
 
@@ -48,7 +49,34 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
-def percent(gap: float, digits: int) -> str:
+def apart(value: float, bound: float) -> Fraction | float:
+    """|value − bound| / max(|value|, |bound|) of finite numbers, not rounded; else infinite.
+
+    Examples
+    --------
+    >>> apart(-740.0, -760.0), apart(0.0, 0.0)
+    (Fraction(1, 38), Fraction(0, 1))
+    """
+    if not (math.isfinite(value) and math.isfinite(bound)):
+        return math.inf
+    first, second = Fraction(value), Fraction(bound)
+    return abs(first - second) / (max(abs(first), abs(second)) or 1)
+
+
+def toward(x: Fraction, end: float) -> float:
+    """The float64 nearest to x, or the next one towards `end` if that is not as far as x.
+
+    Examples
+    --------
+    >>> toward(Fraction(1, 10), 1.0) > Fraction(1, 10) > toward(Fraction(1, 10), 0.0)
+    True
+    """
+    near = float(x)
+    short = near < x if end > x else near > x
+    return math.nextafter(near, end) if short else near
+
+
+def percent(gap: Fraction | float, digits: int) -> str:
     """100 times a proven gap, rounded up.
 
     Examples
@@ -87,8 +115,10 @@ def digits_for(value: float, bound: float, sense: str, least: int) -> int:
     return MOST
 
 
-def _fraction(x: float) -> Decimal:
-    """The number itself, also where it is of a NumPy type."""
+def _fraction(x: Fraction | float) -> Decimal:
+    """The number itself, also of a NumPy type; a quotient that is not decimal is rounded up."""
+    if isinstance(x, Fraction):
+        return EXACT.divide(Decimal(x.numerator), Decimal(x.denominator))
     return Decimal(x if isinstance(x, int) else float(x))
 
 

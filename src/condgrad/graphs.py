@@ -7,8 +7,10 @@ build the problem, for those who choose the method, the limits and the rounding 
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from condgrad import applications
 from condgrad._adjacency import sizes_by, weights_of
 from condgrad._check import flag
 from condgrad._deadline import limited
-from condgrad._round import bound_text, up
+from condgrad._round import bound_text, toward, up
 from condgrad._types import Array
 from condgrad.applications import PLAIN, Outcome, Sense, Unit, closeness
 from condgrad.applications.max_cut import CUT, check_room
@@ -27,6 +29,7 @@ from condgrad.applications.presolve import by_blocks_of, of_all, uneven
 from condgrad.applications.rounding import smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
 from condgrad.backends.devices import check_device
+from condgrad.certificate import relative_gap
 from condgrad.cluster import Ray, cluster_of
 from condgrad.methods import Method
 from condgrad.run.answer import Answer
@@ -108,8 +111,9 @@ class GraphCut(Answer):
         members = ", ".join(map(str, self.partition[0][:SHOWN]))
         size = size if members else "all vertices are on one side"
         more = ", …" if len(self.partition[0]) > SHOWN else ""
+        proved = closeness(self.value, self.bound, "cut", self.sense)
         return (
-            f"{name}: value {self.value:.6g}, {known}, so {closeness(self.gap, 'cut', self.sense)};"
+            f"{name}: value {self.value:.6g}, {known}, so {proved};"
             f" {size}{members}{more}{self._resumed()}"
         )
 
@@ -196,8 +200,9 @@ def sparsest_cut(
     blocks = presolve and n > 2
     whole = blocks or sp.csgraph.connected_components(A, directed=False)[0] == 1
     if n == 2 and whole:
-        value = float(A[0, 1] / sizes.prod())
-        return _known(names, np.array([True, False]), value, "min", unit_of(sizes), seed)
+        first, second = map(Fraction, sizes)
+        best, times = Fraction(A[0, 1]) / (first * second), (first + second) ** 2 / 2
+        return _known(names, np.array([True, False]), best, times, "min", unit_of(sizes), seed)
     options: dict[str, Any] = {
         "gap": gap,
         "max_seconds": max_seconds,
@@ -277,7 +282,8 @@ def max_cut(
     A, names = weights_of(graph, weight, signed=True)
     n, total = A.shape[0], float(A.data[A.data > 0].sum()) / 2
     if n <= 2 or total == 0:
-        return _known(names, (np.arange(n) == 0) & (total > 0), total, "max", CUT, seed)
+        side = (np.arange(n) == 0) & (total > 0)
+        return _known(names, side, Fraction(total), Fraction(1), "max", CUT, seed)
     limit = np.inf if max_seconds is None else max_seconds
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         more: dict[str, Any] = {"warm_seconds": limit, "hyperplanes": hyperplanes, "seed": seed}
@@ -308,12 +314,20 @@ def _partition(side: Array, names: tuple[Any, ...]) -> tuple[tuple[Any, ...], tu
 
 
 def _known(
-    names: tuple[Any, ...], side: Array, value: float, sense: Sense, unit: Unit, seed: Any
+    names: tuple[Any, ...],
+    side: Array,
+    best: Fraction,
+    times: Fraction,
+    sense: Sense,
+    unit: Unit,
+    seed: Any,
 ) -> GraphCut:
-    """A cut that is the best for a simple reason in that unit."""
-    own = (-1 if sense == "max" else 1) * value / unit.scale
-    side, result = smaller_side(side), of_all(own, own, [], seed, own)
-    known = (value, value, 0.0, Status.CONVERGED, sense)
+    """A cut that is the best for a simple reason; a run has `times` its value."""
+    sign, side = (-1 if sense == "max" else 1), smaller_side(side)
+    value, bound = float(best), toward(best, -sign * math.inf)
+    own, low = float(sign * times * best), toward(sign * times * best, -math.inf)
+    result = of_all(own, low, [], seed, low)
+    known = (value, bound, relative_gap(value, bound), Status.CONVERGED, sense)
     return GraphCut(_partition(side, names), side, *known, result, unit=unit)
 
 

@@ -82,7 +82,7 @@ class Partition(Answer):
         return (
             f"Partition of {self.labels.size} vertices into {count} ({self._sizes(', ', 10)}): "
             f"value {self.value:.6g}, none below {bound_text(self.bound, 6, 'min')} exists{wrong}, "
-            f"so {closeness(self.gap, 'partition', 'min')}"
+            f"so {closeness(self.value, self.bound, 'partition', 'min')}"
         )
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from condgrad import _progress as progress
 from condgrad._floats import EPS
-from condgrad._round import bound_text
+from condgrad._round import bound_text, toward
 from condgrad._types import Array
 from condgrad.applications import Sense, Unit, closeness
 from condgrad.certificate import relative_gap
@@ -185,7 +185,7 @@ class Qubo(Answer):
         many = "one variable" if self.x.size == 1 else f"{self.x.size} variables"
         return (
             f"Quadratic program in {many} 0 or 1: value {self.value:.6g}, {known},"
-            f" so {closeness(self.gap, 'value', self.sense)}; {members}{more}"
+            f" so {closeness(self.value, self.bound, 'value', self.sense)}; {members}{more}"
         )
 
 
@@ -238,7 +238,7 @@ def qubo(
             return sign * np.inf
         twice = Fraction(cut) + Fraction(graph.rounding)
         most = math.floor(twice / 2) if graph.whole else twice / 2
-        return _beyond(sign * most + Fraction(offset), sign * np.inf)
+        return toward(sign * most + Fraction(offset), sign * np.inf)
 
     def seen(cut: progress.Seen) -> progress.Seen:
         """A cut as a value, to be shown."""
@@ -273,13 +273,6 @@ def _square(Q: Any) -> Any:
     if not np.isfinite(made.data).all():
         raise ProblemError("Q has an entry that is infinite or NaN: replace it")
     return made
-
-
-def _beyond(x: Fraction, end: float) -> float:
-    """The float64 nearest to x, or the next one towards `end` where that is not as far as x."""
-    near = float(x)
-    short = near < x if end > 0 else near > x
-    return float(np.nextafter(near, end)) if short else near
 
 
 def _part(A: Any, i: int) -> list[float]:

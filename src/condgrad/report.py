@@ -172,17 +172,17 @@ def print_clusters(run: Outcome, console: Console) -> None:
 def promise(run: Outcome, what: str) -> str:
     """Sentence for what the bound proves of a rounded solution."""
     assert run.rounded is not None
-    gap, failure = run.rounded_gap, run.bound_failure
-    if run.rounded.value > 0 and not run.result.lower_bound > 0:
-        return (
-            f"No positive lower bound is proved yet: run longer to learn how good this {what} is."
-        )
+    value, bound, failure = run.value, run.value_bound, run.bound_failure
+    least = run.sense == "min" and value > 0
+    if not np.isfinite(bound) or (least and not bound > 0):
+        name = "positive lower bound" if least else "bound"
+        return f"No {name} is proved yet: run longer to learn how good this {what} is."
     kind = "Proved" if not failure else f"With probability 1 - {up(failure, 2)}"
-    if gap > 0 and run.value <= 0:  # a percentage of it says nothing
+    if run.rounded_gap > 0 and value <= 0:  # a percentage of it says nothing
         beyond = "above" if run.sense == "max" else "below"
-        limit = bound_text(run.value_bound, 3, run.sense)
+        limit = bound_text(bound, 3, run.sense)
         return f"{kind}: no {what} has a value {beyond} {limit}."
-    return f"{kind}: {closeness(gap, what, run.sense)}."
+    return f"{kind}: {closeness(value, bound, what, run.sense)}."
 
 
 def print_methods(console: Console) -> None:

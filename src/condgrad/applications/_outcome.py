@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from condgrad import _keyboard
-from condgrad._round import bound_text, percent, up
+from condgrad._round import apart, bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.estimators.sampling import Batch
@@ -285,16 +285,19 @@ class Outcome(Answer):
         }
 
 
-def closeness(gap: float, what: str, sense: Sense) -> str:
-    """Words for what a proven gap says of a solution.
+def closeness(value: float, bound: float, what: str, sense: Sense) -> str:
+    """Words for what a bound proves of a solution.
 
-    It is relative to the larger of value and bound: of a minimum to the value, of a maximum to the
-    bound.
+    A share of the value is said of what may be missing if the value is larger than the bound in
+    size, and a share of the best possible if the bound is: it lies between both.
     """
-    if gap < ROUNDING:
-        return f"this {what} is the best possible" + (" up to rounding" if gap > 0 else "")
-    if gap >= 1:
+    best, lowest = f"this {what} is the best possible", sense == "min"
+    if (value <= bound) if lowest else (value >= bound):
+        return best
+    if not (gap := apart(value, bound)) < 1:
         return f"how far this {what} is from the best possible is not proved"
-    if sense == "min":
-        return f"no {what} is lower by more than {percent(gap, 2)} %"
-    return f"this {what} is within {percent(gap, 2)} % of the best possible"
+    if gap < ROUNDING:
+        return f"{best} up to rounding"
+    if abs(value) < abs(bound):
+        return f"this {what} is within {percent(gap, 2)} % of the best possible"
+    return f"no {what} is {'lower' if lowest else 'higher'} by more than {percent(gap, 2)} %"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from condgrad._round import counted, down, percent, up
+from condgrad._round import apart, counted, down, percent, up
 from condgrad._types import Array
 from condgrad.applications.kmeans import INERTIA
 from condgrad.run.answer import Answer
@@ -94,11 +94,12 @@ class Certification(Answer):
         if self.better is None:
             return f"no better clustering was found, so that the gap may well be due to {rest}"
         lower = 1 - self.better_inertia / self.inertia
-        left = max(0.0, 1 - self.bound / self.better_inertia) if self.better_inertia else 0.0
+        left = apart(self.better_inertia, min(self.bound, self.better_inertia))
         found = (
             f"the labels are not the best: a clustering with an inertia of "
-            f"{self.better_inertia:.6g}, lower by {100 * lower:.2g} %, was found (`better`)"
+            f"{self.better_inertia:.6g}, lower by {down(100 * lower, 2)} %, was found (`better`)"
         )
         if left <= self.target:
-            return f"{found}, proved to be within {percent(left, 2)} %: the labels are to blame"
+            most = f"none is lower than that by more than {percent(left, 2)} %"
+            return f"{found}, and {most}: the labels are to blame"
         return f"{found}, of which {percent(left, 2)} % are left to prove, due to {rest}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from condgrad import _progress as progress
 from condgrad._check import flag, numbers
 from condgrad._deadline import OutOfTime
 from condgrad._floats import EPS
+from condgrad._round import apart, toward
 from condgrad._types import Array
 from condgrad.applications import Rounded, Rounder, clustering_matrix, kmeans, round_clusters
 from condgrad.backends import memory
@@ -162,7 +165,7 @@ def certified(
             kind = "exact" if kind == "given" else kind  # `forest_floor`
     elif k == 1:
         bound = inertia * (1 - (d + 3 * n + 8) * EPS)
-    gap = max(0.0, inertia - bound) / inertia if inertia > 0 else 0.0
+    gap = toward(Fraction(apart(inertia, min(bound, inertia))), math.inf)
     if status is Status.CONVERGED and gap > target:
         status = Status.RELAXED
     seconds = time.perf_counter() - since
