@@ -48,27 +48,6 @@ class Numbers:
         """The matrix of Δ ↦ A'M(Δ), and for each row the size of the sums that its entries are."""
         return (sparse.diags_array(self.F) @ A).T.toarray(), np.zeros(A.shape[1])
 
-    def add_gram(self, A: Any, out: Array, terms: Array) -> int:
-        """Add the inner products of the rows of `image` to `out`, their sizes to `terms`.
-
-        Returns how many products each of them is the sum of at most.
-        """
-        own = sparse.csc_array(sparse.diags_array(self.F) @ A)
-        out += (own.T @ own).toarray()
-        return int(np.diff(own.indptr).max(initial=0))
-
-    def pulled(self, own: Array) -> Array:
-        """The adjoint of M at a block of numbers."""
-        return self.F * own
-
-    def pushed(self, own: Array, kind: Any = np.float64) -> Array:
-        """y + M(Δ), computed in floats of some kind."""
-        return self.flat(kind) * (1 + own.astype(kind))
-
-    def pushed_sizes(self, own: Array) -> Array:
-        """The sums of the magnitudes of its terms."""
-        return np.abs(self.F) * (1 + np.abs(own))
-
     def moved(self, own: Array) -> Numbers:
         """y + M(Δ), the nearest in the cone."""
         return Numbers(np.maximum(self.F * (1 + own), 0.0))
@@ -134,22 +113,6 @@ class SecondOrder:
         size = 3 * np.linalg.norm(A, axis=0) * float(self.w @ self.w)
         return self._applied(A).T, size  # M is symmetric
 
-    def add_gram(self, A: Any, out: Array, terms: Array) -> int:
-        return add_dense(self, A, out, terms)
-
-    def pulled(self, own: Array) -> Array:
-        return self._applied(own)  # M is symmetric
-
-    def pushed(self, own: Array, kind: Any = np.float64) -> Array:
-        w, own = self.w.astype(kind, copy=False), own.astype(kind)
-        turned, det = -own, w[0] ** 2 - w[1:] @ w[1:]
-        turned[0] = own[0]
-        return np.asarray(self.flat(kind) + 2 * (w @ own) * w - det * turned)
-
-    def pushed_sizes(self, own: Array) -> Array:
-        length = float(self.w @ self.w)
-        return np.full(self.w.size, length * (1 + 3 * float(np.linalg.norm(own))))
-
     def moved(self, own: Array) -> SecondOrder:
         return SecondOrder.root(self.flat() + self._applied(own))
 
@@ -188,25 +151,6 @@ class Matrix:
         size = abs(A).T @ np.multiply.outer(lengths, lengths).ravel()
         return own.transpose(1, 0, 2).reshape(A.shape[1], q * q), size
 
-    def add_gram(self, A: Any, out: Array, terms: Array) -> int:
-        return add_dense(self, A, out, terms)
-
-    def pulled(self, own: Array) -> Array:
-        n = self.L.shape[0]
-        return np.asarray(self.L.T @ own.reshape(n, n) @ self.L).ravel()
-
-    def pushed(self, own: Array, kind: Any = np.float64) -> Array:
-        L, D = self.L.astype(kind, copy=False), self._symmetric(own)
-        return np.asarray(L @ (np.eye(len(D), dtype=kind) + D.astype(kind)) @ L.T).ravel()
-
-    def pushed_sizes(self, own: Array) -> Array:
-        L, D = np.abs(self.L), np.abs(self._symmetric(own))
-        return np.asarray(L @ (np.eye(len(D)) + D) @ L.T).ravel()
-
-    def _symmetric(self, own: Array) -> Array:
-        D = own.reshape(self.L.shape[1], -1)
-        return np.asarray((D + D.T) / 2)
-
     def moved(self, own: Array) -> Matrix:
         q = self.L.shape[1]
         D = own.reshape(q, q)
@@ -219,21 +163,6 @@ class Matrix:
 
 
 Factor = Numbers | SecondOrder | Matrix
-
-
-def add_dense(own: SecondOrder | Matrix, A: Any, out: Array, terms: Array) -> int:
-    """The inner products of rows that are not sparse, for the entries of x that the cone sees."""
-    seen = np.flatnonzero(np.diff(sparse.csc_array(A).indptr))
-    if not seen.size:
-        return 0
-    B, size = own.image(A[:, seen])
-    if isinstance(own, Matrix):  # symmetric: one triangle of each
-        q = own.L.shape[1]
-        i, j = np.triu_indices(q)
-        B = B[:, i * q + j] * np.where(i < j, ROOT, 1.0)
-    out[np.ix_(seen, seen)] += B @ B.T
-    terms[seen] += size
-    return int(B.shape[1])
 
 
 def factors(

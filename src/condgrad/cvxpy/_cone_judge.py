@@ -11,15 +11,16 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.cvxpy._cone_point import LEAST, meets
+from condgrad.cvxpy._cone_point import meets
 from condgrad.cvxpy._cone_program import ConeProgram
+from condgrad.cvxpy._options import FEASIBILITY, GAP
 from condgrad.sdp import Solution
 
 ITERATIONS = 20_000
 """Of all runs together, where the user says nothing."""
 UNIT = 1e-9
-"""A gap is measured in at least this part of what value and bound are sums of, so that an optimum
-of 0 can be reached."""
+"""A gap is measured in at least this part of the terms of the value, so that an optimum of 0 can be
+reached. The terms of the bound do not count: multipliers grow without limit near infeasibility."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,8 @@ class Judge:
         self.options = dict(options)
         self.constant = constant / program.value_unit
         """What the user's objective has beside c'x."""
-        self.gap = float(self.options.pop("gap", 1e-3))
-        self.feasibility = float(self.options.pop("feasibility", 1e-3))
+        self.gap = float(self.options.pop("gap", GAP))
+        self.feasibility = float(self.options.pop("feasibility", FEASIBILITY))
         seconds = self.options.pop("max_seconds", None)
         left = min(np.inf if seconds is None else float(seconds), deadline.left())
         self.deadline = time.perf_counter() + left
@@ -66,27 +67,23 @@ class Judge:
         self.iterations = ITERATIONS if limit is None else int(limit)
         self.program = program
 
-    def near(self, x: Array, low: float, terms: float, part: float = UNIT) -> bool:
+    def near(self, x: Array, low: float, part: float = UNIT) -> bool:
         """Whether a point meets the cones and is as near to a bound as asked for."""
-        return self._gap(x, low, terms, part) <= self.gap and self._meets(x)
+        return self._gap(x, low, part) <= self.gap and self._meets(x)
 
     def _meets(self, x: Array) -> bool:
         """Whether a point meets the cones."""
         return meets(self.program, x, self.feasibility)
 
-    def _gap(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
+    def _gap(self, x: Array, low: float, part: float = UNIT) -> float:
         """The gap of a point to a bound."""
-        value, unit = float(self.program.c @ x), self._unit(x, low, terms, part)
+        value, unit = float(self.program.c @ x), self._unit(x, part)
         return relative_gap(value + self.constant, low + self.constant, unit)
 
-    def _unit(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
-        """What that is relative to at least: a part of the terms of value and bound.
-
-        A bound above the value does not count its own terms: without a feasible point they grow.
-        """
-        program, value = self.program, float(self.program.c @ x)
-        size = max(float(np.abs(program.c) @ np.abs(x)), terms if low < value else 0.0)
-        return max(part * size, LEAST * program.smallest)
+    def _unit(self, x: Array, part: float = UNIT) -> float:
+        """What a gap is relative to at least: a part of the terms of the value."""
+        size = float(np.abs(self.program.c) @ np.abs(x))
+        return max(part * size, UNIT * self.program.smallest)
 
     def _verdict(self, status: str, x: Array, proviso: str = "") -> Outcome:
         """An answer without multipliers."""

@@ -16,7 +16,7 @@ from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 
 REPAIRS = 20
 """Steps of Newton's method."""
-LEAST = 1e-9
+LEAST = 1e-6
 """Part of the largest entry of x, or of the least right-hand side, that counts as the size of any
 row."""
 FAR = 1e5

@@ -16,18 +16,12 @@ from condgrad._types import Array
 from condgrad.cvxpy._cone_exact import exact_bound
 from condgrad.cvxpy._cone_factors import Factor, factors, images
 from condgrad.cvxpy._cone_program import ConeProgram, without_noise
-from condgrad.cvxpy._cone_straight import affordable, straight
+from condgrad.cvxpy._dual_bound import repaired_bound
 
 FLOORS = (1e-9, 1e-7, 1e-5, 1e-3)
 """Numbers to add to multipliers, relative to the largest, so that they can be corrected."""
-SLIGHT = (1e-9, 1e-6, 1e-5, 1e-4)
-"""Numbers to add to multipliers that one system corrects, relative to the largest."""
 CUTS = (1e-12, 1e-6, 1e-4, 1e-2)
 """Parts of the largest multiplier below which multipliers are set to 0 before a correction."""
-FEW = 100
-"""Entries of x up to which dense proofs are as fast."""
-NEAR = 0.1
-"""Part of what multipliers miss that is added at least for a small correction to do."""
 TRIM = 1e-6
 """Part of the largest number of some multipliers up to which others may be meant to be 0."""
 STEPS = 12
@@ -75,11 +69,6 @@ def too_large(program: ConeProgram) -> bool:
     return bool((program.b.size + program.h.size) * program.c.size > SMALL)
 
 
-def unprovable(program: ConeProgram) -> bool:
-    """Whether nothing can be proved of a program for its size."""
-    return too_large(program) and not affordable(program)
-
-
 def dual_of(
     program: ConeProgram,
     cost: Array,
@@ -93,9 +82,7 @@ def dual_of(
     The search ends with a bound of `enough`, or when the clock `time.perf_counter` says so. Where
     no ν is given the best one for the multipliers is found.
     """
-    best = Dual(-np.inf, -np.inf, _start(program, blocks))
-    if program.c.size > FEW:
-        best = slightly(program, cost, blocks, enough, deadline, nu)
+    best = repaired_dual(program, cost, blocks, enough, deadline, nu)
     if best.bound >= enough or too_large(program):
         return best
     zero = [np.zeros_like(b) for b in blocks] if not cost.any() else None
@@ -124,7 +111,7 @@ def dual_of(
     return best
 
 
-def slightly(
+def repaired_dual(
     program: ConeProgram,
     cost: Array,
     blocks: Sequence[Array],
@@ -132,23 +119,14 @@ def slightly(
     deadline: float = np.inf,
     nu: Array | None = None,
 ) -> Dual:
-    """What multipliers prove that need a small correction only."""
-    best = Dual(-np.inf, -np.inf, _start(program, blocks))
+    """The bound that a solver's multipliers prove by `repaired_bound`, at any size.
+
+    The signature is that of `dual_of`; `enough` plays no part.
+    """
     if nu is None or not cost.any():
-        return best
-    largest = max((float(np.abs(b).max(initial=0.0)) for b in blocks), default=0.0)
-    missed = np.abs(residual(program, cost, best.point._replace(nu=nu))[0]).max(initial=0.0)
-    for floor in SLIGHT:
-        late = time.perf_counter() > deadline or not affordable(program)
-        if late or floor * largest < NEAR * missed:
-            continue
-        point = _start(program, blocks, floor=floor, nu=without_noise(nu, largest))
-        found = straight(program, cost, point.factors, point.nu)
-        if found is not None:
-            own = Dual(found.bound, found.bound, Multipliers(found.factors, found.nu))
-            best = max(best, own, key=lambda d: d.bound)
-            break
-    return best
+        return Dual(-np.inf, -np.inf, _start(program, blocks, nu=nu))
+    found = repaired_bound(program, cost, list(blocks), nu, deadline)
+    return Dual(found.bound, found.bound, _start(program, found.blocks, nu=found.nu))
 
 
 def _trimmed(blocks: Sequence[Array]) -> list[Array]:

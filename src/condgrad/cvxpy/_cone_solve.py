@@ -197,9 +197,8 @@ class Run(Judge):
         enough = value - 0.5 * self.gap * abs(value + self.constant)
         dual = dual_of(program, program.c, blocks, enough, self.deadline)
         y, low = dual.point.flat(), max(dual.bound, dual.value)
-        terms = float(np.abs(program.b) @ np.abs(y) + np.abs(program.h) @ np.abs(dual.point.nu))
         points = [x]
-        if np.isfinite(low) and self._gap(x, low, terms) > self.gap:
+        if np.isfinite(low) and self._gap(x, low) > self.gap:
             points += [complementary(program, self.reduced.kernel, x, y, cut) for cut in CUTS]
         status = settings.USER_LIMIT
         for bound, part, word in (
@@ -207,7 +206,7 @@ class Run(Judge):
             (low, UNIT, settings.OPTIMAL_INACCURATE),
             (low, LOOSE, settings.OPTIMAL_INACCURATE),
         ):
-            fine = [p for p in points if self.near(p, bound, terms, part)]
+            fine = [p for p in points if self.near(p, bound, part)]
             if fine:
                 x, status = fine[0], word
                 break
@@ -215,7 +214,7 @@ class Run(Judge):
             ended = self.last.status is Status.CONVERGED and np.isfinite(self.last.bound)
             ended = ended and meets(program, x, self.feasibility)
             status = settings.OPTIMAL_INACCURATE if ended else settings.USER_LIMIT
-        gap, unit = (f(x, dual.bound, terms) for f in (self._gap, self._unit))
+        gap, unit = self._gap(x, dual.bound), self._unit(x)
         return Outcome(status, x, dual.point.nu, y, dual.bound, gap, unit, self.last)
 
     def _fixed(self, x: Array) -> Outcome:

@@ -26,6 +26,8 @@ from condgrad.cvxpy._options import checked
 from condgrad.cvxpy._recognise import require_room
 from condgrad.cvxpy._write import NAME, Certificate, lowered
 
+CLEARLY = 1e-3
+"""Part of its terms that an equation that may be rounding may miss, if the user names none."""
 UP_TO_ROUNDING = "if what is 0 up to rounding is 0"
 """The proviso of verdicts that are called inaccurate."""
 
@@ -134,7 +136,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf)
             return None, gone, side
         program, outcome = found
-        _check_faint(program, outcome, float(options.get("feasibility", 1e-3)))
+        _check_faint(program, outcome, float(options.get("feasibility", CLEARLY)))
         if verbose:
             print(f"condgrad: {outcome.status}, gap {outcome.gap:.2g}")
         return program, outcome, side

@@ -23,7 +23,7 @@ from condgrad.backends import memory
 from condgrad.cvxpy._cone_judge import UNIT, Judge, Outcome
 from condgrad.cvxpy._cone_point import descends, meets, repaired, violations, widened
 from condgrad.cvxpy._cone_program import ConeProgram, kernel
-from condgrad.cvxpy._cone_proof import Dual, dual_of, refuted, slightly, too_large, unprovable
+from condgrad.cvxpy._cone_proof import Dual, dual_of, refuted, repaired_dual, too_large
 from condgrad.cvxpy._solvers import Raw, clarabel, scs
 
 SOLVER = "Clarabel"
@@ -34,8 +34,9 @@ TOLERANCE = 1e-8
 CLOSER = 1e-3
 """Factor on them where nothing could be proved."""
 SCALE = 1e-6
-"""Part of the largest number of x that counts as the size of any row, and at the highest price as
-the least unit of a gap."""
+"""Part of the largest number of x that is, at the highest price, the least unit of a gap."""
+CLOSE = 1e-3
+"""Part of the largest number of x that counts as the size of any row."""
 FIRST_ORDER = "SCS"
 SIDE = 16
 """Side of a matrix from which on steps of first order are tried first."""
@@ -45,16 +46,19 @@ COARSE = 1e-5
 """Least gap for which steps of first order are tried first."""
 LONG = 40
 """Side of a matrix from which on every proof is tried before the interior-point solver."""
-ROUGH = 1e-3
-"""Part of the largest number of x that counts as the size of any row there."""
+ROUGH = 1.0
+"""Part of the largest number of x that counts as the size of any row for steps of first order."""
 SQUARES = 1e-10
 """Tolerance of the least squares for what equations miss."""
 MET = 1e-6
 """Part of its terms that an equation may miss at most."""
 REMEDY = 'use backend="condgrad", or write a smaller problem'
-HERE = f"as {SOLVER} says; it is not proved here"
+SAYS = "as {} says; it is not proved here"
 """The proviso of verdicts that could not be proved."""
-LARGE = "the solver says so, but the program is too large for a proof"
+HERE = SAYS.format(SOLVER)
+MAX_UNKNOWNS = 4000
+"""Unknowns from which on an answer of SCS's without a proof is kept: a step of the interior-point
+solver takes longer than all of SCS's."""
 
 
 def require_room(program: ConeProgram) -> None:
@@ -69,7 +73,7 @@ def require_room(program: ConeProgram) -> None:
 
 
 Prove = Callable[..., Dual]
-"""`dual_of`, or what is tried first of it."""
+"""`dual_of`, or `repaired_dual`, its first attempt."""
 
 
 class Interior(Judge):
@@ -119,7 +123,7 @@ class Interior(Judge):
         raw = scs(self.program, QUICK, min(steps, self.iterations), self._left())
         if raw is None or not np.isfinite(raw.x).all():
             return None
-        outcome = self._judged(raw, slightly, ROUGH)
+        outcome = self._judged(raw, repaired_dual, ROUGH)
         dense = max(sides) >= LONG and not too_large(self.program)
         if outcome.status == settings.USER_LIMIT and dense:
             outcome = self._judged(raw, dual_of, ROUGH)
@@ -139,7 +143,7 @@ class Interior(Judge):
         good = outcome.status in (settings.OPTIMAL, settings.OPTIMAL_INACCURATE)
         return outcome if good or raw.word in ("MaxTime", "MaxIterations") else None
 
-    def _judged(self, raw: Raw, prove: Prove = dual_of, part: float = SCALE) -> Outcome:
+    def _judged(self, raw: Raw, prove: Prove = dual_of, part: float = CLOSE) -> Outcome:
         """Optimal, where a proven bound comes as near to the point as asked for.
 
         A `part` of the largest number of x counts as the size of any row.
@@ -147,29 +151,26 @@ class Interior(Judge):
         program, x = self.program, self._inside(raw.x, part)
         value = float(program.c @ x)
         enough = value - 0.5 * self.gap * abs(value + self.constant)
-        if part > SCALE and not self._meets(x, part):
+        if part > CLOSE and not self._meets(x, part):
             return self._verdict(settings.USER_LIMIT, x)
         dual = prove(program, program.c, raw.blocks, enough, self.deadline, raw.nu)
         y, nu = dual.point.flat(), dual.point.nu
-        terms = float(np.abs(program.b) @ np.abs(y) + np.abs(program.h) @ np.abs(nu))
-        gap, unit = (f(x, dual.bound, terms) for f in (self._gap, self._unit))
+        gap, unit = self._gap(x, dual.bound), self._unit(x)
         status, proviso = settings.USER_LIMIT, ""
         if gap <= self.gap and self._meets(x, part):
             status = settings.OPTIMAL
         elif (
             raw.word == "Solved"
             and self._nearly(x, part)
-            and (part == SCALE or unprovable(program))
+            and (part == CLOSE or x.size > MAX_UNKNOWNS)
         ):
             status = settings.OPTIMAL_INACCURATE
-            proviso = LARGE if unprovable(program) else f"optimal {HERE}"
+            proviso = "optimal " + SAYS.format(SOLVER if part == CLOSE else FIRST_ORDER)
         if not np.isfinite(dual.bound):
             y, nu = np.concatenate([np.zeros(0), *(np.ravel(b) for b in raw.blocks)]), raw.nu
-        if proviso == LARGE and self._meets(x, part):  # nothing speaks against it
-            status = settings.OPTIMAL
         return Outcome(status, x, nu, y, dual.bound, gap, unit, proviso=proviso)
 
-    def _unit(self, x: Array, low: float, terms: float, part: float = UNIT) -> float:
+    def _unit(self, x: Array, part: float = UNIT) -> float:
         """At least a small part of the largest number of x at the highest price.
 
         Where x is 0, of the least right-hand side.
@@ -178,9 +179,9 @@ class Interior(Judge):
         program = self.program
         price, number = (float(np.abs(v).max(initial=0.0)) for v in (program.c, x))
         least = SCALE * price * max(number, program.smallest)
-        return max(least, super()._unit(x, low, terms, part))
+        return max(least, super()._unit(x, part))
 
-    def _inside(self, x: Array, part: float = SCALE) -> Array:
+    def _inside(self, x: Array, part: float = CLOSE) -> Array:
         """The point, moved where it misses a cone by more than asked for.
 
         Only a little, where more than the least `part` counts.
@@ -194,7 +195,7 @@ class Interior(Judge):
         if program.h.size:
             near = x + lsqr(program.G, program.h - program.G @ x, *[SQUARES] * 2)[0]
         near = widened(program, near)
-        if part > SCALE or self._meets(near):
+        if part > CLOSE or self._meets(near):
             return near
         if too_large(program):
             return x
@@ -203,7 +204,7 @@ class Interior(Judge):
             x = x + linalg.lstsq(G, h - G @ x, lapack_driver="gelsy")[0]
         return repaired(program, kernel(G, h), x, self.feasibility)
 
-    def _meets(self, x: Array, part: float = SCALE) -> bool:
+    def _meets(self, x: Array, part: float = CLOSE) -> bool:
         """Whether a point meets cones and equations."""
         program = self.program
         miss = np.abs(program.G @ x - program.h)
@@ -215,7 +216,7 @@ class Interior(Judge):
         """Whether a point misses cones and equations by little next to its largest number."""
         program, largest = self.program, float(np.abs(x).max(initial=0.0))
         miss, size = violations(program, x).T
-        little = MET if part == SCALE else 10 * QUICK
+        little = MET if part == CLOSE else 10 * QUICK
         fine = bool((miss <= little * np.maximum(size, largest)).all())
         gaps = np.abs(program.G @ x - program.h)
         size = np.abs(program.h) + abs(program.G) @ np.abs(x)

@@ -14,6 +14,8 @@ OPTIONS = (
 """What is handed to `condgrad.sdp.SDP.solve`."""
 GAP = 1e-3
 """The gap where the user names none."""
+FEASIBILITY = 1e-6
+"""The feasibility where the user names none: solvers of CVXPY's keep rows as closely."""
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:

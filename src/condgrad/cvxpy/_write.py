@@ -23,7 +23,7 @@ NAME = "CONDGRAD"
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What is proved of a solution; ``problem.solver_stats.extra_stats`` after a solve."""
+    """Value, proven bound and gap of a solution: ``problem.solver_stats.extra_stats``."""
 
     value: float
     """The objective at the point returned; NaN where the problem is infeasible or unbounded, and it
@@ -44,14 +44,14 @@ class Certificate:
     """The last run: its status, errors and trace bound, and its blocks. For ``solver=CONDGRAD`` it
     is a run on the scaled dual of the cone program, and None where no run was needed."""
     proviso: str = ""
-    """Under what condition the bound holds, or that the problem is infeasible or unbounded, in
-    words, or what is not proved at all; empty where nothing is left open."""
+    """Condition under which the bound or the verdict holds, in words, or the part that is not
+    proved; empty if nothing is left open."""
     solved_by: str = "condgrad"
-    """Who found the point: condgrad, or the name of a solver that CVXPY has."""
+    """Solver that found the point: condgrad, or one that CVXPY has installed."""
     unit: float = 0.0
-    """What `gap` is relative to at least, of a geometric program in logarithms."""
+    """Least unit of `gap`, of a geometric program in logarithms."""
     infeasibility: float = float("nan")
-    """What the point misses of its constraints, in their own units: ‖A W − b‖ of a problem that was
+    """Violation of the constraints by the point, in their own units: ‖A W − b‖ of a problem that was
     read as it was written, else the largest miss of one cone or equation of the cone program, at a
     limit of one constraint. NaN without a point."""
 
@@ -76,7 +76,12 @@ class Certificate:
 
 
 def write(
-    problem: Any, form: Form, solution: Solution | None, setup: float = 0.0, gap: float = np.inf
+    problem: Any,
+    form: Form,
+    solution: Solution | None,
+    setup: float,
+    gap: float,
+    feasibility: float,
 ) -> None:
     """Put values, dual values, status and statistics into the CVXPY objects.
 
@@ -90,12 +95,13 @@ def write(
         Of the program; None: there is no feasible point.
     setup : float
         Seconds it took to recognise the problem.
-    gap : float
-        What was asked for.
+    gap, feasibility : float
+        The tolerances asked for; each row has to keep the second one.
     """
     status = settings.INFEASIBLE if solution is None else status_of(solution)
     own = np.inf if solution is None else gap_of(form, solution)
-    if status == settings.OPTIMAL and own > gap:
+    good = solution and own <= gap and row_miss(form, solution) <= feasibility
+    if status == settings.OPTIMAL and not good:
         status = settings.OPTIMAL_INACCURATE
     attr: dict[str, Any] = {settings.SETUP_TIME: setup}
     if solution is not None:
@@ -146,6 +152,16 @@ def gap_of(form: Form, solution: Solution) -> float:
     """The gap with the constant of the objective."""
     ends = solution.value + form.constant, solution.bound + form.constant
     return relative_gap(*ends, solution.unit)
+
+
+def row_miss(form: Form, solution: Solution) -> float:
+    """The most that a row misses, relative to its right-hand side, or to the least if that is 0."""
+    sides = np.abs(np.concatenate([form.equal.b, form.at_most.b]))
+    unit = np.maximum(sides, sides[sides > 0].min(initial=np.inf if sides.any() else 1.0))
+    u = np.concatenate([np.ravel(b) for b in blocks_of(solution.W)])
+    equal = np.abs(form.equal.A @ u + form.equal.b)
+    at_most = np.maximum(form.at_most.A @ u + form.at_most.b, 0.0)
+    return float((np.concatenate([equal, at_most]) / unit).max(initial=0.0))
 
 
 def lowered(bound: float, constant: float) -> float:
