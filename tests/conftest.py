@@ -15,9 +15,6 @@ except ImportError:  # a Python that is there for its CuPy, see `make test-gpu`
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell starts with &
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
 if settings is not None:
     settings.register_profile(
         "condgrad",
@@ -28,6 +25,18 @@ if settings is not None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("condgrad")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals():
+    """Catch signals that are ignored, as in a shell's background or under nohup.
+
+    They would be ignored in processes, too; one that is caught has its usual effect there.
+    """
+    kept = {signal.SIGINT: signal.default_int_handler}
+    for number in (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")):
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, kept.get(number, lambda *_: None))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The library straight from its folder, where only NumPy and SciPy are installed."""
 
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import condgrad
+import processes
 
 SOURCE = Path(condgrad.__file__).parents[1]
 ABSENT = ("numba", "rich", "typer", "threadpoolctl", "matplotlib", "pandas", "sklearn", "cupy")
@@ -17,8 +17,7 @@ def bare(program):
     """What a program prints where nothing but NumPy, SciPy and networkx can be imported."""
     first = f"import sys\nsys.path.insert(0, {str(SOURCE)!r})\n"
     first += "".join(f"sys.modules[{name!r}] = None\n" for name in ABSENT)
-    command = [sys.executable, "-c", first + textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = processes.run(sys.executable, "-c", first + textwrap.dedent(program))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import InputError, Problem, ProblemError, Status, Term, applications, functions, maps
 from condgrad.checkpoint import Reader
 from condgrad.run.journal import Journal
@@ -64,8 +64,9 @@ def test_in_another_process(tmp_path):
     run = cg.start(problem, method, **OPTIONS).advance(iterations=17)
     run.save(there)
     paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", PROGRAM, name, there, back]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
+    command = (sys.executable, "-c", PROGRAM, name, there, back)
+    done = processes.run(*command, env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 0, done.stderr
     alike(cg.resume(back, problem), run.advance(iterations=20))
 
 

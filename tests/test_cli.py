@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import processes
 from condgrad import METHODS
 from files import put
 from general import GENERAL
@@ -371,12 +371,8 @@ def test_full_disk_is_one_line(run):
 
 
 def test_module_runs_as_a_program():
-    done = subprocess.run(
-        [sys.executable, "-m", "condgrad", "solve", "sparsest-cut", "nothing_here"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("solve", "sparsest-cut", "nothing_here")
+    done = processes.run(sys.executable, "-m", "condgrad", *words)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1

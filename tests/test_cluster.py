@@ -3,7 +3,6 @@
 import functools
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.cluster import Ray, cluster_of
 from condgrad.cluster.shard import Shard
@@ -377,10 +377,7 @@ def test_on_one_machine_it_listens_on_loopback_only(asked_for):
     program = LISTENING.replace("CLUSTER", asked_for)
     source = str(Path(cg.__file__).parents[1])
     home = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"PYTHONPATH": source}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(
-        command, env=home, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = processes.run(sys.executable, "-c", program, env=home)
     assert done.returncode == 0, done.stderr
     listening = [line for line in done.stdout.splitlines() if line.startswith("listens")]
     assert len(listening) >= 3  # the driver, Ray's directory, and what starts actors

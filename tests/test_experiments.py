@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import contextlib
 import csv
-import os
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 
+import processes
 from condgrad import ProblemError, cli
 from condgrad.experiments import FIGURES, plan, reproduce
 from condgrad.experiments.figures import NINE
@@ -132,21 +130,20 @@ def test_killed_in_the_middle_loses_nothing(tmp_path):
     options += ["--methods", "h-sag-v2,cgal", "--quiet"]
 
     def start(folder):
-        line = [sys.executable, "-m", "condgrad", "reproduce", *options, "--out", str(folder)]
-        return subprocess.Popen(line, start_new_session=True)
+        line = (sys.executable, "-m", "condgrad", "reproduce", *options, "--out", str(folder))
+        return processes.started(*line)
 
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = start(killed)
-    while len(list(killed.rglob("*.npz"))) < 2 and process.poll() is None:
-        time.sleep(0.02)
-    with contextlib.suppress(ProcessLookupError):  # it may have been faster than we
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with start(killed) as process:  # which is killed at the end, unless it was faster
+        while len(list(killed.rglob("*.npz"))) < 2 and process.poll() is None:
+            time.sleep(0.02)
     kept = {p.relative_to(killed): p.stat().st_mtime_ns for p in killed.rglob("*.npz")}
     assert len(kept) >= 2
-    assert start(killed).wait() == 0
+    with start(killed) as process:
+        assert process.wait() == 0
     assert all((killed / p).stat().st_mtime_ns == then for p, then in kept.items())
-    assert start(whole).wait() == 0
+    with start(whole) as process:
+        assert process.wait() == 0
     names = [sorted(p.relative_to(f) for p in f.rglob("*") if p.is_file()) for f in (killed, whole)]
     assert names[0] == names[1]
     for path in killed.rglob("*.npz"):
@@ -168,16 +165,12 @@ for job, fault in reproduce([*short, *long], Path(sys.argv[1]), 2):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_workers_end_soon_after_their_parent_is_killed(tmp_path):
-    line = [sys.executable, "-c", ORPHANS, str(tmp_path)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, start_new_session=True)
-    try:
+    line = (sys.executable, "-c", ORPHANS, str(tmp_path))
+    with processes.started(*line, stdout=processes.PIPE) as process:
         assert process.stdout.readline()
         assert process.stdout.readline()  # both workers are in their long runs now
         process.kill()
-        process.communicate(timeout=3000)  # the pipe closes when the last worker has gone
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()  # the pipe closes when the last worker has gone
     assert len(list(tmp_path.rglob("*.npz"))) == 2
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 from fractions import Fraction
 
@@ -11,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import condgrad
+import processes
 from condgrad import ProblemError, Status, applications, graphs, max_cut, sparsest_cut
 from condgrad.errors import InputWarning
 from condgrad.io import read_graph, read_named_graph
@@ -305,5 +305,5 @@ def test_networkx_is_not_imported_for_matrices():
         "cut = condgrad.max_cut(np.ones((3, 3)))\n"
         "print(cut.value, 'networkx' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2.0", "False"]
+    done = processes.run(sys.executable, "-c", code)
+    assert done.stdout.split() == ["2.0", "False"], done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import condgrad
+import processes
 from condgrad._held import held
 
 HOOK = """
@@ -103,11 +103,6 @@ def test_while_a_kernel_compiles():
 
 def test_while_numba_is_imported():
     pytest.importorskip("numba")
-    done = subprocess.run(
-        [sys.executable, "-c", HOOK],
-        env={**os.environ, "PYTHONPATH": str(Path(condgrad.__file__).parents[1])},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    source = str(Path(condgrad.__file__).parents[1])
+    done = processes.run(sys.executable, "-c", HOOK, env={**os.environ, "PYTHONPATH": source})
     assert (done.returncode, done.stdout) == (0, "interrupted\n[1. 1. 1.]\n"), done.stderr

@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import cli, domains, functions, maps
 from condgrad._round import down, up
 from condgrad.applications import kmeans, matrix_completion, max_cut, sparsest_cut
@@ -262,19 +262,14 @@ def test_report_in_a_browser(tmp_path, width):
     record = Record.of(run, adjacency=RING, input=EVIL, command=["condgrad", EVIL, "x" * 200])
     file = tmp_path / "r.html"
     file.write_text(page(record, EVIL).replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
-            *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-            *("--disable-sync", "--enable-logging=stderr", f"--window-size={width},2000"),
-            *("--virtual-time-budget=4000", f"--user-data-dir={tmp_path / 'profile'}"),
-            *("--dump-dom", file.as_uri()),
-        ],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=3000,
-        check=True,
+    done = processes.run(
+        *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--disable-sync", "--enable-logging=stderr", f"--window-size={width},2000"),
+        *("--virtual-time-budget=4000", f"--user-data-dir={tmp_path / 'profile'}"),
+        *("--dump-dom", file.as_uri()),
     )
+    assert done.returncode == 0, done.stderr
     (root,) = re.findall(r"<html[^>]*>", done.stdout)
     state = dict(re.findall(r'data-(\w+)="([^"]*)"', root))
     assert state == {"loaded": "4", "requests": "0", "overflow": "0", "mode": "CSS1Compat"}

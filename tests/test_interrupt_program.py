@@ -5,11 +5,9 @@ The signal is sent from inside, at a known point, so that no test waits for a mo
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import _keyboard, html
 from condgrad.applications import sparsest_cut
 from condgrad.certificate import Certificate
@@ -56,14 +55,8 @@ def program(tmp_path):
     def run(at, *args, module=False):
         start = ["-m", "condgrad"] if module else [str(tmp_path / "condgrad")]
         path = os.pathsep.join([str(tmp_path), source])
-        return subprocess.run(
-            [sys.executable, *start, *map(str, args)],
-            env={**os.environ, "INTERRUPT_AT": at, "PYTHONPATH": path},
-            capture_output=True,
-            encoding="utf-8",
-            cwd=tmp_path,
-            check=False,
-        )
+        env = {**os.environ, "INTERRUPT_AT": at, "PYTHONPATH": path}
+        return processes.run(sys.executable, *start, *map(str, args), env=env, cwd=tmp_path)
 
     return run
 
@@ -104,13 +97,8 @@ def test_when_all_is_done(program):
 @needs_signals
 def test_a_package_that_is_imported_changes_nothing(program, tmp_path):
     (tmp_path / "other.py").write_text("import condgrad\n")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "other.py")],
-        env={**os.environ, "INTERRUPT_AT": "scipy.sparse", "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    env = {**os.environ, "INTERRUPT_AT": "scipy.sparse", "PYTHONPATH": str(tmp_path)}
+    done = processes.run(sys.executable, str(tmp_path / "other.py"), env=env)
     assert done.stderr.rstrip().endswith("KeyboardInterrupt")
 
 
@@ -306,18 +294,12 @@ if __name__ == "__main__":
 @needs_signals
 def test_a_run_of_an_experiment_cut_short_is_not_kept(tmp_path):
     (tmp_path / "stopped.py").write_text(STOPPED)
-    line = [sys.executable, str(tmp_path / "stopped.py"), str(tmp_path / "runs")]
-    process = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
+    line = (sys.executable, str(tmp_path / "stopped.py"), str(tmp_path / "runs"))
+    with processes.started(*line, stdout=processes.PIPE, stderr=processes.PIPE) as process:
         assert process.stdout.readline()
         assert process.stdout.readline()  # both workers are in their long runs now
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=3000)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
     assert len(list(tmp_path.rglob("*.npz"))) == 2
 
 

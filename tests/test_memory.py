@@ -1,6 +1,5 @@
 """Memory: predicted before it is taken, refused with the figure and the remedy."""
 
-import subprocess
 import sys
 import textwrap
 import tracemalloc
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 import condgrad as cg
 import condgrad.cvxpy
+import processes
 from condgrad import methods
 from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.backends import memory
@@ -243,7 +243,8 @@ def test_a_limit_on_the_address_space_counts():
         resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
         assert (100 << 20) < free_memory() <= (300 << 20)
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    done = processes.run(sys.executable, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
 
 
 def test_free_memory_is_a_number_everywhere(monkeypatch):

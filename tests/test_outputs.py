@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad.experiments import plan
 from condgrad.experiments.runner import OLD, reproduce, set_aside, stored, tidy
 from condgrad.plot import _base
@@ -97,13 +97,10 @@ def test_the_answer_is_printed_before_files_are_written(run, tmp_path, monkeypat
 def test_a_full_standard_output_costs_no_file(tmp_path):
     source = str(Path(cg.__file__).parents[1])
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "condgrad", *map(str, SHORT), "--json", tmp_path / "r.json"],
+        done = processes.run(
+            *(sys.executable, "-m", "condgrad", *map(str, SHORT), "--json", tmp_path / "r.json"),
             env={**os.environ, "PYTHONPATH": source},
             stdout=full,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            check=False,
         )
     assert done.returncode == 1
     assert done.stderr == "condgrad: standard output: No space left on device\n"

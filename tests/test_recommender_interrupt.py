@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import _keyboard
 from condgrad.applications.choosing import Settings
 from condgrad.applications.ratings import Observed
@@ -56,13 +56,10 @@ def test_the_command_gives_the_model_there_is(tmp_path):
     lines = [f"u{i},v{j},{value:.3f}" for i, j, value in zip(*ratings()[:3], strict=True)]
     (tmp_path / "r.csv").write_text("\n".join(["user,item,rating", *lines]))
     args = ("solve", "matrix-completion", "r.csv", "--json", "r.json", "--save", "r.npz")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "condgrad"), *args, "--gap", "1e-9"],
+    done = processes.run(
+        *(sys.executable, str(tmp_path / "condgrad"), *args, "--gap", "1e-9"),
         env={**os.environ, "PYTHONPATH": str(Path(cg.__file__).parents[1])},
-        capture_output=True,
-        encoding="utf-8",
         cwd=tmp_path,
-        check=False,
     )
     assert (done.returncode, done.stderr) == (130, "")
     assert "mean, biases and" in done.stdout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad import _keyboard
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
@@ -93,15 +94,13 @@ with _keyboard.offers(lambda _: second(1), source=True):
 def program(tmp_path):
     (tmp_path / "condgrad").write_text(SCRIPT)
 
-    def run(patch):
+    def run(patch, **options):
         args = ("solve", "sparsest-cut", "karate_club", "--gap", "1e-2", "--whole", "--json")
-        return subprocess.run(
-            [sys.executable, str(tmp_path / "condgrad"), *args, str(tmp_path / "r.json")],
+        return processes.run(
+            *(sys.executable, str(tmp_path / "condgrad"), *args, str(tmp_path / "r.json")),
             env={**os.environ, "PATCH": patch, "PYTHONPATH": str(Path(cg.__file__).parents[1])},
-            capture_output=True,
-            encoding="utf-8",
             cwd=tmp_path,
-            check=False,
+            **options,
         )
 
     return run
@@ -128,6 +127,42 @@ def test_a_second_signal_ends_it_at_once(program, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"condgrad", "r.json"}
 
 
+def ignore():
+    """Ignore signals as nohup and a shell's background do, and as nobody should."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+@posix
+def test_a_program_goes_on_after_signals_that_were_ignored_when_it_began(program, tmp_path):
+    done = program(ONCE, preexec_fn=ignore)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == "converged"
+
+
+@posix
+def test_processes_of_tests_hear_signals():
+    code = "import signal\nfor name in ('INT', 'TERM', 'HUP'):\n"
+    code += "    assert signal.getsignal(getattr(signal, 'SIG' + name)) is not signal.SIG_IGN, name"
+    done = processes.run(sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@posix
+def test_processes_of_tests_hear_signals_that_the_tests_ignore():
+    name = f"{__file__}::{test_processes_of_tests_hear_signals.__name__}"
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", name)
+    done = processes.run(*command, cwd=Path(__file__).parents[1], preexec_fn=ignore)
+    assert done.returncode == 0, done.stdout
+
+
+def test_processes_of_tests_have_a_limit():
+    """They are started by `processes`; pools have limits of their own."""
+    for path in Path(__file__).parent.rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"^ *import subprocess$", text, re.MULTILINE), path
+
+
 @posix
 def test_a_signal_while_files_are_written_waits(program, tmp_path):
     done = program(ONCE)
@@ -147,13 +182,8 @@ def test_where_there_is_nothing_to_save(program, tmp_path):
 def test_an_answer_that_needs_numba_while_numba_is_at_work(tmp_path):
     """Its lock is free again before the main thread stands still."""
     (tmp_path / "condgrad").write_text(COMPILING)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "condgrad")],
-        env={**os.environ, "PYTHONPATH": str(Path(cg.__file__).parents[1])},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": str(Path(cg.__file__).parents[1])}
+    done = processes.run(sys.executable, str(tmp_path / "condgrad"), env=env)
     assert (done.returncode, done.stdout, done.stderr) == (130, "answer 3\n", "")
 
 

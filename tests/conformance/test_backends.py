@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import subprocess
 import sys
 import textwrap
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import processes
 from condgrad.backends import _reference as reference
 from condgrad.backends.contract import CONTRACT
 
@@ -304,8 +304,8 @@ def test_import_is_light_and_every_backend_solves(before, choice, expected):
     env = {k: v for k, v in os.environ.items() if k != "CONDGRAD_BACKEND"}
     env |= {"CONDGRAD_BACKEND": choice} if choice else {}
     code = textwrap.dedent(SOLVE).format(before=before, backend=expected)
-    run = subprocess.run([sys.executable, *WARNINGS, "-c", code], env=env, capture_output=True)
-    assert run.stdout.decode().strip() == "done", run.stderr.decode()
+    done = processes.run(sys.executable, *WARNINGS, "-c", code, env=env)
+    assert done.stdout.strip() == "done", done.stderr
 
 
 def test_an_unknown_backend_is_refused(monkeypatch):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 
 import pytest
+
+import processes
 
 pytest.importorskip("numba")
 resource = pytest.importorskip("resource")
@@ -36,15 +38,8 @@ def solve(folder, limit=None, **env):
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(folder), **env},
-        preexec_fn=prepare,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(folder), **env}
+    done = processes.run(sys.executable, "-c", SCRIPT, env=env, preexec_fn=prepare)
     assert done.returncode == 0, done.stderr
     answer, warned, *more = done.stdout.splitlines()
     print(" ".join(more))
@@ -148,14 +143,13 @@ def test_a_folder_that_cannot_be_written(folder, warm):
 
 def test_many_processes_at_a_cold_cache(warm, tmp_path):
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", SCRIPT]
-    running = [
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
-    for process in running:
-        out, _ = process.communicate(timeout=600)
-        assert process.returncode == 0
-        assert out.splitlines()[:2] == [warm[1], "0"]
+    how = {"env": env, "stdout": processes.PIPE, "text": True}
+    with contextlib.ExitStack() as stack:
+        call = (sys.executable, "-c", SCRIPT)
+        for process in [stack.enter_context(processes.started(*call, **how)) for _ in range(3)]:
+            out, _ = process.communicate()
+            assert process.returncode == 0
+            assert out.splitlines()[:2] == [warm[1], "0"]
     assert solve(tmp_path / "cache")[:2] == (warm[1], 0)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ import networkx as nx
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad.cluster import Engine, Ray
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'condgrad[ray]'")
@@ -82,15 +82,12 @@ def test_the_driver_killed_and_resumed(address, true, rng, many, tmp_path):
     program += ["--checkpoint", str(kept), "--every", "0.05", "--resume", str(kept)]
     program += ["--resume-or-start"]
     for _ in range(many(3)):
-        process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        began = time.monotonic()
-        while process.poll() is None and not kept.exists() and time.monotonic() - began < 120:
-            time.sleep(0.05)
-        time.sleep(rng.uniform(0, 3))
-        process.kill()
-        process.communicate()
+        with processes.started(*program, stdout=processes.DEVNULL) as process:
+            while process.poll() is None and not kept.exists():
+                time.sleep(0.05)
+            time.sleep(rng.uniform(0, 3))
     assert kept.exists()
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    done = processes.run(*program)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     assert found["status"] == "converged"

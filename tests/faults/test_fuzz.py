@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+import processes
 
 resource = pytest.importorskip("resource")
 MEMORY = 7 << 30
@@ -22,16 +23,9 @@ def limited():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def call(*command, timeout=1200, **env):
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        env={**os.environ, **env},
-        preexec_fn=limited,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def call(*command, **env):
+    command = (sys.executable, *map(str, command))
+    return processes.run(*command, env={**os.environ, **env}, preexec_fn=limited)
 
 
 def test_mutated_files(many, seed, tmp_path):

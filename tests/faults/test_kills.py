@@ -1,14 +1,15 @@
 """SIGKILL at random moments of checkpointed commands: what is resumed ends as if nothing was."""
 
 import json
-import subprocess
 import sys
 import time
+from subprocess import TimeoutExpired
 
 import networkx as nx
 import numpy as np
 import pytest
 
+import processes
 from condgrad.checkpoint import Reader
 from condgrad.io import write_sdpa
 from condgrad.sdp import SDP
@@ -61,7 +62,7 @@ def started(command, out, kept=None):
         more += ["--checkpoint", str(kept), "--every", "0.05", "--resume", str(kept)]
         more += ["--resume-or-start"]
     program = [sys.executable, "-m", "condgrad", "solve", *command, *more]
-    return subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return processes.started(*program, stdout=processes.DEVNULL, stderr=processes.PIPE)
 
 
 def plain(value):
@@ -75,26 +76,24 @@ def plain(value):
 def test_killed_and_resumed(command, tmp_path, rng, many):
     command, kept, out = command(tmp_path), tmp_path / "kept", tmp_path / "out.json"
     began = time.monotonic()
-    process = started(command, out)
-    _, errors = process.communicate()
+    with started(command, out) as process:
+        _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
     length, whole = time.monotonic() - began, plain(json.loads(out.read_text()))
     out.unlink()
     kills = found = 0
     while kills < many(5):
-        process = started(command, out, kept)
-        try:
-            process.wait(rng.uniform(0, length))
-            kept.unlink()  # it has ended: once more
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
-        process.communicate()
+        with started(command, out, kept) as process:
+            try:
+                process.wait(rng.uniform(0, length))
+                kept.unlink()  # it has ended: once more
+            except TimeoutExpired:
+                kills += 1
         if kept.exists():
             Reader(kept).check()
             found += 1
-    process = started(command, out, kept)
-    _, errors = process.communicate()
+    with started(command, out, kept) as process:
+        _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
     assert plain(json.loads(out.read_text())) == whole
     assert not [f for f in tmp_path.glob(".condgrad-*") if f.stat().st_size]

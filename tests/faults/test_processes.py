@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad.io import read_graph
 from condgrad.sklearn import SDPKMeans, certify
 
@@ -50,7 +50,7 @@ def same(one, other):
 
 SCRIPT = """
 import multiprocessing, sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = [{folder!r}, {folder!r} + "/.."]
 import test_processes as t
 
 if __name__ == "__main__":
@@ -71,8 +71,7 @@ def test_pools(how, tmp_path):
         pytest.skip(f"this system has no {how}")
     script = tmp_path / "main.py"
     script.write_text(SCRIPT.format(folder=str(__file__).rpartition("/")[0], how=how))
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = processes.run(sys.executable, "-W", "ignore::DeprecationWarning", str(script))
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first.startswith(("InputError a.edges: ", "InputError b.mtx: "))
@@ -82,22 +81,23 @@ def test_pools(how, tmp_path):
 def test_an_executor_gives_back_the_error():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         with pytest.raises(cg.InputError, match="no-such") as found:
-            pool.submit(read_graph, "no-such/file").result(timeout=300)
+            pool.submit(read_graph, "no-such/file").result(timeout=processes.LIMIT)
         assert found.value.reason
 
 
 def test_joblib():
     joblib = pytest.importorskip("joblib")
+    pool = joblib.Parallel(2, timeout=processes.LIMIT)
     work = (joblib.delayed(cut)(seed) for seed in range(2))
-    for got, seed in zip(joblib.Parallel(2)(work), range(2), strict=True):
+    for got, seed in zip(pool(work), range(2), strict=True):
         same(got, cut(seed))
-    models = joblib.Parallel(2)(joblib.delayed(fit)(seed) for seed in range(2))
+    models = pool(joblib.delayed(fit)(seed) for seed in range(2))
     for got, seed in zip(models, range(2), strict=True):
         again = fit(seed)
         np.testing.assert_array_equal(got.labels_, again.labels_)
         assert got.lower_bound_ == again.lower_bound_
     with pytest.raises(cg.InputError, match="no-such"):
-        joblib.Parallel(2)([joblib.delayed(read)("no-such/file")] * 2)
+        pool([joblib.delayed(read)("no-such/file")] * 2)
 
 
 def test_two_solves_in_two_threads():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import sys
 
 import pytest
 
+import processes
 from condgrad.record import Record
 from condgrad.run.result import Trace
 
@@ -31,28 +32,23 @@ for _ in range(int(sys.argv[3])):
 def test_simultaneous_saves(name, tmp_path, many):
     path, times = tmp_path / name, many(40)
     load = Record.load if name == "saved.npz" else Trace.load
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", SAVE, str(path), str(k), str(times)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for k in range(WRITERS)
-    ]
-    for writer in writers:
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        writer.stdin.write("\n")
-        writer.stdin.close()
+    how = {"stdin": processes.PIPE, "stdout": processes.PIPE, "text": True}
     seen = 0
-    while any(writer.poll() is None for writer in writers):
-        if path.exists():
-            load(path)  # whole, whoever is writing
-            seen += 1
-    assert [writer.wait() for writer in writers] == [0] * WRITERS
-    for writer in writers:
-        writer.stdout.close()
+    with contextlib.ExitStack() as stack:
+        writers = []
+        for k in range(WRITERS):
+            call = (sys.executable, "-c", SAVE, str(path), str(k), str(times))
+            writers.append(stack.enter_context(processes.started(*call, **how)))
+        for writer in writers:
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            writer.stdin.write("\n")
+            writer.stdin.close()
+        while any(writer.poll() is None for writer in writers):
+            if path.exists():
+                load(path)  # whole, whoever is writing
+                seen += 1
+        assert [writer.wait() for writer in writers] == [0] * WRITERS
     load(path)
     print(f"\n{name}: {WRITERS * times} saves, read {seen} times meanwhile")
     assert [file.name for file in tmp_path.iterdir()] == [name]

@@ -13,7 +13,6 @@ import json
 import mmap
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
+import processes
 from condgrad.record import Record
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
@@ -123,12 +123,6 @@ def commands(tmp_path_factory):
     }
 
 
-def heard():
-    """Let no signal be ignored because whoever started the tests ignores it."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-
-
 def strike(folder, out, args, number, wait_for, delay):
     """Run a command, send it a signal, and say what came of it."""
     with open(out / "stage", "wb") as file:
@@ -137,28 +131,25 @@ def strike(folder, out, args, number, wait_for, delay):
     more = [str(x) for pair in files.items() for x in pair]
     env = {**os.environ, "STAGE_FILE": str(out / "stage"), "COLUMNS": "160"}
     env["PYTHONPATH"] = str(Path(cg.__file__).parents[1])
-    process = subprocess.Popen(
-        [sys.executable, str(folder / "condgrad"), *args, *more],
-        cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
-        preexec_fn=heard,
-    )  # fmt: skip
     with open(out / "stage", "r+b") as file:
         stage = mmap.mmap(file.fileno(), 2)
-    while process.poll() is None and stage[0] < 1:
-        time.sleep(0.001)  # Python itself begins
-    while wait_for and process.poll() is None and stage[0] != wait_for:
-        time.sleep(0.001)
-    end = time.monotonic() + delay
-    while process.poll() is None and time.monotonic() < end:
-        time.sleep(0.001)
-    at, iterated = stage[0], stage[1]
-    if process.poll() is not None:
-        process.communicate()
-        return None
-    process.send_signal(number)
-    began = time.monotonic()
-    stdout, stderr = process.communicate(timeout=120)
-    seconds = time.monotonic() - began
+    pipes = {"stdout": processes.PIPE, "stderr": processes.PIPE, "encoding": "utf-8"}
+    program = (sys.executable, str(folder / "condgrad"), *args, *more)
+    with processes.started(*program, cwd=folder, env=env, **pipes) as process:
+        while process.poll() is None and stage[0] < 1:
+            time.sleep(0.001)  # Python itself begins
+        while wait_for and process.poll() is None and stage[0] != wait_for:
+            time.sleep(0.001)
+        end = time.monotonic() + delay
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        at, iterated = stage[0], stage[1]
+        if process.poll() is not None:
+            return None
+        process.send_signal(number)
+        began = time.monotonic()
+        stdout, stderr = process.communicate()
+        seconds = time.monotonic() - began
     return STAGES[at], bool(iterated), process.returncode, stdout, stderr, files, seconds
 
 
