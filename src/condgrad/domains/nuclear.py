@@ -38,7 +38,7 @@ class NuclearBall(Ball):
         return RankOne(-self.radius, left, right, products)
 
     def projector(self) -> Projector | None:
-        """But for a class derived from this one: it may mean another set."""
+        """Projector onto the set; None for a derived class, which may mean another."""
         return NuclearProjector(self.radius) if type(self) is NuclearBall else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:

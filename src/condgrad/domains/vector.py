@@ -48,7 +48,7 @@ class Simplex(Domain):
         return Coordinate(int(np.argmin(v)), self.total, self.shape)
 
     def projector(self) -> Projector | None:
-        """But for a class derived from this one: it may mean another set."""
+        """Projector onto the set; None for a derived class, which may mean another."""
         return SimplexProjector(self.total) if type(self) is Simplex else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -88,7 +88,7 @@ class L1Ball(Ball):
         return Coordinate(i, -self.radius if v[i] > 0 else self.radius, self.shape)
 
     def projector(self) -> Projector | None:
-        """But for a class derived from this one: it may mean another set."""
+        """Projector onto the set; None for a derived class, which may mean another."""
         return L1Projector(self.radius) if type(self) is L1Ball else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -120,7 +120,7 @@ class L2Ball(Ball):
         return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
 
     def projector(self) -> Projector | None:
-        """But for a class derived from this one: it may mean another set."""
+        """Projector onto the set; None for a derived class, which may mean another."""
         return L2Projector(self.radius) if type(self) is L2Ball else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -169,7 +169,7 @@ class Box(Domain):
         return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
 
     def projector(self) -> Projector | None:
-        """But for a class of a user's that is derived from this one."""
+        """Projector onto the set; None for a derived class, which may mean another."""
         return BoxProjector(self.lower, self.upper) if type(self) in (Box, LinfBall) else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
