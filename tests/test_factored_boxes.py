@@ -56,6 +56,13 @@ def test_the_optimum_of_arrays(kind, loss):
     assert np.linalg.norm(np.asarray(result.W), "nuc") <= p.domain.radius * (1 + 1e-9)
 
 
+def test_a_converged_bound_is_within_the_gap_of_the_optimum():
+    p = boxed(1, kind="half")
+    result, best = fit(p, gap=1e-2, feasibility=1e-2), by_arrays(p)
+    assert result.status is Status.CONVERGED
+    assert best.lower_bound - result.lower_bound <= 1e-2 * best.objective
+
+
 def test_several_terms_and_a_linear_loss():
     for p in (both(3), boxed(2, loss="linear")):
         result, best = fit(p, gap=1e-4, feasibility=1e-5, max_iter=5000), by_arrays(p)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Status, Term, domains, functions, maps, solve
 from condgrad._round import down
+from condgrad.applications import kmeans
 from condgrad.certificate import Bound
 from condgrad.domains import eigen
 from condgrad.evaluation import Evaluation, Violation
@@ -74,6 +76,26 @@ def test_the_default_method_converges(make):
     gap, feasibility = measured(problem, result)
     assert gap <= 1e-3
     assert feasibility <= 1e-3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_converged_bound_is_within_the_gap_of_the_optimum(seed):
+    """Iterate and bound can agree far below it: what the iterate violates is worth something."""
+    X = np.random.default_rng(seed).standard_normal((20, 2))
+    application = kmeans(cdist(X, X, "sqeuclidean"), 3)
+    how = {"start": application.start, "max_iter": 10_000}
+    best = solve(application.problem, gap=1e-5, feasibility=1e-6, **how)
+    result = solve(application.problem, gap=1e-2, feasibility=1e-2, **how)
+    assert (best.status, result.status) == (Status.CONVERGED, Status.CONVERGED)
+    assert best.lower_bound - result.lower_bound <= 1e-2 * best.objective
+
+
+def test_a_problem_without_objective_converges_by_feasibility_alone():
+    b = np.random.default_rng(0).random(N) + 0.5
+    domain = domains.Spectrahedron(N, trace=2 * b.sum())
+    term = Term(maps.Diagonal(N), functions.Equal(b), name="diagonal")
+    result = solve(Problem(domain, [term]), feasibility=1e-6)
+    assert (result.status, result.gap) == (Status.CONVERGED, 0.0)
 
 
 @BOTH

@@ -278,6 +278,14 @@ def test_best_of_50_runs_on_mnist(data):
     assert 2 * found.lower_bound <= datasets.optimum("kmeans/mnist-250") * (1 + 1e-8)
 
 
+def test_what_is_called_solved_on_mnist_is_within_the_gap_of_the_optimum(data):
+    X, optimum = datasets.load("kmeans/mnist-250").points, datasets.optimum("kmeans/mnist-250")
+    model = SDPKMeans(10, random_state=0).fit(X)
+    assert model.result_.status is Status.CONVERGED
+    assert 2 * model.lower_bound_ >= optimum * (1 - 1e-3)  # a tenth of the gap
+    assert model.optimality_gap_ < 0.012
+
+
 def test_an_interrupted_fit_keeps_what_it_has_and_stops_the_search(monkeypatch):
     def interrupted(*args, **options):
         return replace(solve(*args, **options), status=Status.INTERRUPTED)

@@ -208,6 +208,13 @@ class Observed:
         smoothed = h.smoothed(z + beta * own, beta) - beta * float(np.vdot(own, own)) / 2
         return smoothed, float(np.vdot(residual, residual))
 
+    def price(self, term: int, entries: Array, y: Array) -> float:
+        """ω Σ |y_l| |r_l| of an indicator, r the residuals of its rows."""
+        t, at = self.terms[term], self.parts[term]
+        assert isinstance(t.function, Proximable)
+        residual = t.function.residual(entries[at].astype(np.float64) * self._factors[term])
+        return t.weight * float(np.abs(residual * y[at]).sum())
+
     def dual(
         self,
         entries: Array,
@@ -357,6 +364,11 @@ class ObservedTerm:
             rest = sum(miss.squares for miss in self._misses(W)) - squares
             smoothed += max(0.0, rest) / (2 * beta)
         return self.term.weight * smoothed
+
+    def price(self, which: str, W: Any, beta: float, point: Any) -> float:
+        """ω Σ |y_l| |r_l| of a constraint at a point, over the rows that have a multiplier."""
+        assert self.multipliers is not None
+        return self._observed.price(self._index, self._observed.entries(point), self.multipliers)
 
     def arrays(self) -> dict[str, Any]:
         """Numbers that a copy needs to go on."""

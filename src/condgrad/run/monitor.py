@@ -255,7 +255,7 @@ class Monitor:
                 self.hurried = False
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
-        if self._goal.wanted and self._distance(self._best.evaluation) <= 1:
+        if self._converged():
             self.status = Status.CONVERGED
 
     def _consider(self, proposed: Any) -> None:
@@ -310,6 +310,15 @@ class Monitor:
     def _distance(self, evaluation: Evaluation) -> float:
         """Distance of a point from convergence: at most 1 if it has converged."""
         return self._goal.distance(evaluation, self.bound, self._problem.unit)
+
+    def _converged(self) -> bool:
+        """Whether the goal is met, the worth of what the best point violates included."""
+        best, goal, bound = self._best, self._goal, self.bound.value
+        if not goal.wanted or self._distance(best.evaluation) > 1:
+            return False
+        owed = self._proofs.owed(best.W, self._W.array, self.betas())
+        most = best.evaluation.objective + owed
+        return relative_gap(most, bound, self._problem.unit) <= goal.tolerances[0]
 
     def betas(self) -> list[float]:
         """β of every term now."""

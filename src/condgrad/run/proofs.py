@@ -92,6 +92,20 @@ class Proofs:
         self.bound = Bound(np.inf, found.kind, found.failure, f"ray of {found.source}")
         return True
 
+    def owed(self, point: Array, W: Array, betas: Sequence[float]) -> float:
+        """Σ ω |y_l| |r_l| of what a point violates, y the multipliers behind the bound.
+
+        The optimum is not above the value of the point by more, if y is optimal (`contradiction`).
+        y is 0 behind the values of the terms.
+        """
+        if self.bound.source == "values":
+            return 0.0
+        point, W = (a.astype(np.float64, copy=False) for a in (point, W))
+        which = "multipliers" if self.bound.source.startswith("multipliers") else "slopes"
+        trios = zip(self._problem.terms, self._rows, betas, strict=True)
+        held = [(r, beta) for t, r, beta in trios if t.function.indicator]
+        return sum(r.price(which, W, beta, point) for r, beta in held)
+
     def contradicted(
         self,
         k: int,

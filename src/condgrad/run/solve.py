@@ -80,7 +80,8 @@ def solve(
         End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
         most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
         `feasibility` for every constraint family, with the 1 and without it (`Violation.scaled`).
-        Where one is given the other is 1e-3.
+        The objective plus Σ ω |y_l| |r_l| has to be within `gap` of the bound as well: that is the
+        price of the violation r by the multipliers y. Where one is given the other is 1e-3.
     row_feasibility : float, optional
         … and no single row is missed by more than this share of its limit |b_l| or, where that is
         0 or small, of what a row of its length reads (`Violation.row`). Default: ten times
