@@ -188,6 +188,13 @@ def test_time_limit_is_kept_and_said(clock):
     assert max_cut(A, max_seconds=0).gap < 1  # the cut of a start without any sweep
 
 
+def test_only_a_limit_that_was_set_ends_a_cut():
+    graph = 0.1 * nx.to_numpy_array(nx.gnp_random_graph(30, 0.3, seed=4))
+    cut = max_cut(graph, triangles=True, gap=1e-7, max_seconds=300)
+    assert cut.status is Status.RELAXED  # after more than 3000 passes
+    assert max_cut(graph, triangles=True, gap=1e-7, max_seconds=None).status is Status.MAX_EPOCHS
+
+
 def test_words():
     assert str(max_cut(nx.cycle_graph(5))).startswith(
         "Maximum cut: value 4, none above 4 exists, so this cut is the best possible; "

@@ -278,6 +278,14 @@ def test_best_of_50_runs_on_mnist(data):
     assert 2 * found.lower_bound <= datasets.optimum("kmeans/mnist-250") * (1 + 1e-8)
 
 
+def test_only_a_limit_that_was_set_ends_a_fit():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    timed = SDPKMeans(4, gap=1e-5, max_seconds=300, random_state=0).fit(X)
+    assert timed.certificate_.status is Status.RELAXED  # after more than 10,000 iterations
+    with pytest.warns(ConvergenceWarning, match="iterations"):
+        SDPKMeans(4, gap=1e-5, random_state=0).fit(X)
+
+
 def test_what_is_called_solved_on_mnist_is_within_the_gap_of_the_optimum(data):
     X, optimum = datasets.load("kmeans/mnist-250").points, datasets.optimum("kmeans/mnist-250")
     model = SDPKMeans(10, random_state=0).fit(X)

@@ -40,7 +40,7 @@ from condgrad.run.result import Result, Status, Trace
 SHOWN = 20
 """Number of vertices of a cut that are printed."""
 PASSES = 3000
-"""A limit for max-cut where no time ends it: a relative gap to an optimum of 0 is never small."""
+"""Limit for max-cut without `max_seconds`: a relative gap to an optimum of 0 is never small."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -296,8 +296,9 @@ def max_cut(
             "n_jobs": n_jobs,
             "device": device,
             **({} if cluster is None else {"cluster": cluster_of(cluster)}),
+            **({"max_epochs": PASSES} if max_seconds is None else {}),
         }
-        found = application.run(method, max_epochs=PASSES, **options)
+        found = application.run(method, **options)
     return _cut(found, names)
 
 

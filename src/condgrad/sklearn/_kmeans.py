@@ -38,6 +38,8 @@ SMALLEST = 1e-70
 FINER = 10
 """The relaxation counts as solved where iterate and bound are within a tenth of the gap, and the
 iterate is feasible to a tenth of that."""
+MOST = 10_000
+"""Limit on iterations if the call has none, nor one on time."""
 WIDEST = 1e12
 """The most that the largest weight may be of the smallest."""
 
@@ -222,4 +224,6 @@ def ends_of(
     random = check_random_state(random_state)
     seed = fresh_seed(lambda: int(random.randint(np.iinfo(np.int32).max)))
     check_device(device)
+    if max_iter is max_seconds is None:
+        max_iter = MOST
     return Ends(float(gap), max_iter, max_seconds, seed, device, flag("tight", tight))

@@ -49,7 +49,7 @@ def certify(
     *,
     sample_weight: Any = None,
     gap: float = 1e-2,
-    max_iter: int | None = 10_000,
+    max_iter: int | None = None,
     max_seconds: float | None = None,
     random_state: Any = 0,
     device: str = "cpu",
@@ -80,8 +80,8 @@ def certify(
         the means by weight too. Points of weight 0 do not count. Default: 1.
     gap : float, default 0.01
         The relative gap to prove.
-    max_iter : int, default 10,000
-        The most iterations.
+    max_iter : int, optional
+        The most iterations. Default: 10,000, or no limit if `max_seconds` is given.
     max_seconds : float, optional
         The most seconds, all in all, as in `condgrad.solve`.
     random_state : int, RandomState instance or None, default 0
@@ -117,7 +117,7 @@ def certify(
     k = int(labels.max()) + 1
     points = points_of(X, sample_weight)
     own_labels, a = labels[points.used], points.weights
-    with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
+    with progress.shown(verbose, max_iter=ends.max_iter, max_seconds=max_seconds):
         value = clustering_value(points.C, own_labels, a)
         own = Rounded(value, clustering_matrix(own_labels, weights=a), own_labels)
         _, result = run_for(points, k, lambda W: own, ends)
@@ -154,8 +154,8 @@ class SDPKMeans(
     gap : float, default 0.01
         The run ends once the clustering is proved to be within this of the best one, relatively,
         or once the relaxation is solved to a tenth of it.
-    max_iter : int, default 10,000
-        The most iterations.
+    max_iter : int, optional
+        The most iterations. Default: 10,000, or no limit if `max_seconds` is given.
     max_seconds : float, optional
         The most seconds, all in all, as in `condgrad.solve`.
     random_state : int, RandomState instance or None, default None
@@ -209,7 +209,7 @@ class SDPKMeans(
         n_clusters: int = 8,
         *,
         gap: float = 1e-2,
-        max_iter: int | None = 10_000,
+        max_iter: int | None = None,
         max_seconds: float | None = None,
         random_state: Any = None,
         device: str = "cpu",
