@@ -243,6 +243,16 @@ def test_profile(run):
     assert (code, "n_jobs is 0" in error) == (2, True)
 
 
+def test_the_seconds_of_the_table_are_all_that_passed(run, tmp_path):
+    file, page = tmp_path / "run.json", tmp_path / "run.html"
+    outputs = ("--json", file, "--report", page)
+    code, out, _ = run("solve", "sparsest-cut", "petersen", "--iterations", 30, *outputs)
+    assert code == 0
+    seconds = f"{sum(json.loads(file.read_text())['profile'].values()):.3g}"
+    assert re.search(rf"seconds\s+│ {re.escape(seconds)} ", out)
+    assert f'<th scope="row">seconds</th><td>{seconds}</td>' in page.read_text()
+
+
 def test_saved_run_and_cut(run, tmp_path):
     saved, out = tmp_path / "w.npz", tmp_path / "run.json"
     options = ("--epochs", 100, "--beta0", 1, "--quiet", "--save", saved, "--json", out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import condgrad
@@ -31,6 +33,7 @@ def test_clock_stands_in_metrics_and_callbacks(clock):
     assert clock.now > 100
     assert result.seconds < 1
     assert result.trace["seconds"][-1] == pytest.approx(result.seconds)
+    assert float(re.search(r"\((\S+) s\)", result.summary())[1]) > 100  # all that passed
 
 
 def test_clock_runs_in_the_method(monkeypatch, clock):

@@ -33,8 +33,8 @@ def run_live(
     return application.run(method, beta0, batch, verbose=not quiet, **limits)
 
 
-def summary(run: Outcome) -> list[tuple[str, str]]:
-    """The numbers of a run as pairs of name and text."""
+def summary(run: Outcome, profile: Mapping[str, float] | None = None) -> list[tuple[str, str]]:
+    """The numbers of a run as pairs of name and text; seconds are all of `profile`."""
     r, found = run.result, run.found
     value, bound, gap = run.objective, run.bound, run.gap
     if run.rounded is not None:
@@ -64,16 +64,16 @@ def summary(run: Outcome) -> list[tuple[str, str]]:
     count = f"{r.iterations}{r.resumption} (best point {origin} {r.best_iteration})"
     rows.append(("iterations", count))
     rows.append(("epochs", f"{r.epochs:.5g}"))
-    rows.append(("seconds", f"{found.seconds:.3g}"))
+    rows.append(("seconds", f"{sum((profile or found.profile).values()):.3g}"))
     rows.append(("oracle calls", f"{r.lmo_calls} ({r.matvecs} matrix-vector products)"))
     return rows
 
 
-def print_run(run: Outcome, console: Console) -> None:
+def print_run(run: Outcome, console: Console, profile: Mapping[str, float] | None = None) -> None:
     """The final table."""
     r = run.result
     table = Table(title=f"{run.application} · {r.method} · preset {run.preset}", show_header=False)
-    for row in summary(run):
+    for row in summary(run, profile):
         table.add_row(*row)
     settings = [f"seed {r.seed}"]
     settings += [f"β0 {run.beta0}"] if run.beta0 is not None else []

@@ -121,7 +121,7 @@ class Outputs:
             return Record.of(run, command=command, answer=answer, **facts)
 
         def show(console: Console) -> None:
-            report.print_run(run, console)
+            report.print_run(run, console, profile)
             if self.profile:
                 report.print_profile(run, console, profile)
             if answer is not None:

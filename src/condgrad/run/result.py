@@ -265,6 +265,7 @@ class Result(Answer):
     """Rows of composite terms evaluated per composite row (smooth ones where there are none). A row
     evaluated at two points, as by STORM and SPIDER, counts twice."""
     seconds: float
+    """Seconds of the method alone; `summary` has those of the whole run, the sum of `profile`."""
     lmo_calls: int
     matvecs: int
     """Matrix-vector products in the oracle; 0 where LAPACK answered."""
@@ -342,7 +343,7 @@ class Result(Answer):
             f"lower bound {down(self.lower_bound, digits)}, gap {up(self.gap, 2)}, "
             f"relative infeasibility {self._missed()} after "
             f"{counted(self.iterations, 'iteration')} "
-            f"({self.seconds:.2f} s{self._where}){self.resumption}; "
+            f"({sum(self.profile.values()):.2f} s{self._where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )
 
