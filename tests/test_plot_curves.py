@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import plot
+from condgrad import datasets, plot, report
 from condgrad.errors import ProblemError
+from condgrad.record import Record
 
 
 def drawn(figure):
@@ -169,6 +170,23 @@ def test_the_radius_that_was_chosen():
         plot.radius([])
 
 
+def test_the_point_returned_is_a_dot_and_has_the_numbers_of_the_table():
+    run = cg.applications.sparsest_cut(datasets.load("embedded/karate")).run(gap=1e-3)
+    assert run.result.proposed  # the curve ends at another point, which is infeasible
+    assert run.trace.missed[-1] > run.infeasibility == 0
+    record = Record.of(run)
+    for figure in (plot.convergence(run, x="k"), plot.sheet(record, only="convergence", x="k")):
+        objective, gap, infeasibility = drawn(figure).axes
+        (dot,) = (line for line in objective.lines if line.get_label() == "returned")
+        assert dot.get_xydata()[0] == pytest.approx([run.result.best_iteration, run.objective])
+        assert any(line.get_ydata()[0] == pytest.approx(run.gap) for line in gap.lines)
+        assert infeasibility.lines[-1].get_xydata().tolist() == [[run.result.best_iteration, 0]]
+        assert infeasibility.lines[-1].get_marker() == "o"  # at the edge
+        name = infeasibility.get_ylabel().replace("\n", " ")
+    assert name == "relative infeasibility of the worst family"
+    assert dict(report.summary(run))["infeasibility"].startswith("0 of the worst family, 0 of the")
+
+
 def test_the_infeasibility_drawn_is_the_one_that_is_tested():
     trace = cg.Trace()
     for k in range(1, 12):
@@ -177,5 +195,5 @@ def test_the_infeasibility_drawn_is_the_one_that_is_tested():
         trace.append(row | {"a.relative": 0.1 / k, "a.scaled": 0.2 / k, "b.relative": 0.15 / k})
     np.testing.assert_array_equal(trace.missed, trace["a.scaled"])
     axes = drawn(plot.convergence(trace)).axes
-    assert axes[-1].get_ylabel() == "relative infeasibility"
+    assert axes[-1].get_ylabel() == "relative infeasibility\nof the worst family"
     np.testing.assert_array_equal(axes[-1].lines[0].get_ydata(), trace["a.scaled"])

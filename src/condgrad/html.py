@@ -18,6 +18,7 @@ from condgrad import report
 from condgrad._files import replaced
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
+from condgrad.evaluation import Violation, missed, worst
 from condgrad.plot import Picture, pictures, write
 from condgrad.record import Record
 from condgrad.run.answer import Answer
@@ -125,9 +126,9 @@ def _objective(facts: Any) -> str:
     words = f"Objective {value:.6g}"
     if math.isfinite(bound):
         words += f", {_known(facts, bound)}, gap {percent(facts['gap'], 3)} %"
-    families = facts["infeasibility"]["families"].values()
-    if missed := max((family["relative"] for family in families), default=0.0):
-        words += f", relative infeasibility {missed:.2g}"
+    families = facts["infeasibility"]["families"]
+    if worst(known := {name: Violation(**family) for name, family in families.items()}):
+        words += f", relative infeasibility {missed(known)}"
     return f"{words}."
 
 
@@ -191,7 +192,8 @@ def _trace(record: Record) -> str:
     turned = {"objective": sign, "lower_bound": sign}
     found = {**{c: trace[c] for c in columns}, "infeasibility": trace.missed}
     values = [turned.get(c, 1) * found[c][-ROWS:] for c in columns]
-    names = [record.facts["bound_name"] if c == "lower_bound" else c for c in columns]
+    called = {"lower_bound": record.facts["bound_name"], "infeasibility": trace.missed_name}
+    names = [called.get(c, c) for c in columns]
     proven: dict[str, Callable[[float, int], str]]
     proven = {"lower_bound": partial(bound_text, sense=record.sense), "gap": up}
     write = [proven.get(c, _nearest) for c in columns]

@@ -152,6 +152,7 @@ class Record:
             "method_name": run.result.method,
             "bound_name": run.bound_name,
             "called": run.called,
+            "returned": run.returned.last,
             "summary": report.summary(run, more.get("profile")),
             "answer": _words(run, answer),
             "command": shlex.join(map(_name_only, command)),

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
-from condgrad.evaluation import missed, worst
+from condgrad.evaluation import missed, worst, worst_row
 from condgrad.methods.registry import METHODS
 from condgrad.run.result import Status
 
@@ -53,7 +53,9 @@ def summary(run: Outcome, profile: Mapping[str, float] | None = None) -> list[tu
         text = f"{run.objective:.8g}, bound {limit}, gap {up(run.gap, 3)}"
         rows.append(("of the relaxation", text))
     if found.families:
-        rows.append(("infeasibility", f"{missed(found.families)}, relative"))
+        families, single = worst(found.families), worst_row(found.families)
+        text = f"{families:.2g} of the worst family, {single:.2g} of the worst row, relative"
+        rows.append(("infeasibility", text))
     for name, violation in found.families.items() if len(found.families) > 1 else ():
         rows.append((f"  {name}", missed({name: violation})))
     if run.preset in ("paper", "published"):

@@ -152,6 +152,11 @@ class Outcome(Answer):
         return self.result.trace.scaled(self.unit.scale)
 
     @property
+    def returned(self) -> Trace:
+        """Row of `trace` with the numbers of the point returned."""
+        return self.result.returned.scaled(self.unit.scale)
+
+    @property
     def found(self) -> Any:
         """`solution` or `result`: the answer whose numbers these are."""
         return self.result if self.solution is None else self.solution

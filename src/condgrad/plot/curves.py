@@ -63,6 +63,7 @@ def convergence(
     x: str | tuple[str, ...] = "seconds",
     sense: str = "min",
     found: Found | None = None,
+    returned: Trace | None = None,
     figure: Any = None,
 ) -> Any:
     """Draw objective, lower bound (dashed), gap and relative infeasibility of one or several runs.
@@ -86,6 +87,8 @@ def convergence(
     found : Found, optional
         What was rounded from the relaxation that the run solved: its value is a line, and its gap
         to the bound of each moment stands beside that of the relaxation.
+    returned : Trace, optional
+        One row: the point that the run returned, drawn as a dot. An `Answer` has its own.
     figure : Figure or SubFigure, optional
         Where to draw; default: a new figure.
 
@@ -96,14 +99,15 @@ def convergence(
     Notes
     -----
     Axes are logarithmic where their values allow it. The start, at 0, is left out then, and a gap
-    or an infeasibility of exactly 0 is a triangle at the lower edge. Early values that would
+    or an infeasibility of exactly 0 is a triangle at the lower edge. The point returned is a dot,
+    which can lie beside the curve: a rounded solution is no iterate. Early values that would
     squeeze the second half of a run into a strip are cut off.
     """
     if sense not in ("min", "max"):
         raise ProblemError(f"sense is {sense!r}: use 'min' or 'max'")
     if isinstance(traces, Answer) and not isinstance(traces, Result):
         run = outcome_of(traces)
-        sense, traces = run.sense, run.trace
+        sense, traces, returned = run.sense, run.trace, run.returned
         if found is None and run.rounded is not None:
             found = Found(run.called, run.value, run.whole)
     given = {"": traces} if isinstance(traces, (Trace, Result)) else dict(traces)
@@ -113,8 +117,11 @@ def convergence(
     if not runs:
         raise ProblemError("traces is empty: pass at least one Trace or Result")
     columns = _columns(x, runs)
-    panels = _panels(runs, optimum, sense, found)
-    relative = all(any(c.endswith(".relative") for c in t.columns) for t in runs.values())
+    ends = {label: outcome_of(t).returned for label, t in given.items() if isinstance(t, Answer)}
+    if returned is not None and list(given) == [""]:
+        ends[""] = returned
+    panels = _panels(runs, ends, optimum, sense, found)
+    missed = {t.missed_name for t in runs.values()}
     width = 6.4 if len(columns) == 1 else 4.4 * len(columns)
     fig = figure or new_figure(width, 0.5 + 2.1 * len(panels))
     axes = fig.subplots(len(panels), len(columns), squeeze=False, sharex="col", sharey="row")
@@ -126,7 +133,8 @@ def convergence(
             _draw(ax, lines, column, level, positive=name in ("gap", "infeasibility"))
             ax.grid(True, which="major", alpha=0.25)
     for ax, (name, lines) in zip(axes[:, 0], panels.items(), strict=True):
-        ax.set_ylabel(f"relative {name}" if name == "infeasibility" and relative else name)
+        own_name = missed.pop() if name == "infeasibility" and len(missed) == 1 else name
+        ax.set_ylabel(own_name.replace(" of ", "\nof "))
         _scale(ax, name, lines, found)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(fontsize="small")
@@ -145,27 +153,40 @@ def _columns(x: str | tuple[str, ...], runs: Mapping[str, Trace]) -> list[str]:
 
 
 def _panels(
-    runs: Mapping[str, Trace], optimum: float | None, sense: str, found: Found | None
+    runs: Mapping[str, Trace],
+    ends: Mapping[str, Trace],
+    optimum: float | None,
+    sense: str,
+    found: Found | None,
 ) -> dict[str, list[Line]]:
     """The lines of each panel by what it shows; a panel without anything positive is left out."""
     sign, bound_name = (-1, "upper bound") if sense == "max" else (1, "lower bound")
     alone = list(runs) == [""]
+
+    def value(trace: Trace) -> Array:
+        y = sign * trace["objective"]
+        return y if optimum is None else np.abs(y - optimum) / max(abs(optimum), 1e-300)
+
     values: list[Line] = []
     gaps: list[Line] = []
     missed: list[Line] = []
     for i, (label, trace) in enumerate(runs.items()):
         colour, style = COLOURS[i % len(COLOURS)], "-" if i < len(COLOURS) else "-."
-        y = sign * trace["objective"]
         missed.append(Line(trace, trace.missed, colour, None, style))
-        if optimum is not None:
-            y = np.abs(y - optimum) / max(abs(optimum), 1e-300)
-        values.append(Line(trace, y, colour, "objective" if alone else plain(label), style))
+        curve = Line(trace, value(trace), colour, "objective" if alone else plain(label), style)
+        values.append(curve)
+        if len(end := ends.get(label, Trace())):
+            dot = Line(end, value(end), colour, "returned" if alone else None, "o", False)
+            values.append(dot)
+            missed.append(dot._replace(y=end.missed, label=None))
         if optimum is not None or "lower_bound" not in trace.columns:
             continue
         bound = sign * trace["lower_bound"]
         values.append(Line(trace, bound, colour, bound_name if alone else None, "--", False))
         if "gap" in trace.columns:
             gaps.append(Line(trace, trace["gap"], colour, "relaxation" if found else None, style))
+            if len(end):
+                gaps.append(dot._replace(y=end["gap"], label=None))
         if found is not None and alone:
             gaps.append(Line(trace, found.gaps(bound, sense), ANSWER, plain(found.name), "-."))
     panels = {"gap": gaps, "infeasibility": missed}
@@ -193,7 +214,7 @@ def _points(line: Line) -> Array:
 def _draw(
     ax: Any, lines: Sequence[Line], column: str, found: Found | None, *, positive: bool
 ) -> None:
-    """The lines of a panel; where it is for positive numbers, zeros are triangles at its edge."""
+    """The lines of a panel; if it is for positive numbers, zeros are marks at its edge."""
     at_edge = {"transform": ax.get_xaxis_transform(), "clip_on": False, "in_layout": False}
     for line in lines:
         x = np.where(line.trace["k"] > 0, line.trace[column], 0.0)
@@ -207,7 +228,8 @@ def _draw(
             width = 1.5 if line.scales else 1.0
             ax.plot(x[seen], line.y[seen], style, color=line.colour, lw=width, label=line.label)
         if zero.any():
-            ax.plot(x[zero], 0 * x[zero], "v", color=line.colour, ms=5, **at_edge)
+            marker = "o" if line.style == "o" else "v"
+            ax.plot(x[zero], 0 * x[zero], marker, color=line.colour, ms=5, **at_edge)
     if found is not None and np.isfinite(found.value):
         ax.axhline(found.value, color=ANSWER, ls="-.", lw=1, label=plain(f"{found.name} found"))
 

@@ -142,17 +142,25 @@ def _long(record: Record, x: str | tuple[str, ...]) -> Picture:
     """Objective, gap and infeasibility in their course."""
     last, found = record.trace.last, rounded(record)
     sign = -1 if record.sense == "max" else 1
+    missed = record.trace.missed_name
     words = (
         f"Objective, bound, gap and infeasibility; at the last of {len(record.trace)} recorded "
-        f"iterations the objective is {sign * last['objective']:.6g} and the infeasibility "
+        f"iterations the objective is {sign * last['objective']:.6g} and the {missed} "
         f"{record.trace.missed[-1]:.3g}."
     )
+    end = Trace.of({name: [x] for name, x in (record.facts.get("returned") or {}).items()})
+    if len(end):
+        words += (
+            f" A dot is the point returned, with objective {sign * end.last['objective']:.6g} and "
+            f"{missed} {end.missed[0]:.3g}."
+        )
     if found is not None:
         words += (
             f" The gap of the {found.name} is that of the one found in the end to the bound of "
             "each moment."
         )
-    draw = partial(convergence, _proven(record), x=x, sense=record.sense, found=found)
+    how: dict[str, Any] = {"x": x, "sense": record.sense, "found": found, "returned": end}
+    draw = partial(convergence, _proven(record), **how)
     return Picture("convergence", words, 6.6, draw)
 
 

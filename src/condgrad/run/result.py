@@ -160,9 +160,19 @@ class Trace:
 
         Where a trace has no families it is the column ``infeasibility``.
         """
-        ends = (".relative", ".scaled")
-        families = [self[name] for name in self._columns if name.endswith(ends)]
-        return np.max(families, axis=0) if families else self["infeasibility"]
+        families = self._relative
+        return (
+            np.max([self[name] for name in families], axis=0) if families else self["infeasibility"]
+        )
+
+    @property
+    def missed_name(self) -> str:
+        """Name of the numbers of `missed`."""
+        return "relative infeasibility of the worst family" if self._relative else "infeasibility"
+
+    @property
+    def _relative(self) -> list[str]:
+        return [name for name in self._columns if name.endswith((".relative", ".scaled"))]
 
     def to_frame(self) -> Any:
         """The trace as a pandas ``DataFrame``."""
@@ -324,6 +334,23 @@ class Result(Answer):
     def bound(self) -> float:
         """Alias of `lower_bound`."""
         return self.lower_bound
+
+    @property
+    def returned(self) -> Trace:
+        """Row of the trace at the iteration that gave `W`, with the numbers of `W`.
+
+        There is no row if the trace lacks that iteration, or begins with another point.
+        """
+        at = [i for i, k in enumerate(self.trace["k"]) if k == self.best_iteration]
+        if len(at) != 1:
+            return Trace()
+        row = {name: float(self.trace[name][at[0]]) for name in self.trace}
+        if not self.proposed and row["objective"] != self.objective:
+            return Trace()
+        row |= {"objective": self.objective, "infeasibility": self.infeasibility, "gap": self.gap}
+        for name, violation in self.families.items():
+            row |= {f"{name}.{kind}": v for kind, v in violation._asdict().items()}
+        return Trace.of({name: [value] for name, value in row.items()})
 
     @property
     def worst(self) -> float:
