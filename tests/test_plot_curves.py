@@ -187,6 +187,14 @@ def test_the_point_returned_is_a_dot_and_has_the_numbers_of_the_table():
     assert dict(report.summary(run))["infeasibility"].startswith("0 of the worst family, 0 of the")
 
 
+def test_a_curve_of_several_runs_ends_at_the_point_returned():
+    cut = cg.sparsest_cut(datasets.load("embedded/karate"))
+    (dot,) = (
+        line for line in plot.convergence(cut).axes[0].lines if line.get_label() == "returned"
+    )
+    assert dot.get_ydata() == pytest.approx([cut.value])
+
+
 def test_the_infeasibility_drawn_is_the_one_that_is_tested():
     trace = cg.Trace()
     for k in range(1, 12):

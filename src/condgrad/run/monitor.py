@@ -312,13 +312,9 @@ class Monitor:
         return self._goal.distance(evaluation, self.bound, self._problem.unit)
 
     def _converged(self) -> bool:
-        """Whether the goal is met, the worth of what the best point violates included."""
-        best, goal, bound = self._best, self._goal, self.bound.value
-        if not goal.wanted or self._distance(best.evaluation) > 1:
-            return False
-        owed = self._proofs.owed(best.W, self._W.array, self.betas())
-        most = best.evaluation.objective + owed
-        return relative_gap(most, bound, self._problem.unit) <= goal.tolerances[0]
+        """Whether the best point meets the goal."""
+        best = self._best
+        return self._proofs.converged(best.W, best.evaluation, self._W.array, self.betas())
 
     def betas(self) -> list[float]:
         """β of every term now."""

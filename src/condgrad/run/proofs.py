@@ -8,7 +8,7 @@ import numpy as np
 
 from condgrad import _deadline as deadline
 from condgrad._types import Array
-from condgrad.certificate import Bound, Certificate, Report
+from condgrad.certificate import Bound, Certificate, Report, relative_gap
 from condgrad.certificate.contradiction import SLACK, Suspicion
 from condgrad.certificate.farkas import Refuter
 from condgrad.evaluation import Evaluation
@@ -92,7 +92,17 @@ class Proofs:
         self.bound = Bound(np.inf, found.kind, found.failure, f"ray of {found.source}")
         return True
 
-    def owed(self, point: Array, W: Array, betas: Sequence[float]) -> float:
+    def converged(
+        self, point: Array, evaluation: Evaluation, W: Array, betas: Sequence[float]
+    ) -> bool:
+        """Whether a point meets the goal, the price of what it violates included."""
+        goal, unit = self.goal, self._problem.unit
+        if not goal.wanted or goal.distance(evaluation, self.bound, unit) > 1:
+            return False
+        most = evaluation.objective + self._price(point, W, betas)
+        return relative_gap(most, self.bound.value, unit) <= goal.tolerances[0]
+
+    def _price(self, point: Array, W: Array, betas: Sequence[float]) -> float:
         """Σ ω |y_l| |r_l| of what a point violates, y the multipliers behind the bound.
 
         The optimum is not above the value of the point by more, if y is optimal (`contradiction`).

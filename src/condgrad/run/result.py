@@ -160,10 +160,8 @@ class Trace:
 
         Where a trace has no families it is the column ``infeasibility``.
         """
-        families = self._relative
-        return (
-            np.max([self[name] for name in families], axis=0) if families else self["infeasibility"]
-        )
+        families = [self[name] for name in self._relative]
+        return np.max(families, axis=0) if families else self["infeasibility"]
 
     @property
     def missed_name(self) -> str:
@@ -341,11 +339,10 @@ class Result(Answer):
 
         There is no row if the trace lacks that iteration, or begins with another point.
         """
-        at = [i for i, k in enumerate(self.trace["k"]) if k == self.best_iteration]
-        if len(at) != 1:
-            return Trace()
-        row = {name: float(self.trace[name][at[0]]) for name in self.trace}
-        if not self.proposed and row["objective"] != self.objective:
+        trace = self.trace["k"] if len(self.trace) else ()
+        at = [i for i, k in enumerate(trace) if k == self.best_iteration]
+        row = {name: float(self.trace[name][at[-1]]) for name in self.trace if at}
+        if not row or not (self.proposed or row["objective"] == self.objective):
             return Trace()
         row |= {"objective": self.objective, "infeasibility": self.infeasibility, "gap": self.gap}
         for name, violation in self.families.items():
