@@ -387,3 +387,55 @@ def test_every_method_checks():
         problem = own_problem(rng, "sign")
         with pytest.raises(ProblemError, match="does not belong to its adjoint"):
             solve(problem, METHODS[slug](1.0) if slug != "sag-fw" else None, max_iter=3)
+
+
+def test_a_constraint_of_ones_own_is_an_indicator():
+    class AtMost(functions.Indicator):
+        def prox(self, z, beta, at=slice(None)):
+            return np.minimum(z, 0.4)
+
+        def into_dual(self, y, at=slice(None)):
+            return np.maximum(y, 0.0)
+
+        def conjugate(self, y, at=slice(None)):
+            return 0.4 * float(y.sum()) if np.all(y >= 0) else np.inf
+
+    cost = Term(maps.Inner(np.arange(6.0)), functions.Linear(), name="cost")
+    for dtype in (np.float64, np.float32):
+        for most in (AtMost(), functions.AtMost(0.4)):
+            terms = [cost, Term(maps.AllEntries((D,)), most, name="most")]
+            result = solve(Problem(domains.Simplex(D), terms, dtype=dtype), gap=1e-3)
+            assert result.status is condgrad.Status.CONVERGED
+            assert result.objective == pytest.approx(0.4 + 0.2 * 2, rel=1e-2)
+            assert list(result.families) == ["most"]
+
+
+class Within(functions.Proximable):
+    """A constraint that does not say so."""
+
+    def value(self, z, at=slice(None)):
+        return 0.0 if np.abs(z).max() <= 0.4 else np.inf
+
+    def prox(self, z, beta, at=slice(None)):
+        return np.clip(z, -0.4, 0.4)
+
+    def conjugate(self, y, at=slice(None)):
+        return 0.4 * float(np.abs(y).sum())
+
+
+@pytest.mark.parametrize("bad", [None, 0, -1.0, np.nan, np.inf, "1", np.ones(3)])
+def test_an_infinite_lipschitz_constant_is_refused(bad):
+    with pytest.raises(ProblemError, match=r"lipschitz of Within is inf: .*functions\.Indicator"):
+        Term(maps.AllEntries((D,)), Within(), name="own")
+    function = Within()
+    function.lipschitz = bad
+    with pytest.raises(ProblemError, match=r"lipschitz of Within is .*functions\.Indicator"):
+        Term(maps.AllEntries((D,)), function, name="own")
+
+
+def test_infinite_values_beside_a_lipschitz_constant_are_refused():
+    function = Within()
+    function.lipschitz = 1.0
+    problem = Problem(domains.Simplex(D), [Term(maps.AllEntries((D,)), function, name="own")])
+    with pytest.raises(ProblemError, match=r"'own' \(Within\) is infinite .*functions\.Indicator"):
+        solve(problem)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from condgrad._check import floats
+from condgrad._check import floats, positive
 from condgrad._floats import length
 from condgrad._round import counted
 from condgrad._types import Array
@@ -60,6 +60,14 @@ class Term:
             raise ProblemError(
                 f"function is a {type(self.function).__name__}: pass one of condgrad.functions"
             )
+        if isinstance(self.function, Proximable) and not self.function.indicator:
+            try:
+                positive(f"lipschitz of {type(self.function).__name__}", self.function.lipschitz)
+            except ProblemError as error:
+                raise ProblemError(
+                    f"{error}, a Lipschitz constant of one row; derive a constraint, which is 0 or "
+                    "infinite, from functions.Indicator instead"
+                ) from None
         try:
             weight = float("nan" if isinstance(self.weight, (bool, str)) else self.weight)
         except (TypeError, ValueError):

@@ -138,7 +138,7 @@ def minimise(objective, low, high):
 
 
 def test_every_public_function_is_tested():
-    abstract = {"Function", "Proximable", "Smooth"}
+    abstract = {"Function", "Indicator", "Proximable", "Smooth"}
     assert {type(f).__name__ for f in EVERY.values()} == set(functions.__all__) - abstract
     assert all(f.separable for f in (c.f for c in SEPARABLE.values()))
     assert not any(f.separable for f, _ in GROUP.values())

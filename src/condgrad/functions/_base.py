@@ -173,8 +173,8 @@ class Proximable(Function):
               = \sup_y ⟨y, z⟩ - h^*(y) - \tfrac{β}{2}\|y\|^2, \qquad
               ∇h_β(z) = (z - \mathrm{prox}_{βh}(z))/β
 
-    `lipschitz` is the constant L_g of one row (of the whole function where it is not separable),
-    infinite for indicators. For indicators the prox is the projection and β plays no part.
+    `lipschitz` is the constant L_g of one row, or of the whole function if it is not separable. A
+    function that is 0 or infinite has none: it is an `Indicator`.
 
     References
     ----------
@@ -221,7 +221,10 @@ class Lipschitz(Proximable):
 
 
 class Indicator(Proximable):
-    """0 on a closed convex set, infinite elsewhere."""
+    """A constraint: 0 on a closed convex set, infinite elsewhere.
+
+    Its prox is the projection, for every β, and its conjugate the support function of the set.
+    """
 
     indicator: ClassVar[bool] = True
 

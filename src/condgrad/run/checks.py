@@ -204,6 +204,11 @@ def _check_prox(
     if not h.indicator:
         middles = [(t.z + z) / 2 for t, z in zip(tangents, images, strict=True)]
         points, heights = points + middles, heights + [float(h.value(u, at)) for u in middles]
+        if np.isinf(heights).any():
+            raise ProblemError(
+                f"{name} is infinite at some images, so that it has no Lipschitz constant: derive "
+                "a constraint, which is 0 or infinite, from functions.Indicator"
+            )
     for i, z in enumerate(images):
         far = [float(np.vdot(u - z, u - z)) / (2 * beta) for u in points]
         costs = [height + part for height, part in zip(heights, far, strict=True)]
