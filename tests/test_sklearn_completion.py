@@ -124,7 +124,8 @@ def test_all_forms_of_a_matrix_and_pairs_give_the_same(container):
     else:
         i, j = np.nonzero(~np.isnan(seen))
         X = container((seen[i, j], (i, j)), shape=seen.shape)
-    assert np.allclose(clone(model).fit(X).completed_, model.completed_)
+    again = clone(model).set_params(layout="matrix").fit(X)
+    assert np.allclose(again.completed_, model.completed_)
     assert np.allclose(model.transform(X), model.transform(seen))
     pairs, values = as_pairs(seen)
     other = clone(model).fit(pairs, values)
@@ -173,7 +174,7 @@ def test_ids_of_any_type(ids):
 
 def test_names_of_a_frame_are_ids():
     frame = pd.DataFrame([[5.0, np.nan], [4.0, 2.0]], index=["ann", "bob"], columns=["x", "y"])
-    model = MatrixCompletion().fit(frame)
+    model = MatrixCompletion(layout="matrix").fit(frame)
     assert model.predict("ann", "y") == pytest.approx([model.completed_[0, 1]])
     assert model.score(frame) == pytest.approx(
         -np.sqrt(np.nanmean((model.transform(frame) - frame.to_numpy()) ** 2))
@@ -271,7 +272,7 @@ def test_grid_search_finds_a_radius_better_than_the_biases():
 def test_in_a_pipeline_with_frames():
     _, seen = low_rank(seed=5)
     frame = pd.DataFrame(seen, columns=[f"item {j}" for j in range(20)], index=range(100, 130))
-    model = MatrixCompletion(max_iter=30, tol=None).set_output(transform="pandas")
+    model = MatrixCompletion(max_iter=30, tol=None, layout="matrix").set_output(transform="pandas")
     filled = model.fit_transform(frame)
     assert filled.columns.tolist() == frame.columns.tolist() == list(model.get_feature_names_out())
     assert filled.index.tolist() == frame.index.tolist()

@@ -168,13 +168,37 @@ def test_pairs_with_names_may_be_swapped():
     assert np.allclose(model.predict(frame[["item", "user"]]), wanted.predict(frame.iloc[:, :2]))
 
 
-def test_a_pivot_is_a_matrix():
+@pytest.mark.parametrize("y", [None, np.arange(8)])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("value", [3.0, 0.5, np.nan])
+def test_a_frame_is_a_matrix_only_if_that_is_said(width, value, y):
+    """Columns of a table may be anything: ages, prices, clicks."""
+    X = np.full((8, width), value)
+    X[:3] = np.random.default_rng(0).normal(size=(3, width))
+    frame = pd.DataFrame(X, columns=[f"measured {j}" for j in range(width)])
+    pivot = frame.rename_axis(index="user", columns="item")
+    if width != 2 or y is None:  # else they are pairs of ids
+        for given in (frame, pivot, frame.astype(object)):
+            with pytest.raises(ProblemError, match=r"X has .* column.* layout='matrix'"):
+                clone(QUICK).fit(given, y)
+    model = clone(QUICK).set_params(layout="matrix").fit(pivot, y)
+    assert model.layout_ == clone(QUICK).set_params(layout="matrix").fit(X).layout_ == "matrix"
+    assert model.item_ids_.tolist() == frame.columns.tolist()
+
+
+def test_a_pivot_is_a_matrix_if_that_is_said():
     frame = triples(4, 3).drop_duplicates(["user", "item"])
     table = frame.pivot(index="user", columns="item", values="rating")
-    model = clone(QUICK).fit(table)
+    model = clone(QUICK).set_params(layout="matrix").fit(table)
     assert model.layout_ == "matrix"
     assert model.user_ids_.tolist() == table.index.tolist()
-    assert clone(QUICK).fit(table.fillna(3)).layout_ == "matrix"
+
+
+def test_wide_frames_of_other_packages_are_refused_too():
+    arrow = pytest.importorskip("pyarrow")
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 6)), columns=list("abcdef"))
+    with pytest.raises(ProblemError, match=r"X has 6 columns .* layout='matrix'"):
+        clone(QUICK).fit(arrow.Table.from_pandas(wide))
 
 
 def test_frames_that_are_not_of_pandas():
@@ -264,7 +288,7 @@ def test_transform_keeps_no_rating_and_gives_a_frame_when_asked():
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 4)), columns=list("abcd"))
     X.iloc[0, 0] = np.nan
-    model = MatrixCompletion(corrective=False, radius=0.5).fit(X)
+    model = MatrixCompletion(corrective=False, radius=0.5, layout="matrix").fit(X)
     found = model.transform(X)
     assert isinstance(found, np.ndarray)
     assert not np.isclose(found, X).any(axis=1).all()

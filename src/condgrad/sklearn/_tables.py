@@ -12,6 +12,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_array
 
 from condgrad._check import array_of, as_float64, floats
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed
 from condgrad.errors import ProblemError
@@ -67,14 +68,6 @@ class Table:
         found = {} if self.names is None else roles_of(self.names)
         return {role: places[0] for role, places in found.items() if len(places) == 1}
 
-    def pivoted(self) -> bool:
-        """Whether rows and columns of a frame have names of their own, as those of a pivot."""
-        index = getattr(self._X, "index", None)
-        if self.names is None or index is None:
-            return False
-        named = getattr(index, "name", None) is not None
-        return named and getattr(self._X.columns, "name", None) is not None
-
 
 def _listed(X: Any) -> NDArray[Any]:
     """Lists as an array of objects; of numbers where they hold nothing else."""
@@ -122,7 +115,7 @@ def _guessed(table: Table, rated: bool) -> tuple[str, Places | None]:
     told, width = table.told(), table.width
     if rated and (width == 2 or told.keys() >= {"user", "item"}):
         return "pairs", pair_places(table)
-    if table.pivoted() or width < 2:
+    if width < 2 and table.names is None:
         return "matrix", None
     if not rated and (len(told) == 3 or (width == 3 and told.keys() & {"user", "rating"})):
         return "triples", triple_places(table)
@@ -135,12 +128,14 @@ def _guessed(table: Table, rated: bool) -> tuple[str, Places | None]:
         raise _unclear(table, "text in it", rated)
     if width <= 4 and kinds[:2] == ["whole", "whole"]:
         raise _unclear(table, "whole numbers in the first two, which may be ids or ratings", rated)
+    if table.names is not None:
+        raise _unclear(table, "names that do not tell user, item and rating", rated)
     return "matrix", None
 
 
 def _unclear(table: Table, why: str, rated: bool) -> ProblemError:
     y = "there is a y" if rated else "there is no y"
-    return ProblemError(f"X has {table.width} columns with {why}, and {y}: {SAY}")
+    return ProblemError(f"X has {counted(table.width, 'column')} with {why}, and {y}: {SAY}")
 
 
 def _kind(column: Any) -> str:

@@ -55,8 +55,9 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     the radius is 1 and nothing is fitted again.
 
     The data come in one of three layouts. *matrix*: X has a row per user and a column per item, as
-    an array or a DataFrame with NaN where a rating is missing, or as a SciPy sparse matrix, whose
-    stored entries are the ratings, stored zeros among them. *pairs*: X has two columns, user and
+    an array with NaN where a rating is missing, or as a SciPy sparse matrix, whose stored entries
+    are the ratings, stored zeros among them. A DataFrame is one only by ``layout="matrix"``;
+    otherwise it is refused unless its columns are clear. *pairs*: X has two columns, user and
     item, with ids of any kind, and y has the ratings. *triples*: X has the ratings too, as a frame
     of pandas, Polars or Arrow whose columns are called user, item and rating (or userId, movie_id,
     score, …) in any order, or in that order by any names; more columns are allowed where the names
@@ -97,9 +98,9 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         α in [0, 1); 0 is the plain nuclear norm.
     layout : {"auto", "matrix", "pairs", "triples"}, default "auto"
         ``"auto"``: pairs where y is given and X, not sparse, has exactly two columns or names that
-        tell user and item; without y triples where names or texts tell; else a matrix, whose y is
-        ignored. Two to four columns that begin with two of whole numbers may be several of these,
-        and are refused.
+        tell user and item; without y triples where names or texts tell; else an array is a matrix,
+        whose y is ignored, and a frame is refused. Two to four columns that begin with two of whole
+        numbers may be several of these, and are refused.
     method : str, Method or None, default None
         How to solve the convex problem. None: by accelerated projections onto the ball, W kept as
         factors, or by ``"pdhg"`` where `constrain` or `l1` is given. A name out of
