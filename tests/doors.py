@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import condgrad as cg
-from condgrad import Problem, Term, applications, domains, functions, maps
+from condgrad import Problem, Term, applications, domains, functions, maps, quadratic
 from condgrad.io import Sdpa
 from condgrad.io.sdpa import _checked
 from condgrad.record import Record
@@ -145,6 +145,11 @@ QUICK = {
     "graph": (lambda A: cost(applications.sparsest_cut(A)), GRAPH),
     "signed graph": (lambda A: cost(applications.max_cut(A)), GRAPH),
     "distances": (lambda C: cost(applications.kmeans(C, 2)), SQUARES),
+    "qubo_graph": (lambda Q: [quadratic.qubo_graph(Q).adjacency.toarray()], COST),
+    "qubo_value's Q": (lambda Q: [quadratic.qubo_value(Q, np.ones(N))], COST),
+    "qubo_value's x": (lambda x: [quadratic.qubo_value(COST[:4, :4], x)], INDEX),
+    "cut_of": (lambda x: [quadratic.cut_of(x)], INDEX),
+    "variables_of": (lambda side: [quadratic.variables_of(side)], INDEX),
     "weights of vertices": (
         lambda w: [applications.sparsest_cut(GRAPH, vertex_weights=w).start],
         WIDE,
@@ -227,6 +232,7 @@ SLOW = {
     "sparsest_cut, whole": (lambda A: cut(A, presolve=False), GRAPH),
     "sparsest_cut, vertex_weight": (lambda w: cut(GRAPH, vertex_weight=w), WIDE),
     "max_cut": (largest, GRAPH),
+    "qubo": (lambda Q: [(found := cg.qubo(Q, gap=0.05)).value, found.bound], COST),
     "kmeans": (lambda C: [applications.kmeans(C, 2).run(**FEW).result.W], SQUARES),
     "completion, values": (completion, VECTOR),
     "completion, rows": (lambda i: completion(rows=i), INDEX),
@@ -249,13 +255,13 @@ DOORS = {**QUICK, **SLOW}
 NAMES = frozenset(
     {
         *("complex", "object with huge integers", "text that is none", "datetime64"),
-        *("timedelta64", "records", "void", "DataFrame of dates"),
+        *("timedelta64", "records", "void", "DataFrame of dates", "uint64 max"),
     }
 )
 MAY = {
     "certify, labels": NAMES,  # whatever can be told apart
     "MatrixCompletion": frozenset({"masked"}),  # as missing
     "MatrixCompletion, guessed": frozenset({"masked"}),
-    "MatrixCompletion, triples": frozenset({"object with huge integers"}),  # as ids
+    "MatrixCompletion, triples": frozenset({"object with huge integers", "uint64 max"}),  # as ids
 }
 """Kinds that a door may answer though others must not."""

@@ -231,7 +231,7 @@ NEVER = frozenset(
         *("masked", "all masked", "complex", "sparse complex", "datetime64", "timedelta64"),
         *("records", "void", "object with lists", "text that is none", "ragged", "a dict"),
         *("a generator", "a function", "a class", "broken __array__", "lying __len__"),
-        *("object with huge integers", "DataFrame of dates"),
+        *("object with huge integers", "DataFrame of dates", "uint64 max"),
     }
 )
 """Kinds that no door for numbers may answer: whatever it answers, it has guessed."""

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import condgrad
-from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
+from condgrad import (
+    METHODS,
+    Problem,
+    ProblemError,
+    Term,
+    domains,
+    functions,
+    maps,
+    quadratic,
+    sklearn,
+    solve,
+)
 from condgrad.estimators import SAG, Augmented, Full
 from condgrad.io import write_sdpa
 from condgrad.sdp import SDP
@@ -247,3 +260,63 @@ def test_sampling_a_block_is_refused(slug, function):
 @pytest.mark.parametrize("function", BLOCKS, ids=lambda f: type(f).__name__)
 def test_block_in_full_is_accepted(slug, function):
     assert run(METHODS[slug](), problem(term(), term("cone", function))).iterations == 2
+
+
+ODD = 2**53 + 1
+"""The first integer that float64 does not have."""
+EDGE = np.array([[0, ODD], [ODD, 0]])
+
+
+def network(weight):
+    graph = nx.path_graph(3)
+    graph.add_edge(0, 1, weight=weight)
+    graph.add_edge(1, 2, weight=0.5)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda: condgrad.max_cut(EDGE), "graph"),
+        (lambda: condgrad.max_cut(-EDGE), "graph"),
+        (lambda: condgrad.max_cut(EDGE.tolist()), "graph"),
+        (lambda: condgrad.max_cut(EDGE.astype(np.uint64)), "graph"),
+        (lambda: condgrad.max_cut(sp.csr_array(EDGE)), "graph"),
+        (lambda: condgrad.max_cut(sp.lil_array(EDGE)), "graph"),
+        (lambda: condgrad.max_cut(pd.DataFrame(EDGE)), "graph"),
+        (lambda: condgrad.max_cut(network(ODD)), "edge 0 - 1"),
+        (lambda: condgrad.sparsest_cut(network(np.int64(ODD))), "edge 0 - 1"),
+        (lambda: condgrad.bisection(network(10**400)), "edge 0 - 1"),
+        (lambda: condgrad.sparsest_cut(nx.path_graph(2), vertex_weight=[ODD, 1]), "vertex_weight"),
+        (
+            lambda: condgrad.max_cut(pd.DataFrame({"u": [0], "v": [1], "weight": [ODD]})),
+            "edge 0 - 1",
+        ),
+        (lambda: condgrad.theta(EDGE), "graph"),
+        (lambda: condgrad.qubo(EDGE), "Q"),
+        (lambda: condgrad.qubo([[1]], offset=ODD), "offset"),
+        (lambda: quadratic.qubo_value([[1]], [1], ODD), "offset"),
+        (lambda: maps.DataMatrix(EDGE), "X"),
+        (lambda: maps.Inner(EDGE), "C"),
+        (lambda: functions.Equal(ODD), "value"),
+        (lambda: functions.Squared(np.array([ODD, 1.5], object)), "target"),
+        (lambda: domains.Box([0, 0], [1, ODD]), "upper"),
+        (lambda: SDP(EDGE), "C"),
+        (lambda: SDP(np.eye(2)).subject_to(np.eye(2), "==", ODD), "b of row 0"),
+        (lambda: sklearn.SDPKMeans(2).fit(EDGE), "X"),
+        (lambda: sklearn.SDPKMeans(2).fit(pd.DataFrame(EDGE)), "X"),
+        (lambda: sklearn.certify(EDGE, [0, 1]), "X"),
+    ],
+)
+def test_integers_that_would_be_rounded_are_refused(call, what):
+    with pytest.raises(ProblemError, match=rf"{what}\b.*integer that float64 would round"):
+        call()
+
+
+@pytest.mark.parametrize("fine", [2**53, 2**60, -(2**63), -(2**53)])
+def test_large_integers_that_float64_has_are_not(fine):
+    cut = condgrad.max_cut(np.array([[0, fine], [fine, 0]]))
+    assert cut.value == cut.bound == max(fine, 0)
+    assert condgrad.max_cut(nx.Graph([(0, 1, {"weight": fine})])).value == max(fine, 0)
+    ids = pd.DataFrame({"user": [ODD, ODD + 1], "item": [1, 2], "rating": [3, 4]})
+    assert sklearn.MatrixCompletion().fit(ids).user_ids_.tolist() == [ODD, ODD + 1]

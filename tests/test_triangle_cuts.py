@@ -208,13 +208,13 @@ def test_one_variable_and_none_to_choose():
     [
         (np.ones((2, 3)), {}, "Q has shape"),
         ([1.0, 2.0], {}, "Q has shape"),
-        ([[np.nan]], {}, "Q has an entry"),
-        ([["a"]], {}, "Q is not a matrix"),
-        (np.array([[1 + 2j]]), {}, "Q is not a matrix"),
-        (np.array([["1"]]), {}, "Q is not a matrix"),
+        ([[np.nan]], {}, "Q contains NaN"),
+        ([["a"]], {}, "Q has dtype"),
+        (np.array([[1 + 2j]]), {}, "Q has dtype complex"),
+        (np.array([["1"]]), {}, "Q has dtype"),
         ([[1e308, 1e308], [1e308, 1e308]], {}, "Q has entries whose sum"),
         ([[1.0]], {"sense": "most"}, "sense is 'most'"),
-        ([[1.0]], {"offset": np.inf}, "offset is inf"),
+        ([[1.0]], {"offset": np.inf}, "offset contains NaN or inf"),
         ([[1.0]], {"offset": "2"}, "offset is '2'"),
     ],
 )

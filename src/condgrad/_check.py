@@ -11,6 +11,11 @@ import scipy.sparse as sp
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 
+WHOLE = 2**53
+"""Largest integer up to which float64 has all of them."""
+ROUNDED = "an integer that float64 would round: divide it, or pass a float"
+"""Fault of `rounded` numbers, and what to do."""
+
 
 def dimension(name: str, value: Any, least: int = 1) -> int:
     """Check a side of a matrix or vector."""
@@ -48,7 +53,7 @@ def canonical(name: str, value: Any) -> Any:
         raise ProblemError(f"{name} has shape {value.shape}: it must be a non-empty matrix")
     if value.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {value.dtype}: it must hold real numbers")
-    csr = as_float64(sp.csr_array(value))
+    csr = as_float64(name, sp.csr_array(value))
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
@@ -90,10 +95,22 @@ def real_numbers(name: str, data: Array) -> Array:
     """Check that numbers are real and finite, and return them as float64."""
     if data.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {data.dtype}: it must hold real numbers")
-    data = as_float64(data)
+    data = as_float64(name, data)
     if not np.isfinite(data).all():
         raise ProblemError(f"{name} contains NaN or infinity: remove or replace those entries")
     return data
+
+
+def rounded(x: Any) -> bool:
+    """Whether something is an integer that float64 does not have.
+
+    Examples
+    --------
+    >>> rounded(2**53), rounded(2**53 + 1), rounded(2**60), rounded(0.1)
+    (False, True, False, False)
+    """
+    excess = int(x).bit_length() - 53 if isinstance(x, (int, np.integer)) else 0
+    return excess > 0 and int(x) % (1 << excess) != 0
 
 
 def floats(name: str, value: Any) -> Array:
@@ -102,17 +119,29 @@ def floats(name: str, value: Any) -> Array:
     try:
         if data.dtype.kind not in "biufO":
             raise TypeError
-        return as_float64(data)
+        return as_float64(name, data)
+    except ProblemError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise ProblemError(
             f"{name} is not numeric ({data.dtype}): pass a number or an array of numbers"
         ) from None
 
 
-def as_float64(data: Any) -> Any:
-    """Numbers, dense or sparse, as float64: those beyond its range as infinity or 0."""
+def as_float64(name: str, data: Any) -> Any:
+    """Numbers, dense or sparse, as float64: those beyond its range as infinity or 0.
+
+    Integers that it does not have are refused.
+    """
     with np.errstate(over="ignore", under="ignore"):
-        return data.astype(np.float64, copy=False)
+        found = data.astype(np.float64, copy=False)
+    if data.dtype.kind in "iuO":
+        given = data.tocoo().data if sp.issparse(data) else data
+        large = given if given.dtype.kind == "O" else given[(given > WHOLE) | (given < -WHOLE)]
+        wrong = next((x for x in large.reshape(-1).tolist() if rounded(x)), None)
+        if wrong is not None:
+            raise ProblemError(f"{name} has {wrong}, {ROUNDED}")
+    return found
 
 
 def positive(name: str, value: Any) -> float:

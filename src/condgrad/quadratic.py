@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad import _progress as progress
+from condgrad._check import WHOLE, canonical, numbers, real_matrix
 from condgrad._floats import EPS
 from condgrad._round import bound_text, toward
 from condgrad._types import Array
@@ -21,8 +22,6 @@ from condgrad.graphs import GraphCut, max_cut
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 
-LARGEST = 2.0**53
-"""Largest integer up to which float64 counts without rounding."""
 SHOWN = 60
 """Number of variables that are printed."""
 
@@ -72,8 +71,6 @@ def qubo_graph(Q: Any, sense: Sense = "max") -> QuboGraph:
     if sense not in ("min", "max"):
         raise ProblemError(f"sense is {sense!r}: it must be 'min' or 'max'")
     sign, n = 1 if sense == "max" else -1, Q.shape[0]
-    if not 8 * float(np.max(np.abs(Q.data), initial=0.0)) * max(Q.nnz, 1) < np.inf:
-        raise ProblemError("Q has entries whose sum may be infinite: scale it down")
     both = sp.csr_array(Q + Q.T)
     # Entries of both triangles are summed as they are: a sum of sums would be rounded twice.
     rows, columns = Q.tocsr(), Q.tocsc()
@@ -83,7 +80,7 @@ def qubo_graph(Q: Any, sense: Sense = "max") -> QuboGraph:
     A = sp.csr_array(A)
     A.eliminate_zeros()
     total = float(abs(A).sum())
-    whole = bool(np.all(Q.data == np.rint(Q.data)) and 4 * float(abs(Q).sum()) < LARGEST)
+    whole = bool(np.all(Q.data == np.rint(Q.data)) and 4 * float(abs(Q).sum()) < WHOLE)
     return QuboGraph(A, 0.0 if whole else EPS * total, whole)
 
 
@@ -95,7 +92,7 @@ def cut_of(x: Any) -> Array:
     >>> cut_of([1, 0, 1]).tolist()
     [False, True, False, True]
     """
-    return np.r_[False, np.asarray(x) != 0]
+    return np.r_[False, _chosen("x", x)]
 
 
 def variables_of(side: Any) -> Array:
@@ -106,7 +103,7 @@ def variables_of(side: Any) -> Array:
     >>> variables_of([True, False, True]).tolist()
     [1, 0]
     """
-    side = np.asarray(side, bool)
+    side = _chosen("side", side)
     found: Array = (side[1:] != side[0]).astype(np.int64)
     return found
 
@@ -119,11 +116,11 @@ def qubo_value(Q: Any, x: Any, offset: float = 0.0) -> float:
     >>> qubo_value([[1, -3], [0, 1]], [1, 1], offset=0.5)
     -0.5
     """
-    Q, chosen = sp.coo_array(_square(Q)), np.asarray(x) != 0
+    Q, chosen = sp.coo_array(_square(Q)), _chosen("x", x)
     if chosen.shape != Q.shape[:1]:
         raise ProblemError(f"x has shape {chosen.shape}: it must hold one entry per row of Q")
-    rows, columns = Q.coords
-    return math.fsum([*Q.data[chosen[rows] & chosen[columns]].tolist(), float(offset)])
+    (rows, columns), constant = Q.coords, float(numbers("offset", offset))
+    return math.fsum([*Q.data[chosen[rows] & chosen[columns]].tolist(), constant])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,9 +224,9 @@ def qubo(
     >>> found.x.tolist(), found.value, found.bound
     ([1, 1], -0.5, -0.5)
     """
-    if not isinstance(offset, (int, float, np.number)) or not math.isfinite(offset):
+    if not isinstance(offset, (int, float, np.number)):
         raise ProblemError(f"offset is {offset!r}: it must be a finite number")
-    graph, offset = qubo_graph(Q, sense), float(offset)
+    graph, offset = qubo_graph(Q, sense), float(numbers("offset", offset))
     sign = 1 if sense == "max" else -1
 
     def bound_of(cut: float) -> float:
@@ -260,19 +257,20 @@ def qubo(
 
 def _square(Q: Any) -> Any:
     """Q as a sparse matrix of float64."""
-    try:
-        given = Q if sp.issparse(Q) else np.asarray(Q)
-        if given.dtype.kind not in "biufO":  # NumPy would drop imaginary parts, and read text
-            raise TypeError(f"its dtype is {given.dtype}")
-        made = sp.csr_array(given.astype(np.float64))
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"Q is not a matrix of numbers ({error}): pass a square one") from None
-    if made.ndim != 2 or made.shape[0] != made.shape[1] or made.shape[0] == 0:
+    made = canonical("Q", Q if sp.issparse(Q) else sp.csr_array(real_matrix("Q", Q)))
+    if made.shape[0] != made.shape[1]:
         raise ProblemError(f"Q has shape {made.shape}: it must be a square matrix")
-    made.sum_duplicates()
-    if not np.isfinite(made.data).all():
-        raise ProblemError("Q has an entry that is infinite or NaN: replace it")
+    if not 8 * float(np.max(np.abs(made.data), initial=0.0)) * max(made.nnz, 1) < np.inf:
+        raise ProblemError("Q has entries whose sum may be infinite: scale it down")
     return made
+
+
+def _chosen(name: str, x: Any) -> Array:
+    """Where a vector is not 0."""
+    chosen: Array = numbers(name, x) != 0
+    if chosen.ndim != 1 or not chosen.size:
+        raise ProblemError(f"{name} has shape {chosen.shape}: it must be a vector")
+    return chosen
 
 
 def _part(A: Any, i: int) -> list[float]:

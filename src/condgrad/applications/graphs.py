@@ -49,7 +49,7 @@ def adjacency_matrix(
     count = int(given.nnz if sp.issparse(given) else np.count_nonzero(given))  # type: ignore[union-attr]
     need = memory.Need(f"copies of a graph with {count} entries", COPIES * count, PART)
     memory.require([need, memory.Need("its vertices", VERTEX * given.shape[0], PART)])
-    numbers = as_float64(given)
+    numbers = as_float64(name, given)
     A = sp.csr_array(numbers).copy() if sp.issparse(numbers) else _sparse(numbers)
     if not np.isfinite(A.data).all():
         raise ProblemError(f"{name} has an infinite weight or NaN: remove or replace it")

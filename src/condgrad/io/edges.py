@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import ROUNDED, rounded
 from condgrad.errors import InputError, InputWarning, ProblemError
 from condgrad.io._text import number, remedy, require, show
 
@@ -163,6 +164,8 @@ class Edges:
                 found = float(given)
             except (OverflowError, TypeError):
                 self._refuse(f"the weight {show(str(given))} is not a finite number", u, v, line)
+            if rounded(given):
+                self._refuse(f"the weight {show(str(given))} is {ROUNDED}", u, v, line)
         if found is None:
             reason = f"the weight {show(str(given))} is not a number"
             say = remedy(str(given)) or "; weight=None (--unweighted) counts edges"

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad._check import ROUNDED, rounded
 from condgrad.errors import InputError, ProblemError
-from condgrad.io._text import decode, ending, read_bytes
+from condgrad.io._text import decode, ending, read_bytes, show
 from condgrad.io.edge_lists import columns_of, numbered, read_list
 from condgrad.io.edges import (
     NO_WEIGHT,
@@ -299,6 +300,9 @@ def check_weights(graph: Any, weight: str | None) -> None:
         for u, v, data in listed:
             if weight in data and missing(data[weight]):
                 reason = f"the edge {u} - {v} has the weight {data[weight]}: set it, or remove it"
+                raise InputError("graph", reason)
+            if rounded(data.get(weight)):
+                reason = f"the edge {u} - {v} has the weight {show(str(data[weight]))}, {ROUNDED}"
                 raise InputError("graph", reason)
         if weight == USUAL and len(bare) == len(listed):
             _no_other(listed)

@@ -220,7 +220,7 @@ def first_point(problem: Problem, start: Array | None) -> Array:
             "reshape it, or leave it out to start from the domain's centre"
         )
     if array.dtype not in (np.float64, np.float32):
-        array = as_float64(array)
+        array = as_float64("start", array)
     if not np.isfinite(array).all():
         raise ProblemError("start contains NaN or infinity: replace those entries")
     array = sent(array, problem.like)

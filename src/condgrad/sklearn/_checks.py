@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._check import array_of
+from condgrad._check import array_of, as_float64
 from condgrad._types import Array
 from condgrad.errors import ProblemError
 
@@ -22,7 +22,7 @@ def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: An
     Masked entries, which it would read as numbers, and dates, which it would count, are refused;
     dates not where it only looks at the names of columns, one of which may say when.
     """
-    refuse_guesses(name, X, dates=not options.get("skip_check_array"))
+    refuse_guesses(name, X, not options.get("skip_check_array"))
     try:
         with np.errstate(over="ignore"):  # it refuses what does not fit into float64
             return check(X, **options)
@@ -36,14 +36,16 @@ def checked(check: Callable[..., Any], X: Any, *, name: str = "X", **options: An
         raise ProblemError(f"{name}: {error}{hint}") from error
 
 
-def refuse_guesses(name: str, X: Any, dates: bool = True) -> None:
-    """Refuse arrays and frames with masked entries, or with `dates`."""
+def refuse_guesses(name: str, X: Any, numbers: bool = True) -> None:
+    """Refuse masked entries, and among `numbers` dates and integers that would be rounded."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
         raise ProblemError(f"{name} has masked entries: give them values with .filled(...)")
-    if not dates:
+    if not numbers:
         return
     dtypes: Any = getattr(X, "dtypes", None) if hasattr(X, "iloc") else getattr(X, "dtype", None)
-    several = dtypes if hasattr(dtypes, "__iter__") else [dtypes]
+    several = list(dtypes) if hasattr(dtypes, "__iter__") else [dtypes]
+    if all(isinstance(dtype, np.dtype) and dtype.kind in "iu" for dtype in several):
+        as_float64(name, X.to_numpy() if hasattr(X, "iloc") else X)
     if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in several):
         raise ProblemError(f"{name} has dates or times: pass numbers, such as days since the first")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_array
 
-from condgrad._check import array_of, as_float64, floats
+from condgrad._check import array_of, floats
 from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed
@@ -148,7 +148,8 @@ def _kind(column: Any) -> str:
     if array.dtype.kind == "O" and any(isinstance(x, str) for x in array[:1000]):
         return "text"
     try:
-        numbers = as_float64(array)
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         return "other" if array.dtype.kind == "O" and _has_missing(array) else "text"
     return "whole" if np.array_equal(numbers, np.floor(numbers)) else "other"
