@@ -190,7 +190,7 @@ def test_an_edge_that_differs_by_direction_has_the_mean():
         assert cg.max_cut(given, max_seconds=None).bound >= 2e10 + 0.5
 
 
-@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-119, 1e119, 1e200, 1e308])
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-100, 1e-64, 1e64, 1e100, 1e200, 1e308])
 def test_magnitudes(size):
     """The answer is that of the same numbers near 1; beyond the range they are refused."""
     A = np.triu(np.random.default_rng(0).random((6, 6)), 1)
@@ -200,7 +200,7 @@ def test_magnitudes(size):
         lambda scale: cg.max_cut(scale * A, max_seconds=None, gap=0.1).partition,
         lambda scale: ap.kmeans(scale * A, 3).run(max_iter=20).rounded.answer.labels.tolist(),
     ):
-        if 1e-120 < size < 1e120:
+        if 1e-65 < size < 1e65:
             assert answer(size) == answer(1.0)
         else:
             with pytest.raises(ProblemError, match=r"has entries up to .* divide it by"):

@@ -37,7 +37,7 @@ def optimum(cost: float, size: float) -> Fraction:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_answer_is_right_in_any_unit(dtype):
-    solved, refused, far = 0, 0, 80 if dtype == np.float64 else 7
+    solved, refused, far = 0, 0, 40 if dtype == np.float64 else 7
     plain = solve(capped(dtype=dtype), gap=0.05, max_iter=5000)
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -86,16 +86,16 @@ def test_small_coefficients_are_no_zero(rows):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"size": 1e141}, "the size of the domain"),
-        ({"size": 1e-141}, "the size of the domain"),
-        ({"cost": 1e141}, "the longest row of term 'cost'"),
-        ({"cost": 1e-80, "size": 1e-80}, "the largest image of term 'cost'"),
-        ({"cost": 1e141, "split": True}, "the gradient of the objective"),
-        ({"rows": 1e141}, "the longest row of term 'caps'"),
-        ({"rows": 1e-141}, "the longest row of term 'caps'"),
-        ({"weight": 1e141}, "the multipliers of term 'caps'"),
-        ({"weight": 1e-141}, "the multipliers of term 'caps'"),
-        ({"weight": 1e100, "rows": 1e120, "cost": 1e100}, "the squared images of term 'caps'"),
+        ({"size": 1e71}, "the size of the domain"),
+        ({"size": 1e-71}, "the size of the domain"),
+        ({"cost": 1e71}, "the longest row of term 'cost'"),
+        ({"cost": 1e-40, "size": 1e-40}, "the largest image of term 'cost'"),
+        ({"cost": 1e71, "split": True}, "the gradient of the objective"),
+        ({"rows": 1e71}, "the longest row of term 'caps'"),
+        ({"rows": 1e-71}, "the longest row of term 'caps'"),
+        ({"weight": 1e71}, "the multipliers of term 'caps'"),
+        ({"weight": 1e-71}, "the multipliers of term 'caps'"),
+        ({"weight": 1e50, "rows": 1e60, "cost": 1e50}, "the squared images of term 'caps'"),
         ({"size": 1e16, "dtype": np.float32}, "the size of the domain"),
         ({"weight": 1e16, "dtype": np.float32}, "the multipliers of term 'caps'"),
     ],
@@ -105,11 +105,33 @@ def test_what_the_arithmetic_cannot_hold_is_refused(options, part):
         capped(**options)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("far", [15, 30, 45, 60, 69, 75, 90, 120, 139])
+def test_units_that_cancel_are_refused_or_computed_in(far, dtype):
+    """A large W and small rows, or the reverse: the images are about 1."""
+    rng = np.random.default_rng(0)
+    c, row = rng.standard_normal(4), rng.standard_normal(4)
+    for size in (10.0**far, 10.0**-far):
+        box = domains.Box(np.full(4, -size), np.full(4, size))
+        cost = Term(maps.AllEntries((4,)), functions.Linear(c), name="cost")
+        for length in (1 / size, size**-2.0):
+            rows = maps.Inner(length * row)
+            for weight in (1.0, size):
+                try:
+                    terms = [cost, Term(rows, functions.L1(1.0), weight)]
+                    problem = Problem(box, terms, dtype=dtype)
+                except ProblemError:
+                    continue
+                result = solve(problem, gap=1e-3, max_iter=200)
+                assert result.status in (Status.CONVERGED, Status.MAX_ITER)
+                assert result.lower_bound <= result.objective
+
+
 def test_large_data_is_refused_and_small_data_is_not():
     rows = maps.AllEntries((2,))
-    with pytest.raises(ProblemError, match="the data of term 'g' would be about 1e\\+150"):
-        Problem(domains.Simplex(2), [Term(rows, functions.AtMost([1.0, 1e150]))])
-    Problem(domains.Simplex(2), [Term(rows, functions.AtMost([1.0, 1e-150]))])
+    with pytest.raises(ProblemError, match="the data of term 'g' would be about 1e\\+80"):
+        Problem(domains.Simplex(2), [Term(rows, functions.AtMost([1.0, 1e80]))])
+    Problem(domains.Simplex(2), [Term(rows, functions.AtMost([1.0, 1e-80]))])
     Problem(domains.Simplex(2), [Term(maps.DataMatrix([[1.0, 1e-200]]), functions.Equal(0.5))])
 
 

@@ -15,8 +15,11 @@ from condgrad.points.factored import Factored
 if TYPE_CHECKING:
     from condgrad.problem import Term
 
-RANGE = {"float64": 140, "float32": 15}
-"""Largest decimal exponent k: squares in a run must lie between 10⁻ᵏ and 10ᵏ."""
+RANGE = {"float64": 70, "float32": 15}
+"""Largest decimal exponent k: numbers that a run squares must lie between 10⁻ᵏ and 10ᵏ.
+
+Products of squares are then in the range of float64; in float32 the squares are.
+"""
 
 
 def center_of(domain: Domain, terms: Sequence[Term]) -> Any:

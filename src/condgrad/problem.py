@@ -204,7 +204,7 @@ class Problem:
     A run squares and divides, so that units far from 1 would overflow or vanish. Let D be the
     largest ‖W‖, a_t the largest row norm of a term and F about the largest |objective| on the
     domain. What is squared, D, a_t, the images a_t D, the gradient F/D and the multipliers
-    F/(ω_t a_t D) of constraints, must lie between 1e-140 and 1e140 (1e-15 and 1e15 in float32) or
+    F/(ω_t a_t D) of constraints, must lie between 1e-70 and 1e70 (1e-15 and 1e15 in float32) or
     be 0, and the data of a constraint must not exceed that. What is not squared, F, F/D²,
     ω_t (a_t D)², that divided by F, and F/ω_t, has twice as many digits of room. Otherwise the
     problem is refused. Bounds hold without it.

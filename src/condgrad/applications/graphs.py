@@ -16,8 +16,8 @@ from condgrad.maps.inner import asymmetry
 COPIES, VERTEX = 80, 48
 """Bytes for an entry and for a vertex while a matrix is checked."""
 PART = "cut a part of the graph"
-FAR = 1e120
-"""Squares of numbers up to this, and of their inverses, are numbers, with room for sums."""
+FAR = 1e65
+"""A problem of numbers up to this, and not all below its inverse, is in the range of a run."""
 
 
 def adjacency_matrix(
@@ -87,16 +87,16 @@ def _same(A: Any) -> bool:
     return all(np.array_equal(getattr(A, x), getattr(T, x)) for x in ("indptr", "indices", "data"))
 
 
-def check_size(name: str, data: Array) -> None:
+def check_size(name: str, data: Array, far: float = FAR) -> None:
     """Refuse numbers whose squares or sums leave the range of float64.
 
     A factor changes no best cut, no best clustering and no fit.
     """
     ends = np.max(data, initial=0.0), -np.min(data, initial=0.0)  # without another array
     largest = float(max(ends))
-    if largest and not 1 / FAR < largest < FAR:
+    if largest and not 1 / far < largest < far:
         raise ProblemError(
-            f"{name} has entries up to {largest:.3g}, beyond {1 / FAR:g} … {FAR:g}: divide it by "
+            f"{name} has entries up to {largest:.3g}, beyond {1 / far:g} … {far:g}: divide it by "
             f"{largest:.1g}"
         )
 

@@ -15,7 +15,7 @@ from condgrad._check import canonical, numbers, positive
 from condgrad._deadline import limited
 from condgrad._round import counted
 from condgrad._types import Array
-from condgrad.applications.graphs import FAR, check_size
+from condgrad.applications.graphs import check_size
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
@@ -28,6 +28,8 @@ from condgrad.sdp.layout import BUILT, Layout, LowRank, blocks_of, layout_of, re
 
 SMALLEST = 1e-290
 """Numbers other than 0 must not be smaller, and not larger than its inverse."""
+FAR = 1e120
+"""Costs up to this, and not all below its inverse, are scaled; so is W, by the ratios of rows."""
 NOT_HERE = ("problem", "method", "start", "duals")
 """Parameters of `condgrad.solve` that are no options here."""
 SENSES = {"==": 0, "<=": -1, ">=": 1}
@@ -348,7 +350,7 @@ class SDP:
         Goal(gap, feasibility)
         Limits(max_iter, options.get("max_epochs"), max_seconds, options.get("max_lmo"))
         _check_names(options)
-        check_size("C", self.cost)
+        check_size("C", self.cost, FAR)
         self._check_rows()
         verbose = more.pop("verbose", False)
         with progress.shown(verbose, max_iter=max_iter, max_seconds=max_seconds):
