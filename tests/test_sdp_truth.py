@@ -207,3 +207,26 @@ def test_no_row_that_holds_somewhere_is_refuted_at_sight():
         sdp = SDP([np.ones(k), np.eye(n)])
         sdp.subject_to([a * 1.0, A * 1.0], "==", float(a @ x + np.vdot(A, X)))
         assert not Reduced(sdp).refuted
+
+
+@pytest.mark.parametrize("sense", ["min", "max"])
+@pytest.mark.parametrize(
+    ("cost", "right", "status"),
+    [
+        ((-1.0, 2.0, 3.0), 1.0, Status.UNBOUNDED),
+        ((1.0, 2.0, 3.0), 1.0, Status.CONVERGED),
+        ((1.0, 2.0, 3.0), -1.0, Status.INFEASIBLE),
+        ((-1.0, 2.0, 3.0), -1.0, Status.INFEASIBLE),
+    ],
+)
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_the_slack_is_that_of_the_multipliers_whatever_the_status(
+    cost, right, status, diagonal, sense
+):
+    sign = 1 if sense == "min" else -1
+    C, A = sign * np.array(cost), np.array([0.0, 1.0, 1.0])
+    if not diagonal:
+        C, A = np.diag(C), np.diag(A)
+    s = SDP([C], sense).subject_to([A], "==", right).solve()
+    assert s.status is status
+    np.testing.assert_allclose(s.Z, sign * (C - s.y[0] * A), atol=1e-9)

@@ -91,7 +91,7 @@ def nothing(sdp: SDP) -> Solution:
         bound=infinite,
         conditional_bound=infinite,
         y=np.zeros(sdp.size),
-        Z=shaped(sdp, sdp.cost),
+        Z=shaped(sdp, sign * sdp.cost),
         status=Status.MAX_SECONDS,
         errors=DimacsErrors(l2 / right, 0.0, 0.0, nan, np.inf, nan),
         sense=sdp.sense,
@@ -119,8 +119,9 @@ def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
         errors = _errors(reduced, reduced.square(flat), flat, value, dual)
         l2 = float(np.linalg.norm(missed(sdp, flat)[1]))
     else:
-        l2, value, dual = np.inf, np.inf, Dual(point, reduced.square(flat), np.inf, np.inf, 0.0)
-        errors = DimacsErrors(np.inf, 0.0, 0.0, 0.0, np.inf, nan)
+        there = slack(reduced, point)
+        l2, value, dual = np.inf, np.inf, Dual(point, there.Z, np.inf, np.inf, there.lowest)
+        errors = DimacsErrors(np.inf, 0.0, 0.0, nan, np.inf, nan)
     return Solution(
         W=shaped(sdp, flat),
         value=sign * value,

@@ -361,20 +361,22 @@ class Search:
         plain = self.sdp.without_cost()
         closer = {**self.options, "feasibility": 0.1 * self.options["feasibility"]}
         found = run(plain, self.given, self.left(), self.method, closer)
-        W = np.concatenate([np.ravel(part) for part in _list(found.W)])
+        W, Z = (np.concatenate([*map(np.ravel, _list(parts))]) for parts in (found.W, found.Z))
         value = reduced.sign * float(reduced.cost @ W)
         status = found.status
         if status is Status.CONVERGED:
             status = Status.UNBOUNDED
         elif status is Status.INACCURATE:
             status = Status.UNDECIDED
-        infinite = -reduced.sign * np.inf
+        infinite, nan = -reduced.sign * np.inf, float("nan")
         verdict = {Status.INFEASIBLE: -infinite}.get(status, infinite)
         return replace(
             found,
             status=status,
             value=value if status is not Status.INFEASIBLE else found.value,
-            errors=found.errors._replace(gap=np.inf, complementarity=float("nan")),
+            y=reduced.sign * found.y,
+            Z=shaped(self.sdp, Z + reduced.cost),  # the run was without a cost
+            errors=found.errors._replace(dual_cone=nan, gap=np.inf, complementarity=nan),
             bound=verdict,
             bound_failure=found.bound_failure + reduced.failure,
             conditional_bound=verdict,
