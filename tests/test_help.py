@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
+import pkgutil
+import pydoc
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy as sp
 import typer
 
 import condgrad
@@ -115,3 +121,23 @@ def test_defaults_of_matrix_completion_are_its_own():
     assert "default: 1e-2, with --plain 1e-3" in helps["matrix-completion"]["gap"]
     assert helps["max-cut"]["gap"].endswith("default: 1e-3.")
     assert "1e-2" not in (found["solve", "matrix-completion"].help or "")
+
+
+def public():
+    """Every public class and function by its name."""
+    found = {}
+    for info in pkgutil.walk_packages(condgrad.__path__, "condgrad."):
+        if not any(part.startswith("_") for part in info.name.split(".")):
+            module = importlib.import_module(info.name)
+            for name in getattr(module, "__all__", ()):
+                found[f"{info.name}.{name}"] = getattr(module, name)
+    return found
+
+
+def test_help_shows_no_manual_of_another_package():
+    manuals = [inspect.getdoc(thing).strip()[:30] for thing in (np.ndarray, np, sp)]
+    texts = {
+        name: pydoc.render_doc(thing, renderer=pydoc.plaintext) for name, thing in public().items()
+    }
+    assert {"condgrad.functions.Squared", "condgrad.domains.Domain"} < set(texts)
+    assert not [name for name, text in texts.items() if any(m in text for m in manuals)]

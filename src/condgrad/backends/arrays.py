@@ -17,8 +17,8 @@ import scipy.linalg
 from condgrad._types import Array
 from condgrad.backends import lapack
 
-HOST = np.empty(0)
-"""An array of NumPy, as others are made ``like=``."""
+HOST: Any = None
+"""NumPy, as the place of arrays that are made ``like=`` it; of an array `help` shows the manual."""
 SMALL = 150
 """Up to this side LAPACK takes a matrix apart faster than a GPU does, copies included."""
 
@@ -33,7 +33,7 @@ Part = TypeVar("Part")
 
 def namespace(array: Any) -> Any:
     """The package with the functions for arrays of a type: NumPy for its own."""
-    return np if isinstance(array, np.ndarray) else sys.modules[home(array)]
+    return np if array is HOST or isinstance(array, np.ndarray) else sys.modules[home(array)]
 
 
 def home(array: Any) -> str:

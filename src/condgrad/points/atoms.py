@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Zero(Atom):
 
     shape: tuple[int, ...]
     products: int = 0
-    like: Array = field(default_factory=lambda: HOST)
+    like: Array = HOST
 
     @property
     def place(self) -> Array:
