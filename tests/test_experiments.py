@@ -47,6 +47,20 @@ def test_plan_has_every_setting_once():
     assert all(instance_of(j)[1].name == j.instance for j in jobs)
 
 
+def test_the_summary_says_which_data_are_missing(run, tmp_path, monkeypatch):
+    (tmp_path / "movielens-100k").mkdir()
+    for name in ("ub.base", "ub.test"):  # there, so that nothing is fetched
+        (tmp_path / "movielens-100k" / name).write_text("no ratings")
+    monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path))
+    code, out, err = run("fig2", "--quick", "--jobs", 1, "--out", tmp_path / "out")
+    assert code == 1
+    assert "2 of 2 runs failed: InputError: " in out
+    assert "ub.base" in out
+    assert "`--embedded` runs" in out
+    assert (tmp_path / "out" / "summary.md").read_text(encoding="utf-8") in out
+    assert err.count("failed: ") == 2
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_embedded_instance_builds_and_runs(name):
     for job in plan([name], seeds=1, embedded=True, quick=True):

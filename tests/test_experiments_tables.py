@@ -63,10 +63,10 @@ def path_of_radii(folder):
 
 def test_a_path_has_a_sentence_on_the_smallest_test_error(tmp_path):
     jobs = path_of_radii(tmp_path)
-    summary.write(jobs, tmp_path, "")
+    summary.write(jobs, tmp_path, "", {})
     sentence = "Smallest test RMSE: 1 ± 0.35 at 5000 (chosen by looking at the test ratings)"
     assert sentence in read(tmp_path)
-    summary.write(plan(["fig1"]), tmp_path, "")
+    summary.write(plan(["fig1"]), tmp_path, "", {})
     assert "Smallest" not in read(tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_several_paths_are_told_apart(tmp_path):
     others = [replace(job, method="shcgm") for job in jobs]
     for job in others:
         keep(tmp_path, job, test_rmse=abs(instance_of(job)[1].at - 6000))
-    summary.write([*jobs, *others], tmp_path, "")
+    summary.write([*jobs, *others], tmp_path, "", {})
     assert "Smallest test RMSE (paper, H-SAG-CGM/v1, β0 = 100): 1 ± 0.35 at 5000" in read(tmp_path)
     assert "Smallest test RMSE (paper, SHCGM, β0 = 100): 0 at 6000" in read(tmp_path)
 
@@ -134,7 +134,7 @@ def test_best_of_a_grid_by_the_same_rule_for_every_method(tmp_path):
     for job in jobs:
         far = abs(np.log10(job.beta0 / best[job.method]))
         keep(tmp_path, job, objective=50 + far, infeasibility=job.beta0, test_rmse=9 - far)
-    summary.write(jobs, tmp_path, "")
+    summary.write(jobs, tmp_path, "", {})
     found = table(read(tmp_path), "Best β0 of the grid")
     assert [(row["method"], row["smallest"], row["β0"]) for row in found] == [
         ("H-SAG-CGM/v1", "objective", "1"),
@@ -153,12 +153,12 @@ def test_a_run_that_ends_in_nan_is_never_the_best(tmp_path):
     for job in jobs:
         value = np.nan if job.beta0 == 0.01 else job.beta0
         keep(tmp_path, job, objective=value, infeasibility=value)
-    summary.write(jobs, tmp_path, "")
+    summary.write(jobs, tmp_path, "", {})
     assert [row["β0"] for row in table(read(tmp_path), "Best β0 of the grid")] == ["0.1", "0.1"]
 
 
 def test_one_beta0_is_no_grid(tmp_path):
-    summary.write(path_of_radii(tmp_path), tmp_path, "")
+    summary.write(path_of_radii(tmp_path), tmp_path, "", {})
     assert "Best" not in read(tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_families_are_shown_where_there_are_several(tmp_path):
     cut, box = plan(["fig3-sparsest-cut"], seeds=1)[0], plan(["fig1"], seeds=1)[0]
     keep(tmp_path, cut, **{"objective": 1.0, "spread.l2": 3.0, "triangles.l2": 4.0})
     keep(tmp_path, box, **{"infeasibility": 5.0, "box.l2": 5.0})
-    summary.write([cut, box], tmp_path, "")
+    summary.write([cut, box], tmp_path, "", {})
     (row,) = table(read(tmp_path), "## fig3-sparsest-cut")
     assert (row["spread.l2"], row["triangles.l2"]) == ("3", "4")
     (row,) = table(read(tmp_path), "## fig1")
@@ -176,7 +176,7 @@ def test_families_are_shown_where_there_are_several(tmp_path):
 def test_published_values_stand_beside_ours(tmp_path):
     job = plan(["fig3-sparsest-cut"], seeds=1, methods=["shcgm"])[0]
     keep(tmp_path, job, objective=200.0, infeasibility=5.0)
-    summary.write([job], tmp_path, "")
+    summary.write([job], tmp_path, "", {})
     (row,) = table(read(tmp_path), "## fig3-sparsest-cut")
     optimum = instance_of(job)[1].optimum
     assert row["published objective"] == "164.3"
@@ -194,7 +194,7 @@ def test_precisions_are_not_mixed(tmp_path):
         keep(tmp_path, job, objective=1.0)
     for job in singles:
         keep(tmp_path, job, objective=3.0)
-    summary.write([*doubles, *singles], tmp_path, "")
+    summary.write([*doubles, *singles], tmp_path, "", {})
     with (tmp_path / "summary.csv").open(encoding="utf-8") as file:
         found = {row["dtype"]: float(row["objective"]) for row in csv.DictReader(file)}
     assert found == {"float64": 1.0, "float32": 3.0}
@@ -209,7 +209,7 @@ def test_parquet_has_every_record(tmp_path):
     for job in jobs:
         extra = {"box.l2": 2.0} if job.figure == "fig1" else {}
         keep(tmp_path, job, objective=float(job.seed), **extra)
-    summary.write(jobs, tmp_path, "")
+    summary.write(jobs, tmp_path, "", {})
     assert "Parquet" not in read(tmp_path)
     curves = pandas.read_parquet(tmp_path / "curves.parquet")
     assert list(curves.columns[:7]) == [
@@ -231,14 +231,14 @@ def test_parquet_is_left_out_without_the_extra(tmp_path, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     job = plan(["fig1"], seeds=1)[0]
     keep(tmp_path, job, objective=1.0)
-    summary.write([job], tmp_path, "")
+    summary.write([job], tmp_path, "", {})
     assert "Parquet files need condgrad[frame]" in read(tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
     assert (tmp_path / "summary.csv").exists()
 
 
 def test_nothing_stored_is_an_empty_summary(tmp_path):
-    summary.write(plan(["fig1"]), tmp_path, "condgrad reproduce fig1")
+    summary.write(plan(["fig1"]), tmp_path, "condgrad reproduce fig1", {})
     assert "##" not in read(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,18 +34,19 @@ def run(
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     for sentence in set_aside(jobs, folder):
         errors.print(f"condgrad: {sentence}", markup=False)
-    failed = 0 if redraw else _run(jobs, folder, workers, quiet)
-    summary.write(jobs, folder, command)
+    faults = Counter[str]() if redraw else _run(jobs, folder, workers, quiet)
+    summary.write(jobs, folder, command, faults)
     paths = draw(jobs, folder)
     if not quiet:
         console = Console(highlight=False, soft_wrap=True)
         console.print((folder / "summary.md").read_text(encoding="utf-8"), markup=False)
         console.print(f"{len(paths)} pictures and summary.csv in {folder}")
-    return failed
+    return faults.total()
 
 
-def _run(jobs: Sequence[Job], folder: Path, workers: int, quiet: bool) -> int:
-    failed, errors = 0, Console(stderr=True, highlight=False, soft_wrap=True)
+def _run(jobs: Sequence[Job], folder: Path, workers: int, quiet: bool) -> Counter[str]:
+    """Run what is missing; return how many runs ended with each fault."""
+    faults, errors = Counter[str](), Console(stderr=True, highlight=False, soft_wrap=True)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -59,6 +61,6 @@ def _run(jobs: Sequence[Job], folder: Path, workers: int, quiet: bool) -> int:
         for job, fault in reproduce(jobs, folder, workers):
             bar.update(task, advance=1, description=f"{job.instance} {job.method}")
             if fault:
-                failed += 1
+                faults[fault] += 1
                 errors.print(f"failed: {job.key}: {fault}", markup=False)
-    return failed
+    return faults

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad._files import replaced
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.experiments._base import Job
 from condgrad.experiments.figures import FIGURES
@@ -100,8 +101,11 @@ def rows(found: Groups) -> list[Row]:
     return table
 
 
-def write(jobs: Sequence[Job], folder: Path, command: str) -> None:
-    """`summary.csv` and parquet files with every number, `summary.md` with the ones to read."""
+def write(jobs: Sequence[Job], folder: Path, command: str, faults: Mapping[str, int]) -> None:
+    """`summary.csv` and parquet files with every number, `summary.md` with the ones to read.
+
+    `faults` says how many runs failed, and why.
+    """
     found = groups(jobs, folder)
     table = rows(found)
     names = list(dict.fromkeys(name for row in table for name in row))
@@ -114,6 +118,10 @@ def write(jobs: Sequence[Job], folder: Path, command: str) -> None:
     text = [
         f"# Summary\n\nMade by `{command}`. Last record of each run, mean ± standard deviation."
     ]
+    for fault, count in faults.items():
+        text += [f"\n{count} of {counted(len(jobs), 'run')} failed: {fault}"]
+    if faults and not any(job.embedded for job in jobs):
+        text += ["\n`--embedded` runs the same methods on data that come with condgrad."]
     if not write_parquet(found, table, folder):
         text += ["\nParquet files need condgrad[frame]."]
     for name in dict.fromkeys(row["figure"] for row in table):
