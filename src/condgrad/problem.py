@@ -61,13 +61,10 @@ class Term:
                 f"function is a {type(self.function).__name__}: pass one of condgrad.functions"
             )
         if isinstance(self.function, Proximable) and not self.function.indicator:
-            try:
-                positive(f"lipschitz of {type(self.function).__name__}", self.function.lipschitz)
-            except ProblemError as error:
-                raise ProblemError(
-                    f"{error}, a Lipschitz constant of one row; derive a constraint, which is 0 or "
-                    "infinite, from functions.Indicator instead"
-                ) from None
+            name = f"lipschitz of {type(self.function).__name__}"
+            positive(
+                f"{name} (derive a constraint from functions.Indicator)", self.function.lipschitz
+            )
         try:
             weight = float("nan" if isinstance(self.weight, (bool, str)) else self.weight)
         except (TypeError, ValueError):
