@@ -17,7 +17,7 @@ from rich.console import Console
 
 import condgrad as cg
 from condgrad import report
-from condgrad._round import bound_text, down, percent, up
+from condgrad._round import apart, bound_text, down, percent, up
 from condgrad.applications import closeness, kmeans, max_cut, sparsest_cut
 from condgrad.applications._outcome import ROUNDING
 from condgrad.applications.answers import outcome_of
@@ -225,7 +225,7 @@ def test_of_tables_and_pages(run, answer, words, sign, value, gap, failure):
         out = StringIO()
         answer(changed, Console(file=out))
         promised = number(out.getvalue(), "within {} %" if sign < 0 else "more than {} %")
-        assert promised >= 100 * Fraction(changed.rounded_gap)
+        assert promised >= 100 * apart(changed.value, changed.value_bound)
         assert number(out.getvalue(), "With probability 1 - {}:") >= Fraction(changed.bound_failure)
 
 
