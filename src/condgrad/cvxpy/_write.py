@@ -51,9 +51,9 @@ class Certificate:
     unit: float = 0.0
     """Least unit of `gap`, of a geometric program in logarithms."""
     infeasibility: float = float("nan")
-    """Violation of the constraints by the point, in their own units: ‖A W − b‖ of a problem that was
-    read as it was written, else the largest miss of one cone or equation of the cone program, at a
-    limit of one constraint. NaN without a point."""
+    """Violation of the constraints by the point, in their own units. It is ‖A W − b‖ of a problem
+    that was read as it was written, else the largest miss of one cone or equation of the cone
+    program, at a limit of one constraint. NaN without a point."""
 
     @property
     def proven(self) -> bool:
