@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ MOST = 1e100
 """Columns that have grown so long prove enough."""
 
 
-def sparse_bound(M: Any, failure: float, steps: int) -> float:
+def sparse_bound(
+    M: Any, failure: float, steps: int, beside: tuple[float, Array] | None = None
+) -> float:
     r"""A number below the smallest eigenvalue of a sparse symmetric M, but with chance `failure`.
 
     Let H = (M − cI)/w, with numbers c and w for which the eigenvalues of H lie about in [−1, 1]
@@ -48,6 +52,9 @@ def sparse_bound(M: Any, failure: float, steps: int) -> float:
         The probability p, over the starts, which are drawn for this M.
     steps : int
         Products with each column.
+    beside : (float, array), optional
+        t ≥ 0 and a vector q: the matrix is M + t q qᵀ. Its product is that of M and another one,
+        which passes through n + 4 operations more.
 
     References
     ----------
@@ -58,23 +65,36 @@ def sparse_bound(M: Any, failure: float, steps: int) -> float:
     M = sp.csr_array(M) / unit
     bits = int(np.float64(M.data.sum()).view(np.uint64))  # other starts for every M
     rng = np.random.default_rng([0, n, steps, bits])
-    low, high = _ends(M, max(20, steps // 2), rng)
+    t, q = (0.0, np.zeros(n)) if beside is None else (beside[0] / unit, beside[1])
+
+    def times(S: Any, more: float, X: Array) -> Array:
+        """(S + more · q qᵀ) X."""
+        Y: Array = S @ X
+        if beside is not None:
+            Y += np.multiply.outer(q, more * (q @ X))
+        return Y
+
+    low, high = _ends(partial(times, M, t), n, max(20, steps // 2), rng)
     center, width = (low + high) / 2, max((high - low) / 2, 1e-3)
-    H = sp.csr_array(M - center * sp.eye_array(n)) * (1 / width)
+    H, rank = sp.csr_array(M - center * sp.eye_array(n)) * (1 / width), t / width
     longest = int(np.diff(H.indptr).max())
     size = above(float(abs(H).sum(axis=1).max()), longest)
+    long = above(rank * float(q @ q), n)  # ‖|t q qᵀ|‖
+    rounded = (longest + 4) * size
+    if beside is not None:
+        rounded, size = rounded + size + (n + 8) * long, size + long
     least = np.sqrt(np.pi / 2) * failure ** (1 / COLUMNS)
     before = rng.standard_normal((n, COLUMNS))
-    now = H @ before
+    now = times(H, rank, before)
     norms = [_longest(before), _longest(now)]
     best = size  # no eigenvalue is larger in absolute value
     for k in range(1, steps + 1):
         late = not deadline.fits(0.0)
         if k % EVERY == 0 or k == steps or late or not norms[-1] < MOST:
-            best = min(best, _proved(np.array(norms), least, size, longest))
+            best = min(best, _proved(np.array(norms), least, rounded))
         if k == steps or late or not norms[-1] < MOST:
             break
-        after = H @ now
+        after = times(H, rank, now)
         after *= 2
         after -= before
         before, now = now, after
@@ -90,12 +110,15 @@ def _longest(columns: Array) -> float:
     return above(float(np.sqrt(squares.max())), columns.shape[0])
 
 
-def _proved(norms: Array, least: float, size: float, longest: int) -> float:
-    """The x that no eigenvalue −x of H exceeds, by the lengths of the columns so far."""
+def _proved(norms: Array, least: float, rounded: float) -> float:
+    """The x that no eigenvalue −x of H exceeds, by the lengths of the columns so far.
+
+    A product with a column of length 1 is off by EPS/2 times `rounded` at most.
+    """
     k = norms.size - 1
     angle = np.arccosh(max(1.0, 2 * norms[-1] / least)) / k
     j = np.arange(1, k + 1)
-    errors = EPS * ((longest + 4) * size * norms[:-1] + norms[1:])
+    errors = EPS * (rounded * norms[:-1] + norms[1:])
     with np.errstate(over="ignore"):
         grown = np.cosh(j * angle)
     if not np.sum((k - j + 1) * errors / grown) <= 0.49 * least:
@@ -103,18 +126,21 @@ def _proved(norms: Array, least: float, size: float, longest: int) -> float:
     return float(np.cosh(angle)) * (1 + 1e-12)
 
 
-def _ends(M: Any, steps: int, rng: np.random.Generator) -> tuple[float, float]:
+def _ends(
+    times: Callable[[Array], Array], n: int, steps: int, rng: np.random.Generator
+) -> tuple[float, float]:
     """About the smallest and the largest eigenvalue: Lanczos, nothing of which is kept."""
-    q, last, off = rng.standard_normal(M.shape[0]), 0.0, 0.0
+    q, off = rng.standard_normal(n), 0.0
+    last = np.zeros(n)
     q /= np.linalg.norm(q)
     diagonal: list[float] = []
     beside: list[float] = []
-    for _ in range(min(steps, M.shape[0])):
-        r = M @ q - off * last
+    for _ in range(min(steps, n)):
+        r = times(q) - off * last
         diagonal.append(float(q @ r))
         r -= diagonal[-1] * q
         off = float(np.linalg.norm(r))
-        if off < 1e-10:
+        if off < 1e-10 or not deadline.fits(0.0):
             break
         beside.append(off)
         last, q = q, r / off

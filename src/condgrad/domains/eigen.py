@@ -50,6 +50,9 @@ FAR = 1e100
 """A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first (float64)."""
 PROOF = deadline.VALUES + deadline.CHOLESKY
 """Cost of such a bound by LAPACK, in products."""
+NEAR, CLOSE = 8, 1e-12
+"""Factorisations that are tried at a vector near the lowest eigenvector, each four times farther
+below its value, and how far below the first is, in units of ‖V‖_F."""
 FEWEST = 60
 """Steps of Lanczos below which there is no bound where time is short."""
 FAILURE = 1e-10
@@ -193,7 +196,11 @@ def top_singular_pair(
 
 
 def lowest_bound(
-    V: Any, near: Array | None = None, spent: bool = False, steps: int = 400
+    V: Any,
+    near: Array | None = None,
+    spent: bool = False,
+    steps: int = 400,
+    beside: tuple[float, Array] | None = None,
 ) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
@@ -204,10 +211,11 @@ def lowest_bound(
     .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
 
     and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
-    On a GPU there is no chance, whatever the side is (`condgrad.domains.checked`); there `near` may
-    hold columns that are near the eigenvectors, which saves time, and V is written to where it is
+    `near` may hold columns that are near the eigenvectors, which saves time. On a GPU there is no
+    chance, whatever the side is (`condgrad.domains.checked`); there V is written to where it is
     `spent`, then equal to its transpose to the last bit. Of a sparse V only `steps` products are
-    taken there (`sparse_bound`, with the same chance, and there rounding is proved).
+    taken there (`sparse_bound`, with the same chance, and there rounding is proved). With (t, q)
+    `beside` a sparse V the matrix is V + t q qᵀ, each entry rounded thrice if that is made.
 
     References
     ----------
@@ -218,8 +226,10 @@ def lowest_bound(
     quick = n <= LARGE and deadline.fits(deadline.cost(n, PROOF))
     if sp.issparse(V):
         if not quick and V.nnz:
-            return sparse_bound(V, FAILURE, steps), FAILURE
+            return sparse_bound(V, FAILURE, steps, beside), FAILURE
         V = V.toarray()
+        if beside is not None:
+            V += beside[0] * (beside[1][:, None] * beside[1])
     unit = power_of_two(V)
     if not V.any():
         return 0.0, 0.0
@@ -236,7 +246,7 @@ def lowest_bound(
         V = V / unit  # products of entries stay in the range of floats
     if quick:
         with deadline.job(n, PROOF, asked=True):
-            return below(unit, _proved(V)), 0.0
+            return below(unit, _proved(V, near)), 0.0
     size, steps = float(np.linalg.norm(V)), min(n, 600, _affordable(V))
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([0, n, steps, bits]).standard_normal(n)
@@ -257,7 +267,7 @@ def top_of_gram(gram: Array, rows: int) -> tuple[float, float]:
     return float(np.sqrt(max(0.0, -value + rounding))), failure
 
 
-def _proved(V: Array) -> float:
+def _proved(V: Array, near: Array | None = None) -> float:
     r"""A number below the smallest eigenvalue of a symmetric V whose largest entry is about 1.
 
     Let B be V − σI as computed. Where its Cholesky factorisation in floats runs to its end, with
@@ -274,18 +284,25 @@ def _proved(V: Array) -> float:
     .. [1] N. J. Higham, "Accuracy and stability of numerical algorithms", SIAM, 2nd ed., 2002,
        theorem 10.3; the bound on E is J. Demmel's (LAPACK working note 14, 1989).
     """
-    n = V.shape[0]
-    guess = float(lapack.eigvalsh(V)[0])
-    lower = EPS * (4 + 2 * float(np.linalg.norm(V)))
-    for _ in range(20):
-        B = V.copy()
-        diagonal = np.einsum("ii->i", B)
-        diagonal -= guess - lower
-        total = float(diagonal.sum())
-        if lapack.factorises(B):
-            return guess - lower - EPS * (n / 2 + 4) * total
-        lower *= 4
-    return -above(float(np.linalg.norm(V)), V.size + 4)  # |λ| ≤ ‖V‖_F
+    n, size = V.shape[0], float(np.linalg.norm(V))
+    for columns in (near, None) if near is not None else (None,):
+        lower, tries = EPS * (4 + 2 * size), 20
+        if columns is None:
+            guess = float(lapack.eigvalsh(V)[0])
+        else:
+            x = columns[:, 0] / float(np.linalg.norm(columns[:, 0]))
+            y = V @ x
+            guess, tries = float(x @ y), NEAR
+            lower = max(lower, min(float(np.linalg.norm(y - guess * x)), CLOSE * size))
+        for _ in range(tries):
+            B = V.copy()
+            diagonal = np.einsum("ii->i", B)
+            diagonal -= guess - lower
+            total = float(diagonal.sum())
+            if lapack.factorises(B):
+                return guess - lower - EPS * (n / 2 + 4) * total
+            lower *= 4
+    return -above(size, V.size + 4)  # |λ| ≤ ‖V‖_F
 
 
 def _affordable(V: Array) -> int:
