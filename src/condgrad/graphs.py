@@ -28,6 +28,7 @@ from condgrad.applications.max_cut import CUT, check_room
 from condgrad.applications.presolve import by_blocks_of, of_all, uneven
 from condgrad.applications.rounding import smaller_side
 from condgrad.applications.sparsest_cut import sparsest_cut_of, unit_of
+from condgrad.applications.spectral import floor_of
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.cluster import Ray, cluster_of
@@ -141,7 +142,9 @@ def sparsest_cut(
 
     It is found by rounding the relaxation with triangle inequalities, which is often tight;
     `condgrad.applications.sparsest_cut` builds that problem, in the units n² w(S, S̄)/(2|S||S̄|).
-    W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices. A graph
+    W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices. The bound
+    that comes first, for connected graphs of any size, is the second eigenvalue of the Laplacian.
+    It is also the last if the relaxation does not fit into the memory or the time. A graph
     whose best cut lies in a smaller part is solved there: the two sides of a best cut can be taken
     to be connected, and so to differ within one biconnected block, in which every vertex has the
     weight of all that hangs on it. Trees, and graphs with several components, take no run at all.
@@ -169,9 +172,9 @@ def sparsest_cut(
         mapping from its nodes or numbers in the order of the graph: |S| is their sum over S.
         Default: 1.
     presolve : bool, default True
-        Solve block by block; False: solve the relaxation of the whole graph.
+        Solve block by block; False, or with a `method`: solve the relaxation of the whole graph.
     method : str or Method, optional
-        How to solve the relaxation: a name out of `condgrad.METHODS`, or a `Method` such as
+        How to solve that relaxation: a name out of `condgrad.METHODS`, or a `Method` such as
         ``condgrad.h_sag_v2("auto", table="sparse")``, which takes less memory. Default: what suits.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
@@ -197,9 +200,8 @@ def sparsest_cut(
     A, names = weights_of(graph, weight, signed=False)
     n = A.shape[0]
     sizes = sizes_by(graph, vertex_weight, n)
-    blocks = presolve and n > 2
-    whole = blocks or sp.csgraph.connected_components(A, directed=False)[0] == 1
-    if n == 2 and whole:
+    connected = sp.csgraph.connected_components(A, directed=False)[0] == 1
+    if n == 2 and connected:
         first, second = map(Fraction, sizes)
         best, times = Fraction(A[0, 1]) / (first * second), (first + second) ** 2 / 2
         return _known(names, np.array([True, False]), best, times, "min", unit_of(sizes), seed)
@@ -213,10 +215,12 @@ def sparsest_cut(
     }
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         progress.doing("looking for blocks of the graph")
-        if presolve or not whole:
+        if not connected or (presolve and method is None):
             application: applications.Application = by_blocks_of(A, sizes)
         else:
-            application = replace(sparsest_cut_of(A, uneven(sizes)), unit=unit_of(sizes))
+            applications.require_room((n, n), 3, "cut a part of the graph")
+            own = {"unit": unit_of(sizes), **floor_of(A, sizes)}
+            application = replace(sparsest_cut_of(A, uneven(sizes)), **own)
         found = application.run(method, **options)
     return _cut(found, names)
 

@@ -153,8 +153,6 @@ def print_cut(run: Outcome, console: Console, names: Sequence[str] | None = None
     counted = ", vertices counted from 1" if names is None else ""
     console.print(f"Cut found: {cut.side.sum()} of {cut.side.size} vertices, value {run.value:.6g}")
     console.print(f"Smaller side{counted}: {', '.join(members[:SHOWN]) or 'none'}{more}")
-    if "left out" in run.settings:
-        console.print(f"Left out: {run.settings['left out']}.")
     if "warm_start" in run.settings:
         console.print(f"Start and first bound: {run.settings['warm_start']}.")
     console.print(promise(run, "cut"))

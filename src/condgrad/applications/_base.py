@@ -59,8 +59,8 @@ class Application:
         Whose settings these are, one of `PRESETS`.
     problem : Problem
         The problem.
-    start : array or Factored
-        W_1.
+    start : array or Factored, optional
+        W_1; default: the centre of the domain.
     beta0 : mapping
         β0 by method, a number or ``"auto"``; the key ``""`` serves the methods that are not named.
     batch : int or float

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,28 +22,39 @@ from condgrad.applications._outcome import Outcome, Rounded, gap_of
 from condgrad.applications.blocks import Block, blocks_of, extended
 from condgrad.applications.cycles import cut_of_cycle
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.applications.rounding import SHARE, Cut, round_cut, sizes_of, smaller_side
+from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side, sweep_orders
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.applications.sparsest_cut import Rounding, sparsest_cut_of, unit_of
-from condgrad.backends import lapack
+from condgrad.applications.spectral import spectral
 from condgrad.backends.devices import on_gpu
 from condgrad.certificate import relative_gap
 from condgrad.cluster import large
-from condgrad.domains.eigen import lowest_eigpair
+from condgrad.domains.eigen import LARGE
 from condgrad.errors import MemoryLimit
 from condgrad.methods import Method
-from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
-from condgrad.run.journal import journaled
+from condgrad.run.journal import journaled, settled
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.result import Result, Status, Trace
 
-QUICK = 10.0
-"""Effort for the first cut of a block that is too large for the time."""
 GPU = 200
 """Vertices of a block from which its first cut is found on a GPU where the run is there."""
 BROKEN = (Status.INTERRUPTED, Status.OUT_OF_MEMORY, Status.NONFINITE)
 """Ends of a run after which there is no other."""
+
+
+class Start(NamedTuple):
+    """Knowledge of a block before any run."""
+
+    cut: Cut
+    bound: float
+    """No cut of the block has a lower value."""
+    kind: str
+    """Kind of proof of the bound."""
+    failure: float
+    """Probability that the bound does not hold."""
+    best: bool
+    """Whether the cut is the best one."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,10 +79,10 @@ class ByBlocks(Application):
     ) -> Outcome:
         """Solve block by block, those first whose cuts look best.
 
-        A run ends once its bound shows that the block has no cut better than the best one at hand
-        by more than the gap. The outcome is that of the whole graph: the best cut, the lowest bound
-        and what all runs cost together (`of_all`). A block that is too large for the memory has the
-        bound of its spectral relaxation, an eigenvalue.
+        Every block has a bound before the first run, by its second eigenvalue (`spectral`). A run
+        ends once its bound shows that the block has no cut better than the best one at hand by more
+        than the gap. The outcome is that of the whole graph: the best cut, the lowest bound and
+        what all runs cost together (`of_all`). A block that is too large for the memory has no run.
         """
         verbose = limits.pop("verbose", False)
         with progress.shown(verbose, max_seconds=limits.get("max_seconds")):
@@ -90,17 +101,23 @@ class ByBlocks(Application):
         if not self.blocks:
             label = sp.csgraph.connected_components(self.adjacency, directed=False)[1]
             best = Cut(smaller_side(label == label[0]), 0.0)
-            return self._outcome(slug, best, 0.0, [], False, gap, limits.get("seed", 0))
-        progress.doing(f"first cuts of {count(self.blocks)}")
+            none = {0: Start(best, 0.0, "exact", 0.0, True)}
+            return self._outcome(slug, best, none, [], gap, limits.get("seed", 0))
+        progress.doing(f"bounds and first cuts of {count(self.blocks)}")
         like = on_gpu() if limits.get("device") == "cuda" else None
-        firsts = ((b, *self._first(b, like)) for b in self.blocks)
-        cuts = sorted(firsts, key=lambda found: found[1].value)
-        place, lowest, _ = cuts[0]  # the best so far
-        known = min((cut.value for _, cut, best in cuts if best), default=np.inf)
-        known *= 1 - self._slack
-        ends: list[Outcome] = []
-        broken = False
-        runs = [block for block, _, best in cuts if not best]
+        data = self.adjacency, self.weights
+        firsts = settled("cuts", lambda: [self._first(b, like) for b in self.blocks], data)
+        starts = sorted(zip(self.blocks, firsts, strict=True), key=lambda found: found[1].cut.value)
+        place, lowest = starts[0][0], starts[0][1].cut  # the best so far
+        runs = [(i, block) for i, (block, start) in enumerate(starts) if not start.best]
+        rest = {i: start for i, (_, start) in enumerate(starts)}  # blocks without a run so far
+        seed, ends = limits.get("seed", 0), list[Outcome]()
+        about: dict[str, Any] = {
+            "failure": sum(start.failure for start in rest.values()),
+            "floor": min(start.bound for start in rest.values()),
+        }
+        broken, left = False, ""
+        stop: Status | None = None
 
         def here(end: Outcome | None) -> Outcome | None:
             """Outcome so far, while a block is at work."""
@@ -110,22 +127,26 @@ class ByBlocks(Application):
             at, least = place, lowest
             if end is not None and end.rounded is not None and end.rounded.value < least.value:
                 at, least = block, end.rounded.answer
+            others = {j: start for j, start in rest.items() if j != i}
             whole = self._whole(at, least.side)
-            low = known if len(done) == len(runs) else self.floor or 0.0
-            return self._outcome(slug, whole, low, done, True, gap, limits.get("seed", 0))
+            return self._outcome(slug, whole, others, done, gap, seed, True, **about)
 
         def seen(last: Mapping[str, float]) -> progress.Seen:
             """The best cut so far, and what is proved of the blocks so far."""
-            bounds = [last["lower_bound"], known, *(end.result.lower_bound for end in ends)]
+            others = (start.bound for j, start in rest.items() if j != i)
+            bounds = [last["lower_bound"], *others, *(end.result.lower_bound for end in ends)]
             value, own = lowest.value, progress.inner(last)
             if own is not None and own.gap == own.gap:  # a cut of the block at work
                 value = min(value, own.value / self.unit.scale)
             return self.seen(value, min(bounds))
 
         with progress.answers(seen), _keyboard.offers(here) as offer:
-            for i, block in enumerate(runs):
+            for i, block in runs:
+                if deadline.over():
+                    stop = Status.MAX_SECONDS
+                    break
                 if len(runs) > 1:
-                    progress.part(f"block {i + 1} of {len(runs)}")
+                    progress.part(f"block {runs.index((i, block)) + 1} of {len(runs)}")
 
                 def enough(info: Info, value: float = lowest.value) -> Status | None:
                     bound = info.trace.last["lower_bound"]
@@ -135,52 +156,55 @@ class ByBlocks(Application):
                 if seconds is not None:
                     spent = time.perf_counter() - began
                     limits["max_seconds"] = max(0.0, seconds - spent)
-                own = self._own(block)
-                how, refused = {**limits, "callbacks": [*callbacks, enough]}, False
+                own = self._own(block, rest[i])
+                how = {**limits, "callbacks": [*callbacks, enough]}
                 if not any(map(large, own.problem.terms)):
                     how.pop("cluster", None)
                 try:
                     end = own.run(slug, beta0, batch, **how)
                 except MemoryLimit as error:
-                    end, refused = by_eigenvalue(own, error.figures, how), True
+                    stop, left = Status.OUT_OF_MEMORY, str(error)
+                    continue
                 ends.append(end)
+                del rest[i]
                 if end.rounded is not None and end.rounded.value < lowest.value:
                     place, lowest = block, end.rounded.answer
-                left = refused and end.status is Status.OUT_OF_MEMORY
-                broken = end.rounded is None or (end.status in BROKEN and not left)  # None: Ctrl-C
+                broken = end.rounded is None or end.status in BROKEN  # None: Ctrl-C
                 if broken:
                     break
             best = self._whole(place, lowest.side)
-            if broken and len(ends) < len(runs):  # of the blocks that were left nothing is known
-                known = self.floor or 0.0
-            seed = limits.get("seed", 0)
-            return offer.keep(self._outcome(slug, best, known, ends, broken, gap, seed))
+            about |= {"stop": stop, "note": left}
+            return offer.keep(self._outcome(slug, best, rest, ends, gap, seed, broken, **about))
 
-    def _own(self, block: Block) -> Application:
+    def _own(self, block: Block, start: Start) -> Application:
         """The problem of a block; that of the largest one is there already."""
+        known: dict[str, Any]
+        known = {"floor": start.bound, "floor_kind": start.kind, "floor_failure": start.failure}
         if block is self.blocks[0] and block.vertices.size > 2:
-            known = {f.name: getattr(self, f.name) for f in fields(Application)}
-            return Application(**known | {"settings": {"vertices": block.vertices.size}})
+            there = {f.name: getattr(self, f.name) for f in fields(Application)}
+            return Application(**there | known | {"settings": {"vertices": block.vertices.size}})
         own = sparsest_cut_of(inner(self.adjacency, block), uneven(block.weights))
-        return replace(own, unit=self.unit)
+        return replace(own, unit=self.unit, **known)
 
-    def _first(self, block: Block, like: Array | None) -> tuple[Cut, bool]:
-        """A cut of a block by its spectral relaxation, or the best one of an edge or a cycle."""
+    def _first(self, block: Block, like: Array | None) -> Start:
+        """A bound and a cut of a block by its second eigenvector, or the best cut of a cycle.
+
+        In a large block only the orders by the eigenvector and by degrees are tried.
+        """
         part, mu = inner(self.adjacency, block), block.weights
         if (best := cut_of_cycle(part, mu)) is not None:
-            return best, True
+            return Start(best, best.value * (1 - self._slack), "exact", 0.0, True)
+        bound, kind, failure, v = spectral(part, mu)
         if like is not None and mu.size > GPU:
             own = self.rounding if block is self.blocks[0] else None
             graph = own.sent(like) if isinstance(own, Rounding) else DeviceGraph(part, mu, like)
-            return DeviceRounder(graph).by_eigenvector(), False
-        root, degrees = 1 / np.sqrt(mu), np.asarray(part.sum(axis=1)).reshape(-1)
-        V = root[:, None] * (np.diag(degrees) - part.toarray()) * root
-        if deadline.fits(deadline.cost(mu.size, deadline.VALUES / SHARE)):
-            v = lapack.eigh(V, subset=(1, 1))[1][:, 0]
+            cut = DeviceRounder(graph).by_eigenvector()
+        elif mu.size > LARGE:
+            degrees = np.asarray(part.sum(axis=1)).reshape(-1)
+            cut = sweep_orders(part, mu, np.stack([v / np.sqrt(mu), degrees / mu]))
         else:
-            known = np.sqrt(mu / mu.sum())[:, None]
-            v = lowest_eigpair(V, effort=QUICK, fixed=known).vector
-        return round_cut(part, np.outer(v, v), 1, mu), False
+            cut = round_cut(part, np.outer(v, v), 1, mu)
+        return Start(cut, bound, kind, failure, False)
 
     def _whole(self, block: Block, side: Array) -> Cut:
         """A cut of a block as one of the graph."""
@@ -198,43 +222,55 @@ class ByBlocks(Application):
         self,
         slug: str | Method,
         best: Cut,
-        known: float,
+        rest: Mapping[int, Start],
         ends: Sequence[Outcome],
-        broken: bool,
         gap: float | None,
         seed: Any,
+        broken: bool = False,
+        *,
+        floor: float = 0.0,
+        failure: float = 0.0,
+        stop: Status | None = None,
+        note: str = "",
     ) -> Outcome:
+        """Outcome for the graph, by blocks with a run and the `rest` without.
+
+        `floor` and `failure` are of the bounds before any run. `stop` and `note` say why blocks
+        have no run.
+        """
+        first = min(rest.values(), key=lambda start: start.bound, default=None)
+        known = np.inf if first is None else first.bound
         last = min(ends, key=lambda end: end.result.lower_bound, default=None)
+        bound = known if last is None else min(known, last.result.lower_bound)
+        near = gap_of(best.value, bound, False) <= (gap or 0.0)
         rounded = Rounded(best.value, np.zeros((0, 0)), best)
-        how: dict[str, Any]
         settings = {**self.settings, "blocks": len(self.blocks), "runs": len(ends)}
-        if last is not None and "left out" in last.settings:
-            settings["left out"] = last.settings["left out"]
-        if last is None or (known <= last.result.lower_bound and not broken):
-            result = of_all(best.value, known, ends, seed, known)
+        how: dict[str, Any]
+        if first is not None and known <= bound and not broken:
+            result = of_all(best.value, bound, ends, seed, floor)
+            kind = "probabilistic" if failure or result.bound_failure else first.kind
+            result = replace(result, bound_kind=kind)
+            if stop is not None and not near:
+                result = replace(result, status=stop, note=note)
             facts = (result, self.formula, settings, rounded)
-            how = {"asked": gap, "floor_kind": "exact", "unit": self.unit}
+            how = {"asked": gap, "floor_failure": failure, "unit": self.unit}
             return Outcome(self.name, self.preset, "presolve", None, None, *facts, **how)
-        bound = last.result.lower_bound
-        if broken:
-            bound, last = min(known, bound), ends[-1]
-        kept: dict[str, Any] = {}
+        assert last is not None
+        last = ends[-1] if broken else last
         if self.adjacency.shape[0] > last.settings["vertices"]:
-            result = of_all(best.value, bound, ends, seed, known)
+            result = of_all(best.value, bound, ends, seed, floor)
             names = "status", "method", "bound_kind", "bound_source", "device", "note"
             own = {name: getattr(last.result, name) for name in names}
             result = replace(result, **own, best_iteration=result.iterations, proposed=True)
-            kept["floor_failure"] = sum(end.floor_failure for end in ends)
         else:
             off = relative_gap(last.result.objective, bound)
             result = last.result
             if bound < result.lower_bound:
                 result = replace(result, lower_bound=bound, gap=off)
-        near = gap is not None and gap_of(best.value, bound, False) <= gap
-        if near and not broken and result.status is not Status.CONVERGED:
+        if near and gap is not None and not broken and result.status is not Status.CONVERGED:
             result = replace(result, status=Status.CONVERGED)
         how = {"rounded": rounded, "settings": settings, "asked": gap, "result": result}
-        return replace(last, **how, **kept)
+        return replace(last, **how, floor_failure=failure)
 
 
 def by_blocks(adjacency: Any, vertex_weights: Any = None) -> ByBlocks:
@@ -279,12 +315,12 @@ SUMS = "k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"
 """Columns of a trace that go on where the next run begins."""
 
 
-def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, known: float) -> Result:
+def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, floor: float) -> Result:
     """The runs on all blocks as one on the graph that found its best cut.
 
     Its trace has their points, one run after the other, all in the same unit, or the best cut of
-    the blocks before where that is better, and the cut as the last one. Nothing is proved of the
-    graph before the last block has a bound.
+    the blocks before where that is better, and the cut as the last one. Before the last run its
+    bound is the one that was known before the first.
 
     Parameters
     ----------
@@ -296,8 +332,8 @@ def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, known
         The runs in their order.
     seed : object
         That of the runs.
-    known : float
-        A bound for the blocks without a run.
+    floor : float
+        A bound for the graph before any run.
     """
     runs = [end.result for end in ends]
     names = "iterations", "epochs", "seconds", "lmo_calls", "matvecs"
@@ -307,10 +343,11 @@ def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, known
         profile.update(run.profile)
     trace, before, lowest = Trace(), dict.fromkeys(SUMS, 0.0), np.inf
     for i, run in enumerate(runs):
-        low = min([bound, known, *(other.lower_bound for other in runs[:i])])
         columns = {name: run.trace[name].tolist() for name in (*SUMS, "objective", "infeasibility")}
         proved = (
-            np.minimum(low, run.trace["lower_bound"]) if run is runs[-1] else [0.0] * len(run.trace)
+            np.minimum(bound, run.trace["lower_bound"])
+            if run is runs[-1]
+            else [floor] * len(run.trace)
         )
         for *point, least in zip(*columns.values(), proved, strict=True):
             row = {n: x + before.get(n, 0.0) for n, x in zip(columns, point, strict=True)}
@@ -334,19 +371,6 @@ def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, known
         for name, v in r.families.items()
     }
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, none, **spent, **how)
-
-
-def by_eigenvalue(own: Application, why: str, limits: dict[str, Any]) -> Outcome:
-    """The outcome without triangle inequalities, and why they were left out."""
-    smooth = [t for t in own.problem.terms if t.function.smooth]
-    alone = replace(own, problem=Problem(own.problem.domain, smooth), finer=1.0)
-    most = limits.get("max_iter")
-    end = alone.run("sag-cgal", **{**limits, "max_iter": 20 if most is None else min(most, 20)})
-    status = end.result.status
-    status = status if status in BROKEN else Status.OUT_OF_MEMORY
-    left = f"all triangle inequalities, as {why}; gap and infeasibility of the run are those"
-    settings = {**own.settings, "left out": f"{left} without them"}
-    return replace(end, result=replace(end.result, status=status), settings=settings)
 
 
 def count(blocks: Sequence[Block]) -> str:

@@ -125,9 +125,8 @@ def sweep_cut(adjacency: Any, W: Array, vectors: int = 5) -> Cut:
     vectors : int, default 5
         How many eigenvectors to sweep.
     """
-    graph = graph_of(adjacency)
-    found = _sweep(graph, _leading(_centred(W, graph.n), vectors))
-    return graph.cut(_unpack(min(found, key=found.__getitem__)))
+    A = adjacency_matrix(adjacency)
+    return sweep_orders(A, None, _leading(_centred(W, A.shape[0]), vectors))
 
 
 def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = None) -> Cut:
@@ -190,6 +189,13 @@ def round_cut(adjacency: Any, W: Array, vectors: int = 5, vertex_weights: Any = 
         if not cuts or time.perf_counter() < end:
             cuts.append(graph.cut(_improve(A, graph.sizes, _unpack(key), end)))
     return min(cuts, key=lambda cut: cut.value)
+
+
+def sweep_orders(A: Any, weights: Any, scores: Array) -> Cut:
+    """The best prefix of the orders given by rows of `scores`, for a checked adjacency matrix."""
+    graph = checked_graph(A, weights)
+    found = _sweep(graph, scores)
+    return graph.cut(_unpack(min(found, key=found.__getitem__)))
 
 
 def graph_of(adjacency: Any, vertex_weights: Any = None) -> Graph:

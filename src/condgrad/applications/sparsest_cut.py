@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
+from condgrad.applications.spectral import floor_of
 from condgrad.backends.arrays import floats, foreign
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
 from condgrad.errors import ProblemError
@@ -63,10 +65,12 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
     """
     check_preset(preset)
     A = adjacency_matrix(adjacency)
-    if preset == "auto":
-        return sparsest_cut_of(A, vertex_weights)
     L, n = laplacian_of(A), A.shape[0]
     require_room((n, n), 3, "cut a part of the graph")
+    if preset == "auto":
+        found = sparsest_cut_of(A, vertex_weights)
+        known = floor_of(A, sizes_of(vertex_weights, n))
+        return replace(found, start=found.problem.domain.center(), **known)
     if vertex_weights is not None:
         raise ProblemError(f"preset {preset} has no vertex_weights: use preset auto")
     spread = n * np.eye(n) - np.ones((n, n))
@@ -116,9 +120,11 @@ class _Scaled(Inner):
 
 
 def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
-    """The form of preset ``auto``, for a checked adjacency matrix."""
+    """The form of preset ``auto``, for a checked adjacency matrix.
+
+    Nothing of the size of W is made before it runs.
+    """
     L, n = laplacian_of(A), A.shape[0]
-    require_room((n, n), 3, "cut a part of the graph")
     mu, weights = np.ones(n), vertex_weights
     cost, triangles = Inner(L, _symmetric=True), Triangles(n)
     if weights is not None:
@@ -139,7 +145,7 @@ def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
         name="sparsest-cut",
         preset="auto",
         problem=problem,
-        start=domain.center(),
+        start=None,
         beta0={"": "auto"},
         batch=0.05,
         formula="√2 · triangles",

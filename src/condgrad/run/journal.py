@@ -139,12 +139,13 @@ class Journal:
         self._finish(result, "advance", {})
         return result
 
-    def value(self, name: str, work: Callable[[], Any]) -> Any:
-        """Result of some work, which is not done again."""
-        number, known = self._stage(name, {})
+    def value(self, name: str, work: Callable[[], Any], data: Any = None) -> Any:
+        """Result of some work on these data, which is not done again."""
+        prints = {} if data is None else print_of(data, name)
+        number, known = self._stage(name, prints)
         if known is None:
             known = work()
-            self._finish(known, name, {})
+            self._finish(known, name, prints)
         else:
             self._done.append(self._again(number, known))
         return known
@@ -360,10 +361,10 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     return journal.solve(asked, limits, **how)
 
 
-def settled(name: str, work: Callable[[], Any]) -> Any:
-    """A choice that a call which is resumed does not make again."""
+def settled(name: str, work: Callable[[], Any], data: Any = None) -> Any:
+    """A choice that a call which is resumed, with the same data, does not make again."""
     journal = _current.get()
-    return work() if journal is None else journal.value(name, work)
+    return work() if journal is None else journal.value(name, work, data)
 
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:
