@@ -386,3 +386,26 @@ def test_module_runs_as_a_program():
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_method_that_is_named_solves_the_whole_graph(run):
+    """Karate's largest block has 28 vertices of 34."""
+    how = ("--method", "h-sag-v2", "--beta0", 100, "--iterations", 40, "--quiet", "--json", "-")
+    for graph, vertices in (("karate_club", 34), ("les_miserables", 77)):
+        code, out, err = run("solve", "sparsest-cut", graph, *how)
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert (found["method"], found["beta0"]) == ("h-sag-v2", 100)
+        assert found["settings"] == {"vertices": vertices}
+        assert found["lower_bound"] > 0
+
+
+def test_a_beta0_of_no_method_is_refused(run):
+    for command in ("sparsest-cut", "max-cut"):
+        code, out, err = run("solve", command, "petersen", "--beta0", 100, "--iterations", 5)
+        assert (code, out) == (2, "")
+        assert "--beta0" in err
+        assert "--method" in err
+    paper = ("--preset", "paper", "--beta0", 100, "--iterations", 5, "--quiet", "--json", "-")
+    code, out, _ = run("solve", "sparsest-cut", "petersen", *paper)
+    assert (code, json.loads(out)["beta0"]) == (0, 100)

@@ -118,7 +118,8 @@ class RunOptions:
         typer.Option(help="One of `condgrad methods`; default: what suits the problem."),
     ] = None
     beta0: Annotated[
-        float | None, typer.Option(help="First smoothing parameter β0; default: found.")
+        float | None,
+        typer.Option(help="First smoothing parameter β0 of the --method; default: found."),
     ] = None
     batch: Annotated[
         str | None,
@@ -222,7 +223,7 @@ class RunOptions:
         `default` is the limit of a run to a tolerance where none is given; a run without tolerance
         then ends at 1000 of the same unit. Preset auto has a tolerance of its own.
         """
-        for option in ("gap", "feasibility"):
+        for option in ("gap", "feasibility", "beta0"):
             if (value := getattr(self, option)) is not None and not value > 0:
                 raise ProblemError(f"--{option} is {value:g}: it must be positive")
         for option in ("epochs", "iterations", "seconds"):
@@ -241,6 +242,11 @@ class RunOptions:
         from condgrad import report
 
         method = self.method or (None if self.preset is Preset.auto else paper)
+        if method is None and self.beta0 is not None:
+            raise ProblemError(
+                "--beta0 is given without --method: add the method that it is for, as "
+                "--method h-sag-v2, or leave it out"
+            )
         how = {**limits, "seed": self.seed, "n_jobs": self.jobs, "quiet": quiet}
         how["device"] = self.device.value
         if self.shards is not None and self.cluster is None:

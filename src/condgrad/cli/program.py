@@ -164,7 +164,11 @@ def solve_sparsest_cut(
     graph: GraphFile,
     *,
     presolve: Annotated[
-        bool, typer.Option("--presolve/--whole", help="Solve block by block, or the whole graph.")
+        bool,
+        typer.Option(
+            "--presolve/--whole",
+            help="Solve block by block, or the whole graph, as always with --method.",
+        ),
     ] = True,
     given: GraphInput,
     options: RunOptions,
@@ -176,8 +180,8 @@ def solve_sparsest_cut(
 
     options.check(outputs, [graph])
     adjacency, names = given.read(graph)
-    auto = presolve and options.preset is Preset.auto
-    application = by_blocks(adjacency) if auto else sparsest_cut(adjacency, options.preset.value)
+    blocks = presolve and options.method is None and options.preset is Preset.auto
+    application = by_blocks(adjacency) if blocks else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
     known: dict[str, Any] = {"adjacency": adjacency, "names": names, "limits": limits}
     outputs.deliver(
