@@ -68,9 +68,9 @@ class GraphCut(Answer):
     result: Result
     """The run on the relaxation in its own units: it minimises n²/2 times the value of a sparsest
     cut (with weights of vertices, half the square of their sum times), or the negative of that of a
-    maximum cut. Where the best cut is known without a run it has no iterations, value and bound of
-    that cut. `W` is empty then, and wherever the graph was solved block by block: the cut is in
-    `side`."""
+    maximum cut. If there was no run it has no iterations, and value and bound of the cut. `note`
+    says so if the relaxation did not fit into the memory. `W` is empty then, and wherever the graph
+    was solved block by block: the cut is in `side`."""
     bound_failure: float = 0.0
     """Probability that the bound does not hold; 0 up to 3000 vertices, 1e-10 for each time it was
     computed beyond, or with so little time that Lanczos or products had to do."""
