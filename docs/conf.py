@@ -25,9 +25,8 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 default_role = "py:obj"
-myst_enable_extensions = ["colon_fence", "dollarmath", "substitution"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-myst_substitutions = {"methods": markup.method_table()}
 
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False

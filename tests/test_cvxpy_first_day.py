@@ -226,3 +226,18 @@ def test_the_solver_has_a_name():
     assert problem.solve(solver="CONDGRAD") == pytest.approx(2, rel=1e-3)
     assert problem.solver_stats.solver_name == "CONDGRAD"
     assert "CONDGRAD" not in str(cp.Problem(cp.Minimize(x[0])).get_problem_data(None)[1].solver)
+
+
+def test_a_limit_before_the_first_point_names_the_solver_asked(slow):
+    problem = nearest(3)
+    door.solve(problem, backend="interior-point", max_seconds=5)
+    assert problem.status == "user_limit"
+    assert problem.solver_stats.extra_stats.solved_by == "Clarabel"
+
+
+def test_the_warning_is_of_the_callers_line(monkeypatch):
+    monkeypatch.setattr("condgrad.cvxpy._dual_bound.proved", lambda *_: -np.inf)
+    monkeypatch.setattr("condgrad.cvxpy._cone_proof.SMALL", 0)
+    with pytest.warns(UserWarning, match="optimal_inaccurate") as told:
+        door.solve(nearest(4))
+    assert told[0].filename == __file__

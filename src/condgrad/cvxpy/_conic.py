@@ -21,7 +21,7 @@ from condgrad.cvxpy._cone_judge import Outcome
 from condgrad.cvxpy._cone_point import missed
 from condgrad.cvxpy._cone_program import ConeProgram, OtherCones, read
 from condgrad.cvxpy._cone_solve import GONE, Run
-from condgrad.cvxpy._interior import Interior
+from condgrad.cvxpy._interior import SOLVER, Interior
 from condgrad.cvxpy._options import checked
 from condgrad.cvxpy._recognise import require_room
 from condgrad.cvxpy._write import NAME, Certificate, lowered
@@ -67,6 +67,8 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
     ``solver_stats.extra_stats`` is a `condgrad.cvxpy.Certificate` in the units of the problem.
     """
 
+    solver = "condgrad"
+    """Solver that is asked for a point."""
     SUPPORTED_CONSTRAINTS = [Zero, NonNeg, SOC, PSD]  # noqa: RUF012  # CVXPY reads a list
     MIP_CAPABLE = False
     REQUIRES_CONSTR = False
@@ -130,7 +132,9 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
                 found = self._solved(data, options, constant)
         except OutOfTime:  # before there was any point
             x = np.zeros(np.size(data[settings.C]))
-            late = Outcome(settings.USER_LIMIT, x, nothing, nothing, -np.inf, np.inf)
+            late = Outcome(
+                settings.USER_LIMIT, x, nothing, nothing, -np.inf, np.inf, by=self.solver
+            )
             return None, late, side
         if found is None:
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf)
@@ -164,7 +168,7 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         offset = float(inverse_data[settings.OFFSET])
         if program is None:  # there was no time for any point but 0
             ends = side.of(offset), side.of(-np.inf)
-            attr[settings.EXTRA_STATS] = Certificate(*ends, np.inf, None)
+            attr[settings.EXTRA_STATS] = Certificate(*ends, np.inf, None, solved_by=outcome.by)
             x = {inverse_data[self.VAR_ID]: outcome.x}
             return CvxpySolution(outcome.status, offset, x, {}, attr)
         value = program.value_unit * float(program.c @ outcome.x) + offset
@@ -222,6 +226,7 @@ class Unsettled(Exception):
 class InteriorSolver(ConeSolver):
     """The same cone program by an interior-point solver, whose answer is checked and proved."""
 
+    solver = SOLVER
     quick = False
     """Whether one of first order is asked before."""
 

@@ -24,6 +24,8 @@ from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.run.result import Status
 from condgrad.sdp import SDP, Solution
 
+CALLER = 4
+"""Frames from `solve` to its caller, the two wrappers of limit and progress between them."""
 TRIES = 6
 """Runs with closer tolerances: a constant may make the objective small, and one row may miss more
 than all together."""
@@ -121,8 +123,9 @@ def solve(problem: Any, *, backend: str | None = None, **options: Any) -> float:
     value = _solved(problem, options, backend, verbose)
     if problem.status == cp.OPTIMAL_INACCURATE:
         found = problem.solver_stats.extra_stats
-        left_open = found.proviso or f"the gap is {found.gap:.2g}, or a row misses too much"
-        warnings.warn(f"condgrad.cvxpy: optimal_inaccurate: {left_open}", stacklevel=2)
+        reached = f"gap {found.gap:.2g}, infeasibility {found.infeasibility:.2g}"
+        left_open = found.proviso or f"{reached}; the tolerances are not reached"
+        warnings.warn(f"condgrad.cvxpy: optimal_inaccurate: {left_open}", stacklevel=CALLER)
     return value
 
 
