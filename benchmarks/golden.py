@@ -185,12 +185,12 @@ def iterate(state: Any) -> np.ndarray:
     return getattr(state.W, "array", state.W)
 
 
-def state_record(problem: Problem, method: Any, start: Any, moves: tuple[float, ...]) -> list[Any]:
+def state_record(problem: Problem, method: Any, start: Any, moves: tuple[float, ...]) -> Any:
     """W and all hashes after every iteration, or the refusal."""
     try:
         run = cg.start(problem, method, start=start, seed=SEED, certify=False)
     except cg.ProblemError as refusal:
-        return [{"refused": str(refusal)}]
+        return {"refused": str(refusal)}
     found = []
     for k in range(ITERATIONS):
         if moves and k in (13, 26):
@@ -198,7 +198,7 @@ def state_record(problem: Problem, method: Any, start: Any, moves: tuple[float, 
             run.move(domains.Spectrahedron(problem.domain.shape[0], trace=trace))
         run.advance(iterations=1)
         found.append({"W": digest(iterate(run.state)), "parts": seen(run.state)})
-    return found
+    return {"states": found}
 
 
 def states(only: str) -> Iterator[tuple[str, Any]]:
@@ -354,19 +354,20 @@ def difference(part: str, before: Any, after: Any) -> str:
         return "missing"
     if part == "answers":
         ratio = after["cpu"] / max(before["cpu"], 1e-9)
-        same = all(before[key] == after[key] for key in ("value", "bound", "status"))
-        numbers = (
-            f"gap {before['gap']:.2g} → {after['gap']:.2g}, CPU {before['cpu']:.2f} s × {ratio:.2f}"
-        )
-        moved = f"value {before['value']!r} → {after['value']!r}, bound {before['bound']!r} → "
-        return (
-            f"same, {numbers}"
-            if same
-            else f"{moved}{after['bound']!r}, {after['status']}, {numbers}"
-        )
-    if part == "traces" or "refused" in before[0] or "refused" in after[0]:
-        return "" if before == after else f"{str(before)[:200]} → {str(after)[:200]}"
-    for k, (a, b) in enumerate(zip(before, after, strict=True), 1):
+        told = f"gap {after['gap']:.2g}, CPU {before['cpu']:.2f} s × {ratio:.2f}"
+        parts = ("value", "bound", "status")
+        moved = [f"{p} {before[p]!r} → {after[p]!r}" for p in parts if before[p] != after[p]]
+        return ", ".join([*(moved or ["same"]), told])
+    refused = [x.get("refused", "") for x in (before, after)]
+    if any(refused):
+        return "" if all(refused) else f"refused {'then' if refused[0] else 'now'}: {max(refused)}"
+    if part == "traces":
+        if before == after:
+            return ""
+        lengths = [len(x["trace"][0]) for x in (before, after)]
+        return f"{lengths[0]} → {lengths[1]} rows, {before['end']} → {after['end']}"
+    pairs = zip(before["states"], after["states"], strict=True)
+    for k, (a, b) in enumerate(pairs, 1):
         if a["W"] != b["W"]:
             return f"W differs at k = {k}"
         left = set(b["parts"].values())
