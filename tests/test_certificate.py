@@ -28,7 +28,7 @@ from condgrad.certificate.bound import SEARCH
 from condgrad.domains import eigen
 from condgrad.estimators import Full
 from condgrad.rows import part_of
-from general import GENERAL
+from general import GENERAL, refused
 from random_problems import DOMAINS, Case, interior_point, random_problem
 
 ROUNDING = 1e-9
@@ -133,7 +133,10 @@ def test_the_bounds_of_the_other_methods_hold(kind: str, slug: str) -> None:
     whole = {t.name: Full() for t in case.problem.composite if not t.function.separable}
     entry = METHODS[slug]
     method = entry(batch=0.5) if entry.batched else entry()
-    result = solve(case.problem, method.override(whole) if slug != "cgal" else method, max_iter=200)
+    method = method.override(whole) if slug != "cgal" else method
+    if refused(case.problem, method):
+        return
+    result = solve(case.problem, method, max_iter=200)
     check_bounds(result, kind, case.value, ROUNDING, case.problem.unit)
 
 

@@ -82,6 +82,10 @@ def test_every_method_on_every_application(run, tmp_path, ratings, slug):
         options = ["--method", slug, "--iterations", 5, "--quiet", "--json", out]
         options += ["--preset", "paper"]
         code, printed, err = run("solve", name, *args, *options)
+        if (slug, name) == ("spdhg", "matrix-completion"):
+            assert code == 2
+            assert "spectrahedron" in err
+            continue
         assert (code, printed, err) == (0, "", "")
         data = json.loads(out.read_text())
         assert data.keys() >= FIELDS

@@ -233,11 +233,14 @@ def test_constraints_without_a_solution_are_refuted():
         assert result.status is wanted
 
 
-def test_elsewhere_it_is_another_method():
+def test_methods_that_need_a_projection_are_refused_without_one():
     oracle = domains.Oracle(domains.Simplex(4).lmo, 4, 2.0)
     own = Problem(oracle, [Term(maps.AllEntries((4,)), functions.AtMost(0.5))])
+    matrix = Problem(domains.Spectrahedron(4), [Term(maps.Diagonal(4), functions.Equal(0.25))])
     for method in (cg.pdhg(), cg.rpdhg(), cg.apg()):
-        assert cg.solve(own, method, max_iter=2).method == "SAG-CGAL"
+        for problem in (own, matrix):
+            with pytest.raises(cg.ProblemError, match=f"method is {method.name}, which needs"):
+                cg.solve(problem, method)
 
     class Smaller(domains.NuclearBall):
         """It may mean another set."""

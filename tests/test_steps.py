@@ -134,6 +134,9 @@ def test_atoms_elsewhere(problem, method, steps):
 def test_the_options_reach_the_method():
     steps = [m.step for m in (cg.sag_cgal(), cg.sag_cgal(spectral=False), cg.h_sag_v2())]
     assert steps == [SPECTRAL, ATOMS, ATOMS]
+    assert cg.sag_cgal(beta0=1.0).step is ATOMS
+    with pytest.raises(cg.ProblemError, match=r"step is Spectral.*automatic"):
+        replace(cg.h_sag_v2(), step=SPECTRAL)
 
 
 def test_nothing_to_gain_and_nothing_to_mend(steps):

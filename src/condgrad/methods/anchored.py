@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -48,11 +49,8 @@ class Anchoring(Relaxation):
         return super().suits(problem, pairs) and all(isinstance(e, Anchored) for e, _ in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-        """The step of a run: this one, where problem and estimators have what it needs."""
-        projector = problem.domain.projector()
-        if projector is None or not self.suits(problem, [(r.estimator, r.term) for r in rows]):
-            return AtomStep(problem.domain)
-        return AnchoredStep(problem, projector, rows, self)
+        """The step of a run."""
+        return AnchoredStep(problem, cast(Projector, problem.domain.projector()), rows, self)
 
 
 @dataclass

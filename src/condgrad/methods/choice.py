@@ -29,14 +29,14 @@ def suited(problem: Problem) -> Method:
     flat = all(isinstance(t.function, Linear) for t in problem.smooth)
     anchored = projector is not None and projector.exact and flat
     for method in (rpdhg() if anchored else pdhg(), apg()):
-        if method.on(problem) is not method.elsewhere:
+        if method.suits(problem):
             return method
     if projector is None and problem.domain.face is None:
         method = pfw()
-        if method.on(problem) is not method.elsewhere:
+        if method.suits(problem):
             return method
     method = spdhg()
     many = (
         sum(t.map.size for t in problem.composite if t.loose) >= np.prod(problem.domain.shape) / 4
     )
-    return method if many and method.on(problem) is not method.elsewhere else sag_cgal()
+    return method if many and method.suits(problem) else sag_cgal()

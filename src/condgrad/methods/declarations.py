@@ -255,7 +255,7 @@ def sag_cgal(
         Further options of `condgrad.estimators.SagAugmented`: ``rate``, ``table_dtype``.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
-    step = SPECTRAL if spectral else ATOMS
+    step = SPECTRAL if spectral and beta0 == "auto" else ATOMS
     return Method(Full(), SagAugmented(batch, **options), schedule, step=step, control=BALANCE)
 
 
@@ -271,7 +271,7 @@ def sag_cgal(
     "Applegate et al., NeurIPS 2021, for the step rule",
 )
 def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "auto") -> Method:
-    """Stochastic primal-dual passes over a spectrahedron; elsewhere `sag_cgal`.
+    """Stochastic primal-dual passes over a spectrahedron.
 
     Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
     a projection (`condgrad.methods.primal_dual.PrimalDualStep`). One number is kept per row. What
@@ -302,5 +302,4 @@ def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "
         step=PRIMAL_DUAL,
         control=PRIMAL_WEIGHT,
         first=Lead(start, first) if first else None,
-        elsewhere=start,
     )

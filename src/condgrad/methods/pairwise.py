@@ -25,7 +25,7 @@ ENTRIES = 1 << 24
 
 @dataclass(frozen=True)
 class Pairwise:
-    """Pairwise Frank-Wolfe steps where there is no g; elsewhere steps to atoms."""
+    """Pairwise Frank-Wolfe steps where there is no g."""
 
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
         """Whether all terms are smooth and some are not linear, and all rows are taken."""
@@ -33,9 +33,7 @@ class Pairwise:
         return able and any(bent(t) for t in problem.terms) and all(e.whole(t) for e, t in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-        """The step of a run: this one, where the problem has what it needs."""
-        if not self.suits(problem, [(r.estimator, r.term) for r in rows]):
-            return AtomStep(problem.domain)
+        """The step of a run."""
         return PairwiseStep(problem, rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from condgrad.estimators import Estimator
 from condgrad.functions import Smooth
 from condgrad.methods.control import Measured, first_factors, passes_over
 from condgrad.methods.lead import Propose, look
-from condgrad.methods.spectral import FrameState, FrameStep, face_for, fits
+from condgrad.methods.spectral import FrameState, FrameStep, fits
 from condgrad.methods.steps import AtomStep, Lap
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem, Term
@@ -24,7 +25,7 @@ from condgrad.rows import Keeper
 
 @dataclass(frozen=True)
 class PrimalDual:
-    """Primal-dual steps over a spectrahedron, see `PrimalDualStep`; elsewhere steps to atoms.
+    """Primal-dual steps over a spectrahedron, see `PrimalDualStep`.
 
     Parameters
     ----------
@@ -46,11 +47,8 @@ class PrimalDual:
         return fits(problem, pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-        """The step of a run: this one, where problem and estimators have what it needs."""
-        face = face_for(problem, rows)
-        if face is None:
-            return AtomStep(problem.domain)
-        return PrimalDualStep(problem, face, rows, self)
+        """The step of a run."""
+        return PrimalDualStep(problem, cast(Face, problem.domain.face), rows, self)
 
 
 PRIMAL_DUAL = PrimalDual()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class ProjectedStep(AtomStep):
 
 @dataclass(frozen=True)
 class Relaxation:
-    """Primal-dual steps over domains with a projection, see `RelaxedStep`; elsewhere to atoms.
+    """Primal-dual steps over domains with a projection, see `RelaxedStep`.
 
     Parameters
     ----------
@@ -90,11 +91,8 @@ class Relaxation:
         return able and all(isinstance(e, Relaxed) for e, _ in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-        """The step of a run: this one, where problem and estimators have what it needs."""
-        projector = problem.domain.projector()
-        if projector is None or not self.suits(problem, [(r.estimator, r.term) for r in rows]):
-            return AtomStep(problem.domain)
-        return RelaxedStep(problem, projector, rows, self)
+        """The step of a run."""
+        return RelaxedStep(problem, cast(Projector, problem.domain.projector()), rows, self)
 
 
 class RelaxedStep(ProjectedStep):
@@ -265,7 +263,7 @@ def nearest_by(domain: Domain) -> Projector | None:
 
 @dataclass(frozen=True)
 class Accelerated:
-    """Accelerated gradient steps over domains with a projection; elsewhere steps to atoms."""
+    """Accelerated gradient steps over domains with a projection."""
 
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
         """Whether all terms are smooth and some are not linear, and the domain has a projection."""
@@ -273,11 +271,8 @@ class Accelerated:
         return able and any(bent(t) for t in problem.terms) and all(e.whole(t) for e, t in pairs)
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
-        """The step of a run: this one, where the problem has what it needs."""
-        projector = nearest_by(problem.domain)
-        if projector is None or not self.suits(problem, [(r.estimator, r.term) for r in rows]):
-            return AtomStep(problem.domain)
-        return AcceleratedStep(problem, projector, rows)
+        """The step of a run."""
+        return AcceleratedStep(problem, cast(Projector, nearest_by(problem.domain)), rows)
 
 
 class AcceleratedStep(ProjectedStep):

@@ -42,14 +42,12 @@ class Method:
     smooth_only : bool, default False
         Whether the method is for g = 0.
     step : Atoms, Spectral, PrimalDual, Relaxation, Accelerated or Pairwise
-        How W moves; all but atoms need an automatic β0, else they are steps to atoms.
+        How W moves; all but atoms need an automatic β0.
     control : Balance, PrimalWeight or Ratio, optional
         How β, or the weight ω, is found and moved where β0 is automatic.
     first : Lead, optional
         A method that runs before this one, which takes over its W and its multipliers, where rows
         are drawn.
-    elsewhere : Method, optional
-        The method that runs where this one is not defined, as off spectrahedra or without g.
     """
 
     smooth: Estimator
@@ -60,7 +58,6 @@ class Method:
     step: Atoms | Spectral | PrimalDual | Relaxation | Accelerated | Pairwise = ATOMS
     control: Balance | PrimalWeight | Ratio = BALANCE
     first: Lead | None = None
-    elsewhere: Method | None = None
     slug: str = "custom"
     name: str = "custom"
 
@@ -71,6 +68,11 @@ class Method:
                 raise ProblemError(
                     f"{name} is {e!r}: pass an instance of one of condgrad.estimators, like Full()"
                 )
+        if not (self.auto or isinstance(self.step, Atoms)):
+            raise ProblemError(
+                f"step is {type(self.step).__name__}, which needs an automatic β0: leave step out, "
+                "or use a schedule with smoothing('auto', ...)"
+            )
 
     @property
     def auto(self) -> bool:
@@ -82,15 +84,13 @@ class Method:
         default = self.smooth if term.function.smooth else self.composite
         return self.estimators.get(term.name, default)
 
-    def on(self, problem: Problem) -> Method:
-        """The method that runs on a problem: this one, or `elsewhere`.
+    def suits(self, problem: Problem) -> bool:
+        """Whether the steps can be taken on a problem."""
+        return self.step.suits(problem, [(self.estimator(t), t) for t in problem.terms])
 
-        Where all rows are taken at every iteration there is nothing to gain from `first`.
-        """
-        pairs = [(self.estimator(t), t) for t in problem.terms]
-        if self.elsewhere is not None and not self.step.suits(problem, pairs):
-            return self.elsewhere
-        drawn = not all(e.whole(t) for e, t in pairs)
+    def on(self, problem: Problem) -> Method:
+        """The method without `first` if all rows are taken at every iteration."""
+        drawn = not all(self.estimator(t).whole(t) for t in problem.terms)
         return self if drawn else replace(self, first=None)
 
     def override(self, estimators: Mapping[str, Estimator]) -> Method:
@@ -241,3 +241,8 @@ def check(problem: Problem, method: Method) -> None:
             )
         if objection:
             raise ProblemError(f"{method.name} {objection}")
+    if not method.suits(problem):
+        needs = METHODS[method.slug].needs if method.slug in METHODS else "another problem"
+        raise ProblemError(
+            f"method is {method.name}, which needs {needs}: use sag_cgal(), or leave method out"
+        )

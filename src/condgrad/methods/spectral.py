@@ -74,8 +74,8 @@ class Spectral:
     small: int = 100
 
     def suits(self, problem: Problem, pairs: Iterable[tuple[Estimator, Term]]) -> bool:
-        """Whether the domain is a spectrahedron, and estimators allow steps to projections."""
-        return fits(problem, pairs)
+        """True: off spectrahedra the steps go to atoms."""
+        return True
 
     def begin(self, problem: Problem, rows: Sequence[Keeper]) -> AtomStep:
         """The step of a run: this one, where problem and estimators have what it needs."""

@@ -7,7 +7,6 @@ import numpy as np
 from condgrad.errors import ProblemError
 from condgrad.estimators import Anchored, Full, Relaxed
 from condgrad.methods.anchored import Anchoring
-from condgrad.methods.declarations import sag_cgal
 from condgrad.methods.pairwise import PAIRWISE
 from condgrad.methods.projected import ACCELERATED, RATIO, Relaxation
 from condgrad.methods.registry import Method, declare
@@ -26,7 +25,7 @@ from condgrad.schedules import Constant, Schedule, smoothing
     "relaxation",
 )
 def pdhg(relax: float = 1.7) -> Method:
-    """Over-relaxed primal-dual steps over a domain with a projection; elsewhere `sag_cgal`.
+    """Over-relaxed primal-dual steps over a domain with a projection.
 
     All rows move their multipliers at every iteration, those of f too, and W goes to a projection
     (`condgrad.methods.projected.RelaxedStep`, which says what is proved). Projections onto nuclear
@@ -43,7 +42,7 @@ def pdhg(relax: float = 1.7) -> Method:
     schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
     step = Relaxation(float(relax))
     own = Relaxed()
-    return Method(own, own, schedule, step=step, control=RATIO, elsewhere=sag_cgal())
+    return Method(own, own, schedule, step=step, control=RATIO)
 
 
 @declare(
@@ -57,14 +56,14 @@ def pdhg(relax: float = 1.7) -> Method:
     reference="Lu, Yang, arXiv:2407.16144, 2024",
 )
 def rpdhg() -> Method:
-    """Primal-dual steps with an anchor and restarts; elsewhere `sag_cgal`.
+    """Primal-dual steps with an anchor and restarts.
 
     As `pdhg`, but both sides are drawn back to where a round began, and rounds end where the
     residual has fallen (`condgrad.methods.anchored.AnchoredStep`, which says what is proved). Made
     for linear f, where steps of `pdhg` circle around the optimum.
     """
     schedule, own = Schedule(Constant(1.0), smoothing("auto", 0, 0)), Anchored()
-    return Method(own, own, schedule, step=Anchoring(), control=RATIO, elsewhere=sag_cgal())
+    return Method(own, own, schedule, step=Anchoring(), control=RATIO)
 
 
 @declare(
@@ -79,13 +78,13 @@ def rpdhg() -> Method:
     "Math. 15, 2015, for restarts",
 )
 def apg() -> Method:
-    """Accelerated projected gradients with restarts, for g = 0; elsewhere `sag_cgal`.
+    """Accelerated projected gradients with restarts, for g = 0.
 
     W goes to the projection of an extrapolated point (`condgrad.methods.projected.AcceleratedStep`,
     which says what is proved).
     """
     schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
-    return Method(Full(), Full(), schedule, step=ACCELERATED, elsewhere=sag_cgal())
+    return Method(Full(), Full(), schedule, step=ACCELERATED)
 
 
 @declare(
@@ -99,10 +98,10 @@ def apg() -> Method:
     reference="Lacoste-Julien, Jaggi, NeurIPS 2015",
 )
 def pfw() -> Method:
-    """Pairwise Frank-Wolfe with line search, for g = 0; elsewhere `sag_cgal`.
+    """Pairwise Frank-Wolfe with line search, for g = 0.
 
     Needs no more than the oracle of a set: mass moves from one of the atoms that W is mixed from to
     another (`condgrad.methods.pairwise.PairwiseStep`, which says what is proved).
     """
     schedule = Schedule(Constant(1.0), smoothing("auto", 0, 0))
-    return Method(Full(), Full(), schedule, step=PAIRWISE, elsewhere=sag_cgal())
+    return Method(Full(), Full(), schedule, step=PAIRWISE)

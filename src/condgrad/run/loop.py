@@ -24,7 +24,6 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.control import BalanceState
 from condgrad.methods.lead import look
 from condgrad.methods.registry import Method
-from condgrad.methods.steps import ATOMS
 from condgrad.points.dense import Dense
 from condgrad.problem import Problem
 from condgrad.rows import keeper_of
@@ -129,7 +128,11 @@ class Run:
         s, problem, options = self.state, self.problem, self._options
         lend(s.terms, s.v)
         self._running, self._judge, self._control = method, certificate, None
-        self._step = (method.step if method.auto else ATOMS).begin(problem, s.terms)
+        if not method.suits(problem):  # known before, but for arrays on a GPU
+            raise ProblemError(
+                f"{method.name} cannot run on a GPU here: leave device out, or use sag_cgal()"
+            )
+        self._step = method.step.begin(problem, s.terms)
         if method.auto and problem.composite:
             assert certificate is not None
             how = (options.goal.all, certificate, self._step, options.watch.propose)
