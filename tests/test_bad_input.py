@@ -320,3 +320,10 @@ def test_large_integers_that_float64_has_are_not(fine):
     assert condgrad.max_cut(nx.Graph([(0, 1, {"weight": fine})])).value == max(fine, 0)
     ids = pd.DataFrame({"user": [ODD, ODD + 1], "item": [1, 2], "rating": [3, 4]})
     assert sklearn.MatrixCompletion().fit(ids).user_ids_.tolist() == [ODD, ODD + 1]
+
+
+def test_repeated_entries_are_summed_as_floats():
+    """300 ones in 8 bits are 300, not 44."""
+    entries = (np.ones(300, np.uint8), (np.zeros(300, int), np.ones(300, int)))
+    Q = sp.coo_array(entries, shape=(2, 2))
+    assert condgrad.qubo(Q, sense="max").value == 300

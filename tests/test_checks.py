@@ -423,13 +423,13 @@ class Within(functions.Proximable):
         return 0.4 * float(np.abs(y).sum())
 
 
-@pytest.mark.parametrize("bad", [None, 0, -1.0, np.nan, np.inf, "1", np.ones(3)])
+@pytest.mark.parametrize("bad", [None, -1.0, np.nan, np.inf, "x", np.ones(3)])
 def test_an_infinite_lipschitz_constant_is_refused(bad):
-    with pytest.raises(ProblemError, match=r"lipschitz of Within .*functions\.Indicator.* is inf"):
+    with pytest.raises(ProblemError, match=r"lipschitz of Within is inf.*functions\.Indicator"):
         Term(maps.AllEntries((D,)), Within(), name="own")
     function = Within()
     function.lipschitz = bad
-    with pytest.raises(ProblemError, match=r"lipschitz of Within .*functions\.Indicator"):
+    with pytest.raises(ProblemError, match="lipschitz of Within is "):
         Term(maps.AllEntries((D,)), function, name="own")
 
 

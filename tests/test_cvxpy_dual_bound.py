@@ -22,7 +22,7 @@ from condgrad.cvxpy._cone_point import violations, widened  # noqa: E402
 from condgrad.cvxpy._cone_program import read  # noqa: E402
 from condgrad.cvxpy._cone_proof import _start, corrected, proved  # noqa: E402
 from condgrad.cvxpy._conic import INTERIOR  # noqa: E402
-from condgrad.cvxpy._dual_bound import closing, repaired_bound  # noqa: E402
+from condgrad.cvxpy._dual_bound import closing, holds, repaired_bound  # noqa: E402
 from condgrad.cvxpy._solvers import clarabel, scs  # noqa: E402
 
 
@@ -134,6 +134,18 @@ def test_rows_can_move_to_close_any_residual(seed):
         assert linprog(np.zeros(10), A_eq=rows.T, b_eq=target, bounds=limits).status == 0
 
 
+@pytest.mark.parametrize("off", [0.0, 2.0**-51])
+def test_rows_that_depend_on_each_other_close_nothing(off):
+    """N d = 0 for d = (1, −1, −1), and c'd = off: without end if that is not 0, however small."""
+    N, c, x = (
+        np.array([[1, 1, 0], [1, 0, 1], [0, 1, -1]]),
+        np.array([off - 2, -2, 0]),
+        cp.Variable(3),
+    )
+    program = cones(cp.Problem(cp.Minimize(c @ x), [N @ x <= 1]))
+    assert repaired_bound(program, program.c, [np.ones(3)], np.zeros(0)).bound == -np.inf
+
+
 def test_a_column_without_rows_cannot_be_closed():
     rows = sparse.csr_array(np.array([[1.0, 0.0]]))
     assert closing(rows, np.array([1e-16, 1e-16])) is None
@@ -157,6 +169,59 @@ def test_large_models_are_proved():
         assert found.proven
         assert abs(value - found.bound) <= 1e-3 * abs(value)
         assert max(float(np.max(c.violation())) for c in given.constraints) <= 1e-5
+
+
+def test_a_cone_that_is_not_active_has_multipliers_of_zero():
+    rng = np.random.default_rng(1)
+    M = rng.normal(size=(20, 20))
+    X, z = cp.Variable((20, 20), PSD=True), cp.Variable(3)
+    cost = cp.trace((M + M.T) / 2 @ X) - 0.3 * cp.sum(cp.abs(X))
+    given = cp.Problem(cp.Maximize(cost), [cp.trace(X) == 1, cp.norm(z) <= 5])
+    truth = given.solve(solver=cp.CLARABEL)
+    assert door.solve(given) == pytest.approx(truth, rel=1e-5)
+    assert given.status == "optimal"
+    assert given.solver_stats.extra_stats.proven
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 5e4])
+def test_rows_are_kept_beside_larger_numbers(scale):
+    """A trace of 50,000 does not excuse what a row of numbers up to 10 misses."""
+    rng, n = np.random.default_rng(0), 20
+    X, z = cp.Variable((n, n), PSD=True), cp.Variable(40)
+    M, K = rng.normal(size=(n, n)), rng.normal(size=(60, 40))
+    right = K @ rng.normal(size=40) + rng.random(60)
+    rows = [cp.trace(X) == scale, K @ z <= right, z >= -3]
+    given = cp.Problem(cp.Minimize(cp.lambda_max(M + M.T + X) + cp.norm1(z)), rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        door.solve(given)
+    if given.status == "optimal":
+        terms = np.abs(right) + np.abs(K) @ np.abs(z.value)
+        assert (np.maximum(K @ z.value - right, 0) <= 2e-6 * terms).all()
+
+
+def test_bounds_of_models_far_from_their_multipliers():
+    """The dual has an interior that the first points do not show."""
+    rng, n = np.random.default_rng(0), 46
+    M = rng.normal(size=(n, n))
+    X, z = cp.Variable((n, n), PSD=True), cp.Variable(10)
+    goal = cp.lambda_max(M + M.T + X) + cp.norm1(z)
+    given = cp.Problem(cp.Minimize(goal), [cp.trace(X) == 100, cp.sum(z) == 1])
+    door.solve(given)
+    found = given.solver_stats.extra_stats
+    assert given.status == "optimal"
+    assert found.proven
+
+
+def test_extreme_numbers_prove_nothing_wrong():
+    tiny = np.array([1e-200, 1e-170, 0.0])
+    assert not holds("second-order", tiny, np.zeros(3))
+    assert not holds("matrix", 1e-200 * np.eye(2), np.full((2, 2), 1e-170))
+    program = cones(problem(0))
+    raw = clarabel(program, program.c, 1e-8, 99, np.inf)
+    for size in (1e160, 1e300, np.inf, np.nan):
+        blocks = [size * b for b in raw.blocks]
+        assert repaired_bound(program, program.c, blocks, raw.nu).bound == -np.inf
 
 
 def test_rows_of_large_matrices_are_kept_to_a_millionth():

@@ -53,7 +53,7 @@ def canonical(name: str, value: Any) -> Any:
         raise ProblemError(f"{name} has shape {value.shape}: it must be a non-empty matrix")
     if value.dtype.kind not in "biuf":
         raise ProblemError(f"{name} has dtype {value.dtype}: it must hold real numbers")
-    csr = as_float64(name, sp.csr_array(value))
+    csr = sp.csr_array(as_float64(name, value))
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()

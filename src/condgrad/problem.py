@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from condgrad._check import floats, positive
+from condgrad._check import floats
 from condgrad._floats import length
 from condgrad._round import counted
 from condgrad._types import Array
@@ -62,9 +62,12 @@ class Term:
             )
         if isinstance(self.function, Proximable) and not self.function.indicator:
             name = f"lipschitz of {type(self.function).__name__}"
-            positive(
-                f"{name} (derive a constraint from functions.Indicator)", self.function.lipschitz
-            )
+            constant = floats(name, self.function.lipschitz)
+            if constant.ndim or not 0 <= constant < np.inf:
+                raise ProblemError(
+                    f"{name} is {constant}: give a number, at least 0, or derive a constraint, "
+                    "which has none, from functions.Indicator"
+                )
         try:
             weight = float("nan" if isinstance(self.weight, (bool, str)) else self.weight)
         except (TypeError, ValueError):

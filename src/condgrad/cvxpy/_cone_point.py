@@ -16,9 +16,8 @@ from condgrad.cvxpy._cone_proof import CLEAR, SMALL
 
 REPAIRS = 20
 """Steps of Newton's method."""
-LEAST = 1e-6
-"""Part of the largest entry of x, or of the least right-hand side, that counts as the size of any
-row."""
+LEAST = 1e-3
+"""Part of the largest entry of x that counts as the size of any row."""
 FAR = 1e5
 """Entries of x, relative to the right-hand sides, from which a matrix may seem semidefinite though
 no x makes it so: (x 1; 1 0) misses 1/x only."""
@@ -60,16 +59,16 @@ def missed(program: ConeProgram, x: Array) -> float:
     return program.x_unit * float(np.concatenate([cones, rows]).max(initial=0.0))
 
 
-def meets(program: ConeProgram, x: Array, feasibility: float, part: float = LEAST) -> bool:
+def meets(program: ConeProgram, x: Array, feasibility: float) -> bool:
     """Whether b − A x is in the cone up to a part of the terms that it is made of, row by row.
 
-    At least a `part` of the largest entry of x counts as such.
+    The least right-hand side and a part of the largest entry of x count as such.
     """
     miss, size = violations(program, x).T
     largest = float(np.abs(x).max(initial=0.0))
     if largest > FAR and set(program.kinds) - {"numbers"}:
         return False
-    least = part * max(program.smallest, largest)
+    least = max(program.smallest, LEAST * largest)
     return bool((miss <= feasibility * np.maximum(size, least)).all())
 
 

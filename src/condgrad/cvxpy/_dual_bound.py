@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from condgrad._floats import EPS, TINY
+from condgrad._floats import EPS, SAFE, TINY, length
 from condgrad._types import Array
 from condgrad.cvxpy._cone_program import ConeProgram
 from condgrad.domains.eigen import lowest_bound
@@ -32,8 +32,10 @@ SCALES = 10.0 ** np.arange(-4, 4)
 """Multiples of the unit element, relative to the largest multiplier."""
 DEPTHS = 10.0 ** -np.arange(1, 7)
 """Margins of interior points that are looked for, relative to the largest multiplier."""
-ROUNDS = 20
+ROUNDS = 60
 """Most projections onto multipliers with one of these margins."""
+ENOUGH = 0.01
+"""Part of such a margin that is enough."""
 MARGINS = (1e-13, 1e-11, 1e-9)
 """Distances from the boundary of K*, relative to the largest multiplier; the first proof counts."""
 MAX_DENSE_SIDE = 4000
@@ -72,7 +74,9 @@ class Rows(NamedTuple):
         return -float(self.right @ y)
 
     def margin(self, y: Array) -> float:
-        """Distance of the nearest cone's boundary, below 0 outside."""
+        """Distance of the nearest cone's boundary, below 0 outside; −∞ of huge numbers."""
+        if not np.abs(y).max(initial=0.0) < SAFE:
+            return -np.inf
         least = np.inf
         for kind, own in self.cones:
             if kind == "numbers":
@@ -98,10 +102,10 @@ class Rows(NamedTuple):
             if kind == "numbers":
                 y[own] = np.maximum(y[own], margin)
             elif kind == "second-order":
-                head, length = y[own[0]] - margin, float(np.linalg.norm(y[own[1:]]))
-                if length > head:
-                    scale = max(0.0, (head + length) / 2)
-                    y[own[1:]] *= scale / length
+                head, tail = y[own[0]] - margin, float(np.linalg.norm(y[own[1:]]))
+                if tail > head:
+                    scale = max(0.0, (head + tail) / 2)
+                    y[own[1:]] *= scale / tail if tail else 0.0
                     y[own[0]] = scale + margin
             elif own.size:
                 values, vectors = np.linalg.eigh(y[own])
@@ -138,11 +142,11 @@ def repaired_bound(
     rows = rows_of(program)
     flat = np.concatenate([nu, *((b + b.T).ravel() / 2 if b.ndim == 2 else b for b in blocks)])
     failed, y = Repaired(-np.inf, blocks, nu), flat[rows.place]
-    if not y.size or not np.isfinite(y).all():
+    if not y.size or not np.abs(y).max() < SAFE:
         return failed
     y = y - rows.solved(rows.residual(cost, y))
     outside, size = max(0.0, -rows.margin(y)), float(np.abs(y).max())
-    ways = inward(rows, cost, y, deadline)
+    ways = inward(rows, cost, y, deadline) if np.isfinite(outside) else []
     for margin in MARGINS if ways else ():
         need = outside + margin * size
         moved = [y + need / (way.ends * need + way.depth) * way.step for way in ways]
@@ -222,7 +226,7 @@ def inward(rows: Rows, cost: Array, y: Array, deadline: float) -> list[Way]:
             near = rows.deepened(near, 2 * depth)
             near = near - rows.solved(rows.residual(cost, near))
             margin = rows.margin(near)
-            if margin >= depth:
+            if margin >= ENOUGH * depth:
                 return [Way(near - y, margin, True)]
     return ways
 
@@ -237,7 +241,7 @@ def proved(rows: Rows, cost: Array, y: Array) -> float:
     size = np.abs(cost) + abs(rows.matrix).T @ np.abs(y)
     eps = float(np.finfo(np.longdouble).eps)
     missing = ROUNDED * (exact + (4 + y.size) * eps * size)
-    moves = closing(abs(rows.matrix), missing)
+    moves = closing(rows.matrix, missing)
     if moves is None or not all(holds(kind, y[own], moves[own]) for kind, own in rows.cones):
         return -np.inf
     terms = np.abs(rows.right) @ ((8 + y.size) * EPS * np.abs(y) + ROUNDED * moves)
@@ -293,7 +297,7 @@ def shortest(N: Any, missing: Array) -> float | None:
     square -= (4 + N.shape[0]) * EPS * float(np.trace(gram))
     if failure or not square > 0:
         return None
-    return ROUNDED * float(np.linalg.norm(missing) / np.sqrt(square))
+    return ROUNDED * length(missing) / float(np.sqrt(square))
 
 
 def holds(kind: str, y: Array, moves: Array) -> bool:
@@ -301,7 +305,7 @@ def holds(kind: str, y: Array, moves: Array) -> bool:
     if kind == "numbers":
         return bool((y >= moves).all())
     if kind == "second-order":
-        reach = (1 + (8 + y.size) * EPS) * float(np.linalg.norm(y[1:]))
-        return bool(y[0] >= ROUNDED * (moves[0] + float(np.linalg.norm(moves[1:]))) + reach)
+        reach = (1 + (8 + y.size) * EPS) * length(y[1:])
+        return bool(y[0] >= ROUNDED * (moves[0] + length(moves[1:])) + reach)
     low, failure = lowest_bound(y) if y.size else (0.0, 0.0)
-    return not failure and low >= ROUNDED * float(np.linalg.norm(moves))
+    return not failure and low >= ROUNDED * length(moves)

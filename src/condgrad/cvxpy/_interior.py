@@ -35,19 +35,15 @@ CLOSER = 1e-3
 """Factor on them where nothing could be proved."""
 SCALE = 1e-6
 """Part of the largest number of x that is, at the highest price, the least unit of a gap."""
-CLOSE = 1e-3
-"""Part of the largest number of x that counts as the size of any row."""
 FIRST_ORDER = "SCS"
 SIDE = 16
 """Side of a matrix from which on steps of first order are tried first."""
-QUICK = 1e-6
+QUICK = 3e-7
 """Tolerance of the steps of first order."""
 COARSE = 1e-5
 """Least gap for which steps of first order are tried first."""
 LONG = 40
 """Side of a matrix from which on every proof is tried before the interior-point solver."""
-ROUGH = 1.0
-"""Part of the largest number of x that counts as the size of any row for steps of first order."""
 SQUARES = 1e-10
 """Tolerance of the least squares for what equations miss."""
 MET = 1e-6
@@ -123,10 +119,10 @@ class Interior(Judge):
         raw = scs(self.program, QUICK, min(steps, self.iterations), self._left())
         if raw is None or not np.isfinite(raw.x).all():
             return None
-        outcome = self._judged(raw, repaired_dual, ROUGH)
+        outcome = self._judged(raw, repaired_dual, quick=True)
         dense = max(sides) >= LONG and not too_large(self.program)
         if outcome.status == settings.USER_LIMIT and dense:
-            outcome = self._judged(raw, dual_of, ROUGH)
+            outcome = self._judged(raw, quick=True)
         if outcome.status == settings.USER_LIMIT:
             return None
         return replace(outcome, by=FIRST_ORDER, steps=raw.steps, seconds=raw.seconds)
@@ -143,29 +139,26 @@ class Interior(Judge):
         good = outcome.status in (settings.OPTIMAL, settings.OPTIMAL_INACCURATE)
         return outcome if good or raw.word in ("MaxTime", "MaxIterations") else None
 
-    def _judged(self, raw: Raw, prove: Prove = dual_of, part: float = CLOSE) -> Outcome:
-        """Optimal, where a proven bound comes as near to the point as asked for.
+    def _judged(self, raw: Raw, prove: Prove = dual_of, quick: bool = False) -> Outcome:
+        """Optimal, if the point is feasible and a proven bound is as near as asked for.
 
-        A `part` of the largest number of x counts as the size of any row.
+        A `quick` point is moved a little only, and left to another solver if that is not enough.
         """
-        program, x = self.program, self._inside(raw.x, part)
+        program, x = self.program, self._inside(raw.x, quick)
+        small = x.size <= MAX_UNKNOWNS
         value = float(program.c @ x)
         enough = value - 0.5 * self.gap * abs(value + self.constant)
-        if part > CLOSE and not self._meets(x, part):
+        if quick and small and not self._meets(x):
             return self._verdict(settings.USER_LIMIT, x)
         dual = prove(program, program.c, raw.blocks, enough, self.deadline, raw.nu)
         y, nu = dual.point.flat(), dual.point.nu
         gap, unit = self._gap(x, dual.bound), self._unit(x)
         status, proviso = settings.USER_LIMIT, ""
-        if gap <= self.gap and self._meets(x, part):
+        if gap <= self.gap and self._meets(x):
             status = settings.OPTIMAL
-        elif (
-            raw.word == "Solved"
-            and self._nearly(x, part)
-            and (part == CLOSE or x.size > MAX_UNKNOWNS)
-        ):
+        elif raw.word == "Solved" and not (quick and small) and self._nearly(x, quick):
             status = settings.OPTIMAL_INACCURATE
-            proviso = "optimal " + SAYS.format(SOLVER if part == CLOSE else FIRST_ORDER)
+            proviso = "optimal " + SAYS.format(FIRST_ORDER if quick else SOLVER)
         if not np.isfinite(dual.bound):
             y, nu = np.concatenate([np.zeros(0), *(np.ravel(b) for b in raw.blocks)]), raw.nu
         return Outcome(status, x, nu, y, dual.bound, gap, unit, proviso=proviso)
@@ -181,21 +174,18 @@ class Interior(Judge):
         least = SCALE * price * max(number, program.smallest)
         return max(least, super()._unit(x, part))
 
-    def _inside(self, x: Array, part: float = CLOSE) -> Array:
-        """The point, moved where it misses a cone by more than asked for.
-
-        Only a little, where more than the least `part` counts.
-        """
+    def _inside(self, x: Array, quick: bool) -> Array:
+        """The point, moved if it misses a cone by more than asked for; a `quick` one a little."""
         program = self.program
         if not (program.b.any() or program.h.any()):  # any multiple of a point is one
             return np.zeros_like(x)
-        if self._meets(x, part):
+        if self._meets(x):
             return x
         near = x
         if program.h.size:
             near = x + lsqr(program.G, program.h - program.G @ x, *[SQUARES] * 2)[0]
         near = widened(program, near)
-        if part > CLOSE or self._meets(near):
+        if quick or self._meets(near):
             return near
         if too_large(program):
             return x
@@ -204,19 +194,19 @@ class Interior(Judge):
             x = x + linalg.lstsq(G, h - G @ x, lapack_driver="gelsy")[0]
         return repaired(program, kernel(G, h), x, self.feasibility)
 
-    def _meets(self, x: Array, part: float = CLOSE) -> bool:
+    def _meets(self, x: Array) -> bool:
         """Whether a point meets cones and equations."""
         program = self.program
         miss = np.abs(program.G @ x - program.h)
         size = np.abs(program.h) + abs(program.G) @ np.abs(x) + program.smallest
         fine = bool((miss <= min(MET, self.feasibility) * size).all())
-        return fine and meets(program, x, self.feasibility, part)
+        return fine and meets(program, x, self.feasibility)
 
-    def _nearly(self, x: Array, part: float) -> bool:
+    def _nearly(self, x: Array, quick: bool) -> bool:
         """Whether a point misses cones and equations by little next to its largest number."""
         program, largest = self.program, float(np.abs(x).max(initial=0.0))
         miss, size = violations(program, x).T
-        little = MET if part == CLOSE else 10 * QUICK
+        little = 10 * QUICK if quick else MET
         fine = bool((miss <= little * np.maximum(size, largest)).all())
         gaps = np.abs(program.G @ x - program.h)
         size = np.abs(program.h) + abs(program.G) @ np.abs(x)
