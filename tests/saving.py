@@ -66,7 +66,7 @@ def matrices():
 
 CASES = {
     **{f"{s} on vectors": (rows, s) for s in GENERAL if s not in ("sag-fw", "spdhg")},
-    **{f"{s} on matrices": (matrices, s) for s in GENERAL if s not in ("sag-fw", "spdhg")},
+    **{f"{s} on matrices": (matrices, s) for s in GENERAL if s != "sag-fw"},
     "pdhg on a box": (box, "pdhg"),
     "pdhg with a norm": (lambda: box(l1=True), "pdhg"),
     "apg": (ratings, "apg"),

@@ -31,7 +31,7 @@ LAYERS = (
     ("rows",),
     ("cluster",),
     ("certificate",),
-    ("methods",),
+    ("methods", "testing"),
     ("run", "theory"),
     ("condgrad",),
     ("applications", "io"),

@@ -8,9 +8,10 @@ import pytest
 
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
+from condgrad._ours import ours
 from condgrad.passes import Plain
 from condgrad.passes.fused import Fused
-from condgrad.run.checks import check_parts, ours
+from condgrad.testing import check_domain, check_function, check_map, check_parts
 from general import GENERAL
 from random_problems import DOMAINS, random_problem
 from test_methods import least_squares, max_cut
@@ -89,6 +90,33 @@ def test_the_run_stays_the_same(monkeypatch):
     monkeypatch.setattr(sys.modules["condgrad.run.loop"], "check_parts", lambda *_: None)
     two = solve(problem, condgrad.h_sag_v2(1.0, batch=2), max_iter=30)
     np.testing.assert_array_equal(one.W, two.W)
+
+
+def test_parts_are_tried_once(monkeypatch):
+    problem, seen = own_problem(np.random.default_rng(0), None, np.float64), []
+    rows = Own.rows
+    monkeypatch.setattr(Own, "rows", lambda *given: seen.append(1) or rows(*given))
+    check_parts(problem)
+    first = len(seen)
+    check_parts(problem)
+    assert len(seen) == first > 0
+
+
+def test_public_checks_of_single_parts():
+    simplex, at = domains.Simplex(D), maps.AllEntries((D,))
+    check_domain(simplex)
+    check_map(at, simplex)
+    check_map(at, simplex, dtype=np.float32)
+    for function in (functions.Squared(1.0), functions.AtMost(0.2), functions.L1(2.0)):
+        check_function(function, at, simplex)
+    with pytest.raises(ProblemError, match=r"map \(Own\)"):
+        check_map(Own(np.eye(D), "sign"), simplex)
+    wrong = Within()
+    wrong.lipschitz = 1.0
+    with pytest.raises(ProblemError, match=r"function \(Within\) .*functions\.Indicator"):
+        check_function(wrong, at, simplex)
+    with pytest.raises(ProblemError, match="lmo of Oracle does not minimise"):
+        check_domain(domains.Oracle(lambda v: np.sign(v), D, 2 * D**0.5))
 
 
 # Maps.

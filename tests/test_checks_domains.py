@@ -5,7 +5,7 @@ import pytest
 
 from condgrad import Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad.points import Full
-from condgrad.run.checks import check_parts
+from condgrad.testing import check_parts
 
 D = 6
 

@@ -8,7 +8,7 @@ from condgrad import METHODS, Problem, Status, Term, domains, functions, maps, s
 from condgrad.certificate.farkas import Refuter, proof
 from condgrad.domains import eigen
 from condgrad.rows import part_of
-from general import GENERAL
+from general import GENERAL, refused
 
 KINDS = ("simplex", "l1", "box", "spectrahedron", "spectrahedron-equal", "product")
 
@@ -162,10 +162,13 @@ def test_what_is_feasible_is_not_said_to_be_infeasible(kind, monkeypatch):
 def test_every_method_tells_them_apart(slug, monkeypatch):
     for kind in ("simplex", "spectrahedron"):
         for seed in range(3):
-            result = solve(infeasible(kind, seed), METHODS[slug](1.0), max_iter=3000)
+            method = METHODS[slug](1.0)
+            if refused(feasible(kind, seed), method):
+                continue
+            result = solve(infeasible(kind, seed), method, max_iter=3000)
             assert result.status is Status.INFEASIBLE, (kind, seed)
             monkeypatch.setattr(Refuter, "due", lambda self, k, far: k > 0)
-            result = solve(feasible(kind, seed), METHODS[slug](1.0), max_iter=50)
+            result = solve(feasible(kind, seed), method, max_iter=50)
             assert result.status is Status.MAX_ITER
             monkeypatch.undo()
 

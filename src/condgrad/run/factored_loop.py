@@ -36,7 +36,6 @@ from condgrad.rows.observed import Observed, ObservedTerm, everywhere, observabl
 from condgrad.run import journal
 from condgrad.run.asked import Asked, Options
 from condgrad.run.callbacks import Watch
-from condgrad.run.checks import check_parts
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.monitor import Monitor
@@ -44,6 +43,7 @@ from condgrad.run.prepare import generator
 from condgrad.run.proofs import Proofs
 from condgrad.run.result import KEEP, Result
 from condgrad.run.state import RunState
+from condgrad.testing import check_parts
 
 NAME = "accelerated projected gradient"
 """Name of the method in `Result.method`."""

@@ -30,13 +30,13 @@ from condgrad.rows import keeper_of
 from condgrad.run import saved, vector_loop
 from condgrad.run.asked import Options
 from condgrad.run.callbacks import Info
-from condgrad.run.checks import check_parts
 from condgrad.run.direction import direction, lend
 from condgrad.run.limits import Counts, Goal, Limits
 from condgrad.run.monitor import Monitor
 from condgrad.run.prepare import first_point, fitted, generator, leading
 from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.state import RunState
+from condgrad.testing import check_parts
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""

@@ -1,14 +1,15 @@
-"""Checks of parts that a user has written, at the start of a run.
+"""Checks of maps, functions and domains of your own.
 
 A bound stands on parts that belong together: a map and its adjoint, a function and its conjugate,
-an oracle and its set. A slip in one of them gives a number that looks like a proof. So they are
-tried at random arguments, a few rows at a time, before the first iteration. The parts of condgrad
-are not: its tests have done that.
+an oracle and its set. A slip in one of them gives a number that looks like a proof. The checks try
+a part at random arguments, a few rows at a time. Call them in your tests. A run tries each part
+that is not condgrad's once, before its first iteration.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from condgrad.magnitudes import center_of
 from condgrad.maps import LinearMap
 from condgrad.problem import Problem, Term
 
+__all__ = ["check_domain", "check_function", "check_map"]
+
 ROWS = 64
 """Rows that are tried at a time."""
 SMALL = 1000
@@ -29,10 +32,70 @@ SCALES = (0.1, 1.0, 1.0, 10.0)
 """Sizes of the random images of a function, in units of those at the domain's centre."""
 SLACK = 1e-6
 """Error allowed to functions and oracles, which may iterate, relative to the numbers compared."""
+_tried: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""Parts that were tried, with their roles: of a map the precision and the kind of set."""
+
+
+def check_domain(domain: Domain) -> None:
+    """Compare `lmo`, `minimum`, `contains`, `center`, `reach` and `diameter` with each other.
+
+    Raises
+    ------
+    ProblemError
+        The sentence names the domain, what is wrong with it and by how much.
+
+    Examples
+    --------
+    >>> from condgrad import domains
+    >>> check_domain(domains.Simplex(5))
+    """
+    _check_domain(domain, np.random.default_rng(0))
+
+
+def check_map(map: LinearMap, domain: Domain, dtype: Any = np.float64) -> None:
+    """Compare `rows` with `scatter` and `add_to`, and `row_norm` with the lengths of some rows.
+
+    Parameters
+    ----------
+    map : LinearMap
+        The map, of arrays in the shape of the domain's points.
+    domain : Domain
+        Set from which the arguments are drawn.
+    dtype : data type, default float64
+        Precision of the arguments.
+
+    Raises
+    ------
+    ProblemError
+        The sentence names the map, what is wrong with it and by how much.
+    """
+    name = f"map ({type(map).__name__})"
+    _check_map(name, map, domain, np.dtype(dtype), np.random.default_rng(0))
+
+
+def check_function(function: Function, map: LinearMap, domain: Domain) -> None:
+    """Compare `value`, `prox` or `derivative`, and `conjugate` by Fenchel's inequality.
+
+    Parameters
+    ----------
+    function : Function
+        The function.
+    map : LinearMap
+        Map whose images are the function's arguments.
+    domain : Domain
+        Set from which the images come.
+
+    Raises
+    ------
+    ProblemError
+        The sentence names the function, what is wrong with it and by how much.
+    """
+    name = f"function ({type(function).__name__})"
+    _check_function(name, Term(map, function), domain, np.random.default_rng(0))
 
 
 def check_parts(problem: Problem, proofs: bool = True) -> None:
-    """Refuse parts that do not belong together.
+    """Try the parts of a problem that are not condgrad's, each once.
 
     Parameters
     ----------
@@ -40,42 +103,52 @@ def check_parts(problem: Problem, proofs: bool = True) -> None:
         The problem.
     proofs : bool, default True
         Whether a bound is wanted; else only the maps are tried.
-
-    Raises
-    ------
-    ProblemError
-        A sentence that names the part, what is wrong with it and by how much.
     """
-    rng = np.random.default_rng(0)
-    if proofs and not ours(problem.domain):
-        _check_domain(problem.domain, rng)
+    rng, domain = np.random.default_rng(0), problem.domain
+    if proofs and _new(domain, "domain"):
+        _check_domain(domain, rng)
     for t in problem.terms:
-        if not ours(t.map):
-            _check_map(problem, t, rng)
-        if proofs and not ours(t.function):
-            _check_function(problem, t, rng)
+        for dtype in dict.fromkeys((np.dtype(np.float64), problem.dtype)):
+            if _new(t.map, f"{dtype.name} over {type(domain).__name__}"):
+                name = f"map of term {t.name!r} ({type(t.map).__name__})"
+                _check_map(name, t.map, domain, dtype, rng)
+        if proofs and _new(t.function, "function"):
+            name = f"function of term {t.name!r} ({type(t.function).__name__})"
+            _check_function(name, t, domain, rng)
+
+
+def _new(part: Any, role: str) -> bool:
+    """Whether a part is a user's and was not tried in a role before."""
+    if ours(part):
+        return False
+    try:
+        roles = _tried.setdefault(part, set())
+    except TypeError:  # it has no hash, or no weak references
+        return True
+    fresh = role not in roles
+    roles.add(role)
+    return fresh
 
 
 # Maps: ⟨A W, y⟩ = ⟨W, A*y⟩.
 
 
-def _check_map(problem: Problem, term: Term, rng: np.random.Generator) -> None:
-    """Compare `rows` with `scatter` and `add_to` on random rows, in the precisions of a run."""
-    domain, A = problem.domain, term.map
-    name = f"map of term {term.name!r} ({type(A).__name__})"
-    for dtype in {np.dtype(np.float64), problem.dtype}:
-        slack = float(np.sqrt(np.finfo(dtype).eps))
-        for point in (_gaussian, _mixture):  # a map may rely on what points of the domain are like
-            there, back, size = _adjoint(name, A, point(domain, rng).astype(dtype), rng)
-            if not abs(there - back) > slack * size:
-                break
-        else:
-            raise ProblemError(
-                f"{name} does not belong to its adjoint: ⟨A W, y⟩ is {there:.6g} by rows, but "
-                f"⟨W, A*y⟩ is {back:.6g} by scatter and add_to, for random W and y; scatter must "
-                "add Σ y_l a_l to G and add_to weight · A*y to out, with the a_l that rows takes "
-                "inner products with"
-            )
+def _check_map(
+    name: str, A: LinearMap, domain: Domain, dtype: np.dtype[Any], rng: np.random.Generator
+) -> None:
+    """Compare `rows` with `scatter` and `add_to` on random rows."""
+    slack = float(np.sqrt(np.finfo(dtype).eps))
+    for point in (_gaussian, _mixture):  # a map may rely on what points of the domain are like
+        there, back, size = _adjoint(name, A, point(domain, rng).astype(dtype), rng)
+        if not abs(there - back) > slack * size:
+            break
+    else:
+        raise ProblemError(
+            f"{name} does not belong to its adjoint: ⟨A W, y⟩ is {there:.6g} by rows, but "
+            f"⟨W, A*y⟩ is {back:.6g} by scatter and add_to, for random W and y; scatter must "
+            "add Σ y_l a_l to G and add_to weight · A*y to out, with the a_l that rows takes "
+            "inner products with"
+        )
     _check_lengths(name, domain, A, rng)
 
 
@@ -139,14 +212,13 @@ def _check_lengths(name: str, domain: Domain, A: LinearMap, rng: np.random.Gener
 # Functions: h(z) + h*(y) ≥ ⟨z, y⟩, with equality where y is the slope at z.
 
 
-def _check_function(problem: Problem, term: Term, rng: np.random.Generator) -> None:
-    """Compare `value`, `prox` or `derivative`, and `conjugate` by Fenchel's inequality."""
+def _check_function(name: str, term: Term, domain: Domain, rng: np.random.Generator) -> None:
+    """Check a function at images of points near the domain's centre."""
     h, A = term.function, term.map
-    name = f"function of term {term.name!r} ({type(h).__name__})"
     few = h.separable and A.size > SMALL
     at = np.unique(rng.integers(A.size, size=ROWS)) if few else slice(0, A.size)
-    near = A.rows(center_of(problem.domain, problem.terms), at).astype(np.float64)
-    unit = float(np.abs(near).max()) or A.row_norm * float(problem.domain.reach) or 1.0
+    near = A.rows(center_of(domain, [term]), at).astype(np.float64)
+    unit = float(np.abs(near).max()) or A.row_norm * float(domain.reach) or 1.0
     try:
         _check_conjugate(name, h, near, unit, at, rng)
     except (IndexError, ValueError) as error:
@@ -273,7 +345,7 @@ def _tangent(name: str, h: Function, z: Array, beta: float, at: Rows) -> Tangent
 
 
 def _check_domain(domain: Domain, rng: np.random.Generator) -> None:
-    """Compare `lmo`, `minimum`, `contains`, `center` and `diameter` with each other."""
+    """Compare a domain's answers with each other."""
     name = type(domain).__name__
     vs = [_symmetrised(domain, rng.standard_normal(domain.shape)) for _ in range(2)]
     points = {f"lmo(v) number {i + 1}": domain.lmo(v, rng=rng).dense() for i, v in enumerate(vs)}
