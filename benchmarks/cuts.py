@@ -39,8 +39,8 @@ COLUMNS += ("iterate: gap", "infeasibility", "passes", "CPU s")
 def measure(name: str, gap: float) -> str:
     """One graph, in this process."""
     from graphs import named
+    from proved import down, up
 
-    from condgrad._round import down, up
     from condgrad.applications import sparsest_cut
     from condgrad.datasets import load
 

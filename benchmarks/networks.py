@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from condgrad._round import down, up
+from proved import down, up
 
 COLUMNS = ("network", "n", "rows", "block", "cut", "sides", "bound", "gap", "status")
 MORE = ("passes", "CPU s", "GiB", "LP s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmark_utils.base import CertifiedSolver
 
 from condgrad import solve
-from condgrad.applications._base import Rounder
+from condgrad.applications import Rounder
 from condgrad.certificate import relative_gap
 
 
