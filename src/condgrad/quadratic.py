@@ -266,7 +266,7 @@ def _square(Q: Any) -> Any:
 
 
 def _chosen(name: str, x: Any) -> Array:
-    """Where a vector is not 0."""
+    """The entries of a vector that are not 0, as booleans."""
     chosen: Array = numbers(name, x) != 0
     if chosen.ndim != 1 or not chosen.size:
         raise ProblemError(f"{name} has shape {chosen.shape}: it must be a vector")

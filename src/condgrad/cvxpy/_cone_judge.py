@@ -1,4 +1,4 @@
-"""What is known of a cone program, and how near a point is to a bound."""
+"""Knowledge of a cone program, and the distance of a point from a bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ reached. The terms of the bound do not count: multipliers grow without limit nea
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What is known of a cone program, in its own scaled units."""
+    """Status, point and bound of a cone program, in its own scaled units."""
 
     status: str
     """CVXPY's word."""
@@ -36,17 +36,17 @@ class Outcome:
     """Proven: c'x is not below it at any feasible x."""
     gap: float
     unit: float = 0.0
-    """What the gap is relative to at least."""
+    """Least unit of the gap."""
     solution: Solution | None = None
     """The last run on the dual."""
     by: str = "condgrad"
-    """Who found the point."""
+    """Solver that found the point."""
     steps: int | None = None
     """Number of steps of another solver."""
     seconds: float | None = None
     """Seconds of another solver."""
     proviso: str = ""
-    """What is not proved."""
+    """Part of the answer that is not proved."""
 
 
 class Judge:
@@ -57,7 +57,7 @@ class Judge:
     ) -> None:
         self.options = dict(options)
         self.constant = constant / program.value_unit
-        """What the user's objective has beside c'x."""
+        """Constant of the user's objective beside c'x."""
         self.gap = float(self.options.pop("gap", GAP))
         self.feasibility = float(self.options.pop("feasibility", FEASIBILITY))
         seconds = self.options.pop("max_seconds", None)
@@ -81,7 +81,7 @@ class Judge:
         return relative_gap(value + self.constant, low + self.constant, unit)
 
     def _unit(self, x: Array, part: float = UNIT) -> float:
-        """What a gap is relative to at least: a part of the terms of the value."""
+        """Least unit of a gap: a part of the terms of the value."""
         size = float(np.abs(self.program.c) @ np.abs(x))
         return max(part * size, UNIT * self.program.smallest)
 

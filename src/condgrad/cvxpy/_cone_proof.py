@@ -1,4 +1,4 @@
-"""What multipliers prove about a cone program."""
+"""Bounds and refutations that multipliers prove of a cone program."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _trimmed(blocks: Sequence[Array]) -> list[Array]:
 
 
 def _said(program: ConeProgram, cost: Array, point: Multipliers) -> Dual:
-    """What multipliers say as they are."""
+    """The bound of multipliers as they are."""
     r, off = residual(program, cost, point)
     terms = np.concatenate([program.b * point.flat(), program.h * point.nu])
     value = -float(terms.sum()) - CLEAR * float(np.abs(terms).sum())
@@ -191,7 +191,7 @@ def residual(program: ConeProgram, cost: Array, point: Multipliers) -> tuple[Arr
 
 
 def _sharp(program: ConeProgram, cost: Array, point: Multipliers) -> Array:
-    """What |cost + A'y + G'ν| is at most, computed in the longest floats there are."""
+    """Upper bound on |cost + A'y + G'ν|, computed in the longest floats there are."""
     A, G = (M.astype(WIDE).T for M in (program.A, program.G))
     nu = point.nu.astype(WIDE)
     r = np.asarray(np.abs(cost + A @ point.flat(WIDE) + G @ nu), np.float64)

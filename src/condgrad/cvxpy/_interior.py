@@ -109,7 +109,7 @@ class Interior(Judge):
         return replace(outcome, by=SOLVER, steps=raw.steps, seconds=raw.seconds)
 
     def _quickly(self) -> Outcome | None:
-        """What steps of first order find, if it can be proved: else nothing is said."""
+        """The answer of steps of first order, if it can be proved, else None."""
         sides = [float(s) for s in self.program.space.blocks if s >= SIDE]
         if not (self.quick and sides and self.gap >= COARSE):
             return None
@@ -128,7 +128,7 @@ class Interior(Judge):
         return replace(outcome, by=FIRST_ORDER, steps=raw.steps, seconds=raw.seconds)
 
     def _read(self, raw: Raw) -> Outcome | None:
-        """What an answer is worth."""
+        """Judge an answer; None if it is of no use."""
         if "PrimalInfeasible" in raw.word:
             return self._gone(raw)
         if "DualInfeasible" in raw.word:

@@ -11,7 +11,7 @@ OPTIONS = (
     *("gap", "feasibility", "max_seconds", "max_iter"),
     *("trace_bound", "method", "seed", "device"),
 )
-"""What is handed to `condgrad.sdp.SDP.solve`."""
+"""Options that are handed to `condgrad.sdp.SDP.solve`."""
 GAP = 1e-3
 """The gap where the user names none."""
 FEASIBILITY = 1e-6

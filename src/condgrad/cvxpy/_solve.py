@@ -34,7 +34,7 @@ SPREAD = 0.25
 norm of all in max-cut and completion problems of side 60 to 200."""
 BACKENDS = ("condgrad", "interior-point")
 FASTEST = "fastest"
-"""What there is for others: the solvers that CVXPY has installed."""
+"""Road to the solvers that CVXPY has installed."""
 OWN = ("trace_bound", "method", "device")
 """Options that only condgrad's own methods read: with one of them they are meant."""
 SMALL = 45

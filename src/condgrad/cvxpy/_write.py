@@ -1,4 +1,4 @@
-"""What is written back into the CVXPY objects."""
+"""Values, statuses and statistics, written back into the CVXPY objects."""
 
 from __future__ import annotations
 
