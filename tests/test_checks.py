@@ -102,6 +102,26 @@ def test_parts_are_tried_once(monkeypatch):
     assert len(seen) == first > 0
 
 
+def test_a_part_that_was_refused_is_refused_again():
+    problem = own_problem(np.random.default_rng(0), "sign", np.float64)
+    for _ in range(3):
+        with pytest.raises(ProblemError, match="does not belong to its adjoint"):
+            check_parts(problem)
+
+
+def test_parts_are_told_apart_by_identity():
+    class Equal(functions.Squared):
+        __hash__ = object.__hash__
+
+        def __eq__(self, other):
+            return np.array([True, True])
+
+    for _ in range(2):
+        check_parts(
+            Problem(domains.Simplex(D), [Term(maps.AllEntries((D,)), Equal(1.0), name="own")])
+        )
+
+
 def test_public_checks_of_single_parts():
     simplex, at = domains.Simplex(D), maps.AllEntries((D,))
     check_domain(simplex)

@@ -144,10 +144,11 @@ def sparsest_cut(
     `condgrad.applications.sparsest_cut` builds that problem, in the units n² w(S, S̄)/(2|S||S̄|).
     W is dense and there are n(n − 1)(n − 2)/2 inequalities: up to a few hundred vertices. The bound
     that comes first, for connected graphs of any size, is the second eigenvalue of the Laplacian.
-    It is also the last if the relaxation does not fit into the memory or the time. A graph
-    whose best cut lies in a smaller part is solved there: the two sides of a best cut can be taken
-    to be connected, and so to differ within one biconnected block, in which every vertex has the
-    weight of all that hangs on it. Trees, and graphs with several components, take no run at all.
+    It is also the last if the relaxation does not fit into the memory or the time; a `method` and
+    ``presolve=False`` want the whole relaxation, and raise `MemoryLimit` then. A graph whose best
+    cut lies in a smaller part is solved there: the two sides of a best cut can be taken to be
+    connected, and so to differ within one biconnected block, in which every vertex has the weight
+    of all that hangs on it. Trees, and graphs with several components, take no run at all.
 
     Parameters
     ----------

@@ -8,8 +8,11 @@ that is not condgrad's once, before its first iteration.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 import numpy as np
 
@@ -32,8 +35,8 @@ SCALES = (0.1, 1.0, 1.0, 10.0)
 """Sizes of the random images of a function, in units of those at the domain's centre."""
 SLACK = 1e-6
 """Error allowed to functions and oracles, which may iterate, relative to the numbers compared."""
-_tried: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""Parts that were tried, with their roles: of a map the precision and the kind of set."""
+_passed: dict[int, set[str]] = {}
+"""Roles in which parts have passed, by identity: of a map the precision and the kind of set."""
 
 
 def check_domain(domain: Domain) -> None:
@@ -105,29 +108,27 @@ def check_parts(problem: Problem, proofs: bool = True) -> None:
         Whether a bound is wanted; else only the maps are tried.
     """
     rng, domain = np.random.default_rng(0), problem.domain
-    if proofs and _new(domain, "domain"):
-        _check_domain(domain, rng)
+    if proofs:
+        _once(domain, "domain", lambda: _check_domain(domain, rng))
     for t in problem.terms:
+        named = f"map of term {t.name!r} ({type(t.map).__name__})"
         for dtype in dict.fromkeys((np.dtype(np.float64), problem.dtype)):
-            if _new(t.map, f"{dtype.name} over {type(domain).__name__}"):
-                name = f"map of term {t.name!r} ({type(t.map).__name__})"
-                _check_map(name, t.map, domain, dtype, rng)
-        if proofs and _new(t.function, "function"):
-            name = f"function of term {t.name!r} ({type(t.function).__name__})"
-            _check_function(name, t, domain, rng)
+            check = partial(_check_map, named, t.map, domain, dtype, rng)
+            _once(t.map, f"{dtype.name} over {type(domain).__name__}", check)
+        if proofs:
+            named = f"function of term {t.name!r} ({type(t.function).__name__})"
+            _once(t.function, "function", partial(_check_function, named, t, domain, rng))
 
 
-def _new(part: Any, role: str) -> bool:
-    """Whether a part is a user's and was not tried in a role before."""
-    if ours(part):
-        return False
-    try:
-        roles = _tried.setdefault(part, set())
-    except TypeError:  # it has no hash, or no weak references
-        return True
-    fresh = role not in roles
-    roles.add(role)
-    return fresh
+def _once(part: Any, role: str, check: Callable[[], None]) -> None:
+    """Try a user's part in a role, unless it has passed before."""
+    if ours(part) or role in _passed.get(id(part), ()):
+        return
+    check()
+    with suppress(TypeError):  # parts without weak references are tried again
+        if id(part) not in _passed:
+            finalize(part, _passed.pop, id(part), None)
+        _passed.setdefault(id(part), set()).add(role)
 
 
 # Maps: ⟨A W, y⟩ = ⟨W, A*y⟩.
