@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad._floats import TINY
 from condgrad._types import Array, span
-from condgrad.backends import kernels, threads
+from condgrad.backends import kernels, threads, tiles
 from condgrad.backends.arrays import contiguous, foreign
 from condgrad.backends.contract import Drivers
 from condgrad.functions import Function
@@ -157,6 +157,14 @@ class Tiled(Fused):
         whole = self.map.zeros()
         self.pair(None, whole, slice(0, self.map.size), y, 1.0)
         G += whole.astype(G.dtype, copy=False)
+
+    def scale(self, y: Array, G: Array, share: float) -> None:
+        if y.dtype != tiles.HALF:
+            super().scale(y, G, share)
+            return
+        tiles.scale(y, share)  # which rounds again: A*y is another
+        G.fill(0)
+        self.collect(G, y)
 
     def square(self, y: Array) -> float:
         return float(kernels(y).triangle_square(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,6 +114,16 @@ class Plain:
         """G += A*y of a table."""
         for at in chunks(self.map, self.function):
             self.map.scatter(G, at, y[at].astype(G.dtype, copy=False))
+
+    def table(self, dtype: Any) -> Array:
+        """A table with a number 0 for every row."""
+        return self.map.table(dtype)
+
+    def scale(self, y: Array, G: Array, share: float) -> None:
+        """Multiply a table, and the cotangent G = A*y that belongs to it, by a share, in place."""
+        y *= y.dtype.type(share)
+        if G is not y:
+            G *= G.dtype.type(share)
 
     def square(self, y: Array) -> float:
         """Σ y² of a table."""

@@ -1,0 +1,568 @@
+"""Lower bounds on the optimum, proved by points of the dual problem.
+
+For any y_t in dom h_t* Fenchel's inequality gives
+
+    F* ≥ min_{s in domain} ⟨v, s⟩ − Σ_t ω_t h_t*(y_t),      v = Σ_t ω_t A_t* y_t.
+
+The slope of a Moreau envelope lies in dom h*, and so does every average of slopes: the tables of
+SAG and the multipliers of CGAL are such y. A table changes while the method runs; a bound is
+computed from it afresh, with A*y summed anew, and the minimum over the domain proved by the domain
+(`Domain.minimum`), because the oracle's own answer may lie above the minimum.
+
+Rounding. y is a point of dom h* as it stands (`Function.into_dual`), in float64; what is rounded is
+v, the conjugates and the difference. With the count of `_floats`:
+
+* An entry of ω A*y is a sum of numbers ω y_l a_le, each of which passes through at most `depth`
+  operations of the map, 4 for ω and for the threads' partial sums, and one more for each term that
+  is added, for scaling and for shifting. So it is off by γ_k Σ_l ω|y_l||a_le|, and v, by the
+  triangle inequality, by at most γ_k Σ_l ω|y_l|‖a_l‖ in norm; ⟨v, s⟩ by that times max ‖s‖.
+* ω h*(y) is a sum of numbers whose absolute values sum to C (`Function.conjugate_size`) and of
+  which each passes through at most one operation for each row of a piece and for each piece, and 16
+  more: it is off by γ_k C.
+* A shift moves y to y + t c, which need not be a float. Both v + t ω A*c and ω h*(y) + t ω h*(c)
+  are sums as above: |t| times what c adds to the two sizes is added to those of y.
+* `Domain.minimum` has taken off its own rounding. Each of the last differences is off by u times
+  the numbers that are subtracted.
+
+So every operation is counted once, and `margin` adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, product
+from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+from condgrad import _deadline as deadline
+from condgrad._floats import EPS, TINY, length
+from condgrad._ours import ours
+from condgrad._types import ALL, Array
+from condgrad.backends import threads
+from condgrad.backends.arrays import foreign, host, namespace
+from condgrad.certificate import nuclear
+from condgrad.certificate.section import best_scale, nearby, served
+from condgrad.domains import Domain
+from condgrad.evaluation import Evaluation
+from condgrad.maps import Covering
+from condgrad.passes import Pairing
+from condgrad.problem import CHUNK, Problem, Term
+
+SEARCH = 6
+"""Oracle calls on a CPU that search how far to move along a direction."""
+TANGENTS = 2
+"""Oracle calls of that search on a GPU, beside those at both ends."""
+NEAR_IDENTITY = 0.5
+"""A combination of equality rows counts as the identity if it misses less than this of it."""
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The dual point h'_β(A W) of a term, computed row by row where it is needed."""
+
+    beta: float
+
+
+Dual = Array | Slopes
+Duals = Sequence[Dual]
+"""A dual point: for every term its y, or where y comes from."""
+
+
+class Bound(NamedTuple):
+    """A lower bound on the optimum and how it is known; see `Domain.minimum` for the kinds."""
+
+    value: float = -np.inf
+    kind: str = "none"
+    failure: float = 0.0
+    """Probability that the bound does not hold."""
+    source: str = ""
+    """The dual point that it stands on."""
+
+
+@dataclass
+class Report:
+    """What was measured of an iterate and its dual points."""
+
+    evaluation: Evaluation
+    """Objective and violations of the iterate."""
+    bound: Bound
+    """The best bound of the dual points."""
+    fw_gap: float
+    """⟨v, W⟩ − min ⟨v, s⟩ at the dual point that the steps follow: how far they lag behind."""
+    slack: list[float]
+    """Per term ω |⟨y, z⟩ − h*(y) − h(z)|, h(z) = 0 for a constraint; 0 for smooth terms. It says
+    what the smoothing of the term is still worth in units of the objective."""
+    scales: dict[str, float] = field(default_factory=dict)
+    """The factor in [0, 1] on every dual point that proves most, by the name of the point."""
+    level: int | None = None
+    """The level at which singular values were cut off (`certificate.nuclear`)."""
+
+    @property
+    def scale(self) -> float:
+        """The factor that proves most, on the multipliers if there are any."""
+        return next(reversed(self.scales.values()), 1.0)
+
+
+class Sizes(NamedTuple):
+    """Sizes against which two sums are rounded, and numbers of operations."""
+
+    spread: float = 0.0
+    """Σ_l ω|y_l|‖a_l‖, of the sum v."""
+    depth: int = 0
+    """Operations that a number passes through on its way into v."""
+    conjugates: float = 0.0
+    """ω times the absolute values that the conjugate is summed from."""
+    additions: int = 0
+    """Operations that a number passes through on its way into the conjugate."""
+
+
+class Part(NamedTuple):
+    """One term at one dual point."""
+
+    v: Array
+    """ω A*y."""
+    conjugate: float
+    """ω h*(y)."""
+    product: float
+    """ω⟨y, z⟩."""
+    value: float
+    """ω h(z) of a term that is no constraint."""
+    sizes: Sizes
+
+
+def part_of(term: Term, W: Array | None, y: Dual) -> Part:
+    """One term at the dual point y; W is needed of slopes, and for ⟨y, z⟩.
+
+    Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
+    """
+    if term.dealt:
+        found: Part = term.part(W, y)
+        return found
+    table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
+    trusted = table is not None and term.function.indicator and ours(term.map)
+    images = None if trusted else W
+
+    def work(pieces: list[slice]) -> tuple[Array, list[Pairing]]:
+        G = term.map.zeros()
+        return G, [term.passes.pair(images, G, at, table, beta) for at in pieces]
+
+    shares = [list(term.chunks())]
+    if table is not None and term.passes.parallel:  # slopes at W make an array
+        shares = [list(chain(*map(_cut, share))) for share in term.parts()]
+    done = threads.run([partial(work, share) for share in shares])
+    G = done[0][0]
+    for other, _ in done[1:]:
+        G += other
+    sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
+    conjugate, conjugates, spread, inner, value = sums
+    v, w, pieces = _dense(term, G), term.weight, list(chain(*shares))
+    if images is None and W is not None:
+        inner = float(np.vdot(v, W)) / w
+    sizes = sizes_of(term, spread, conjugates, pieces, len(shares))
+    return Part(v, w * conjugate, w * inner, w * value, sizes)
+
+
+def _dense(term: Term, G: Array) -> Array:
+    """ω A*y by its cotangent, in a dense array."""
+    if foreign(G) and type(term.map).add_to is Covering.add_to:  # an array less
+        if term.weight != 1:
+            G *= term.weight
+        return G.reshape(term.map.shape)
+    v = np.zeros(term.map.shape, like=G)
+    term.map.add_to(G, term.weight, v)
+    return v
+
+
+def _cut(at: slice) -> list[slice]:
+    """Rows in pieces, so that sums over them stay short."""
+    starts = range(at.start, at.stop, CHUNK)
+    return [slice(i, min(i + CHUNK, at.stop)) for i in starts]
+
+
+def sizes_of(
+    term: Term, spread: float, conjugates: float, pieces: Sequence[slice], threads: int = 1
+) -> Sizes:
+    """The sizes of a dual point from the sums over its rows."""
+    longest, w = max(p.stop - p.start for p in pieces), term.weight
+    additions = longest + len(pieces) + 16
+    return Sizes(w * spread, term.map.depth + threads + 4, w * conjugates, additions)
+
+
+def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
+    """Rounding error of v and the conjugates; see the head of this file."""
+    last = terms + 8  # sums over terms, scaling, shifting
+    v = sum((s.depth + last) * s.spread for s in sizes)
+    conjugates = sum((s.additions + last) * s.conjugates for s in sizes)
+    return EPS * (reach * v + conjugates) + TINY if v or conjugates else 0.0
+
+
+def point_of(term: Term, W: Array, y: Dual) -> Array:
+    """A dual point of a term row by row, in dom h*, in a new array of NumPy."""
+    if term.dealt:
+        found: Array = term.point(W, y)
+        return found
+    slopes = term.function.slope(term.map.rows(W), y.beta, ALL) if isinstance(y, Slopes) else y
+    slopes = np.array(host(term.map.listed(slopes)), np.float64)
+    inside: Array = (term.function.origin or term.function).into_dual(slopes, ALL)
+    return inside
+
+
+# --- what bounds need of a problem, found once ---------------------------------------------------
+
+
+class Shift(NamedTuple):
+    """A direction c in which the multipliers of a family of equations may be moved freely."""
+
+    v: Array
+    """ω A*c, near the identity."""
+    conjugate: float
+    """ω h*(c)."""
+    sizes: Sizes
+
+
+class Constants:
+    """What bounds need of a problem: the dual point y = 0, and shifts along the identity."""
+
+    def __init__(self, problem: Problem) -> None:
+        zero = [_at_zero(t) for t in problem.terms]
+        pairs = list(zip(problem.terms, zero, strict=True))
+        self.zero = [(c, s) for t, (c, s) in pairs if not t.function.smooth]
+        """ω h*(0) of every composite term, and what it is rounded against."""
+        self.trivial = -sum(c for c, _ in zero)
+        """The bound of y = 0, Σ ω inf h; −∞ if that is."""
+        sizes = [s for _, s in zero]
+        if any(s.conjugates for s in sizes):
+            self.trivial -= margin(sizes, float(problem.domain.reach), len(zero))
+        self._shifts: list[Shift] | None = None
+
+    def shifts(self, problem: Problem) -> list[Shift]:
+        """The shifts along which families of equations have A*c near the identity.
+
+        If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades
+        the smallest eigenvalue of v for that number instead of the domain's larger bound.
+        """
+        if self._shifts is None:
+            found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
+            self._shifts = [s for s in found if s is not None and not _fixed(problem, s.v)]
+        return self._shifts
+
+
+_constants: WeakKeyDictionary[Problem, Constants] = WeakKeyDictionary()
+
+
+def constants(problem: Problem) -> Constants:
+    """The constants of a problem, kept as long as it is."""
+    if problem not in _constants:
+        _constants[problem] = Constants(problem)
+    return _constants[problem]
+
+
+def trivial(problem: Problem) -> float:
+    """The bound of the dual point y = 0; −∞ if it proves nothing."""
+    return float(constants(problem).trivial)
+
+
+def _at_zero(term: Term) -> tuple[float, Sizes]:
+    """ω h*(0) = −ω inf h, and what it is rounded against."""
+    pieces, h = list(term.chunks()), term.function
+    if h.interval is not None:  # 0 for any interval
+        return 0.0, sizes_of(term, 0.0, 0.0, pieces)
+    zeros = [(np.zeros(p.stop - p.start, like=h.like), p) for p in pieces]
+    conjugate = sum(h.conjugate(*zero) for zero in zeros)
+    size = sum(h.conjugate_size(*zero) for zero in zeros)
+    return term.weight * conjugate, sizes_of(term, 0.0, size, pieces)
+
+
+def _shift_of(term: Term) -> Shift | None:
+    """The shift of a family of equations along the identity, by least squares, if it has one."""
+    ends = term.function.interval
+    if ends is None or not np.array_equal(*ends):
+        return None
+    like, map, function = term.map.like, term.map, term.function
+    if map.origin is not None and function.origin is not None:
+        term = replace(term, map=map.origin, function=function.origin)
+    shape, size = term.map.shape, term.map.size
+    eye = np.eye(shape[0])
+
+    def symmetric(y: Array) -> Array:
+        V = term.map.adjoint(np.asarray(y, np.float64).reshape(-1))
+        return (0.5 * (V + V.T)).reshape(-1)
+
+    def rows(x: Array) -> Array:
+        V = np.asarray(x, np.float64).reshape(shape)
+        return term.map.rows(np.ascontiguousarray(0.5 * (V + V.T)))
+
+    operator = LinearOperator((eye.size, size), matvec=symmetric, rmatvec=rows, dtype=np.float64)
+    c = lsqr(operator, eye.reshape(-1), atol=1e-12, btol=1e-12, iter_lim=100)[0]
+    V = symmetric(c).reshape(shape)
+    if np.linalg.norm(V - eye) > NEAR_IDENTITY * np.linalg.norm(eye):
+        return None
+    w, h = term.weight, term.function
+    sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
+    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
+
+
+def _fixed(problem: Problem, direction: Array) -> bool:
+    """Whether the domain fixes the trace and the direction is the identity: nothing to gain."""
+    face = problem.domain.face
+    if face is None or not face.equality:
+        return False
+    size = float(np.trace(direction)) / direction.shape[0]
+    off = np.linalg.norm(direction - size * namespace(direction).eye(direction.shape[0]))
+    return bool(off <= 1e-9 * np.linalg.norm(direction))
+
+
+# --- the bound of a dual point --------------------------------------------------------------------
+
+
+class Proof(NamedTuple):
+    """What a dual point proves."""
+
+    bound: Bound
+    gap: float
+    """⟨v, W⟩ − min ⟨v, s⟩ before any repair."""
+    scale: float = 1.0
+    """The factor on the point that promises most."""
+
+
+def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None = None) -> Proof:
+    """The bound of a dual point, and of its repairs, scaled and shifted: the best counts.
+
+    `near` are columns near the lowest eigenvectors of v, on a GPU (`section.served`).
+    """
+    domain, known = problem.domain, constants(problem)
+    smooth = [p for p, t in zip(parts, problem.terms, strict=True) if t.function.smooth]
+    other = [p for p, t in zip(parts, problem.terms, strict=True) if not t.function.smooth]
+    base, pull = (_sum(some, domain.shape, problem.like) for some in (smooth, other))
+    fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
+    zero, reach = sum(c for c, _ in known.zero), float(domain.reach)
+    sizes = [*(p.sizes for p in parts), *(s for _, s in known.zero)]
+    rounding, total = margin(sizes, reach, len(parts)), sum(p.product for p in parts)
+    if not np.isfinite([rounding, total, length(base), length(pull)]).all():
+        return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
+    shifts = known.shifts(problem)
+    spent = near is not None and not shifts  # nobody reads v after its minimum
+
+    def proved(
+        v: Array, conjugate: float, source: str, more: float = 0.0, near: Array | None = None
+    ) -> tuple[Bound, float]:
+        how = {} if near is None else {"near": near, "spent": spent}
+        low = cast(Any, domain).minimum(v, **how)
+        last = 2 * EPS * (abs(low.value) + abs(conjugate))
+        found = float(low.value) - float(conjugate) - float(rounding + more + last)
+        found = found if np.isfinite(found) else -np.inf
+        return Bound(found, low.kind, low.failure, source), low.value
+
+    t, scaled_near, low, gap = 1.0, near, None, 0.0
+    if near is not None and other and domain.face is not None:
+        t, near, scaled_near, low = best_scale(domain.face, base, pull, moving - zero, near)
+    elif other:
+        t = best_step(domain, base, pull, moving - zero, 0.0, 1.0)
+    best, points = Bound(), []
+    if low is None or t == 1.0 or shifts:
+        best, lowest = proved(base + pull, fixed + moving, name, near=near)
+        gap = total - lowest
+        points.append((base + pull, fixed + moving, name) if shifts else None)
+    else:  # the scaled point promises more, and its gap needs no proof
+        gap = max(total - low, 0.0)
+    if t < 1.0:
+        conjugate = fixed + t * moving + (1 - t) * zero  # h* is convex
+        scaled = base + t * pull, conjugate, f"{name}, scaled"
+        points.append(scaled if shifts else None)
+        best = better(best, proved(*scaled, near=scaled_near)[0])
+    for shift, at in product(shifts, points):
+        v, conjugate, source = cast(Any, at)
+        far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+        r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+        moved = v + r * shift.v, conjugate + r * shift.conjugate, f"{source}, shifted"
+        more = abs(r) * margin([shift.sizes], reach, len(parts))
+        best = better(best, proved(*moved, more)[0])
+    return Proof(best, gap, t)
+
+
+def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
+    if foreign(like) and len(parts) == 1:  # an array less
+        return parts[0].v
+    total = np.zeros(shape, like=like)
+    for p in parts:
+        total += p.v
+    return total
+
+
+def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: float) -> float:
+    """The t between both ends that maximises t ↦ min ⟨v + t d, s⟩ − t c, which is concave.
+
+    On a CPU it is found by bisection on the slope ⟨d, s⟩ − c. On a GPU, whose oracle is accurate
+    and dear, the next t is where two tangents meet.
+    """
+    rng, seen = np.random.default_rng(0), []
+
+    def look(t: float) -> tuple[float, float, float]:
+        deadline.require(0.0)
+        s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
+        slope = float(np.vdot(d, s)) - c
+        if foreign(v):
+            seen.append((float(np.vdot(v, s)) + t * slope, t))
+        return t, seen[-1][0] if seen else 0.0, slope
+
+    right = look(high)
+    if right[2] >= 0:
+        return high
+    if foreign(v):
+        return _by_tangents(look, right, low, high) or max(seen)[1]
+    for _ in range(SEARCH if low == 0 else 5 * SEARCH):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if look(middle)[2] >= 0 else (low, middle)
+    return low
+
+
+def _by_tangents(
+    look: Callable[[float], tuple[float, float, float]],
+    right: tuple[float, float, float],
+    low: float,
+    high: float,
+) -> None:
+    """Look at points near the maximum; the best that was looked at counts."""
+    left = look(0.8 * high if low == 0 else low)
+    if left[2] < 0:
+        left, right = look(low), left
+    for _ in range(TANGENTS if low == 0 else 5 * TANGENTS):
+        if left[2] <= 0 or right[2] >= 0:
+            break
+        span = right[0] - left[0]
+        t = left[0] + (right[1] - left[1] - right[2] * span) / (left[2] - right[2])
+        t = min(max(t, left[0] + 0.02 * span), right[0] - 0.02 * span)
+        found = look(t)
+        left, right = (found, right) if found[2] >= 0 else (left, found)
+
+
+def better(a: Bound, b: Bound) -> Bound:
+    """The larger bound; it fails where either does."""
+    best = b if b.value > a.value else a  # NaN never wins
+    return best._replace(failure=a.failure + b.failure)
+
+
+def measure(
+    problem: Problem, W: Array, duals: dict[str, Duals], level: int | None = None
+) -> Report:
+    """Evaluate an iterate and prove what its dual points prove; the first is the steps' own.
+
+    `level` is `Report.level` of an earlier report, from which a search goes on.
+    """
+    evaluation = problem.evaluate(W)
+    W = W.astype(np.float64, copy=False)
+    (name, point), *others = duals.items()
+    parts = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+    slack = [
+        0.0 if t.function.smooth else abs(p.product - p.conjugate - p.value)
+        for t, p in zip(problem.terms, parts, strict=True)
+    ]
+    if not others and nuclear.serves(problem):
+        found = improved(problem, W, parts, point, level)
+        return Report(evaluation, found.bound, found.gap, slack, level=found.level)
+    near = nearby(W) if served(problem.domain, W) else None
+    first = bound(problem, parts, name, near)
+    best, scales = first.bound, {name: first.scale}
+    for other, y in others:
+        proof = bound(problem, _others(problem, parts, y), other, near)
+        best, scales[other] = better(best, proof.bound), proof.scale
+    return Report(evaluation, best, first.gap, slack, scales)
+
+
+def _others(problem: Problem, first: Sequence[Part], point: Duals) -> list[Part]:
+    """The parts of a further dual point; slopes at W are those of the first."""
+    trios = zip(problem.terms, first, point, strict=True)
+    return [p if isinstance(y, Slopes) else part_of(t, None, y) for t, p, y in trios]
+
+
+def all_parts(problem: Problem, W: Array, duals: dict[str, Duals]) -> dict[str, list[Part]]:
+    """The parts of every dual point, by its name."""
+    W, found = W.astype(np.float64, copy=False), {}
+    for name, point in duals.items():
+        if found:
+            found[name] = _others(problem, next(iter(found.values())), point)
+        else:
+            found[name] = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+    return found
+
+
+class Improved(NamedTuple):
+    """What a better dual point over a nuclear ball proves."""
+
+    bound: Bound
+    gap: float
+    """⟨v, W⟩ − min ⟨v, s⟩ at the point given, about."""
+    points: Sequence[Array]
+    """The multipliers of every term."""
+    level: int | None
+
+
+def improved(
+    problem: Problem, W: Array, parts: Sequence[Part], point: Duals, level: int | None
+) -> Improved:
+    """The bound over a nuclear ball by a better dual point than the one given."""
+    total = sum(p.product for p in parts)
+    if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
+        return Improved(Bound(), np.inf, [], level)
+    given = [point_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+    found = nuclear.improved(problem, [p.v for p in parts], given, level)
+    if found.changes:
+        parts = [part_of(t, None, y) for t, y in zip(problem.terms, found.points, strict=True)]
+    v = _sum(parts, problem.domain.shape, problem.like)
+    rounding = margin([p.sizes for p in parts], float(problem.domain.reach), len(parts))
+    conjugate = sum(p.conjugate for p in parts)
+    if not np.isfinite([rounding, conjugate, length(v)]).all():
+        return Improved(Bound(), np.inf, [], found.level)
+    low = problem.domain.minimum(v)
+    last = 2 * EPS * (abs(low.value) + abs(conjugate))
+    value = float(low.value) - float(conjugate) - float(rounding + last)
+    source = ", ".join(["slopes", *found.changes])
+    proved = Bound(value, low.kind, low.failure, source)
+    return Improved(proved, total - found.lowest, found.points, found.level)
+
+
+def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) -> dict[str, Array]:
+    """The multipliers of every composite term behind the bound of a report, before a shift."""
+    W = W.astype(np.float64, copy=False)
+    which = report.bound.source.partition(",")[0]
+    if which not in duals:
+        return {}
+    point, scale = duals[which], 1.0
+    if nuclear.serves(problem) and len(duals) == 1:
+        parts = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+        points = improved(problem, W, parts, point, report.level).points
+    else:
+        points = [point_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+        scale = report.scales.get(which, 1.0) if "scaled" in report.bound.source else 1.0
+    pairs = zip(problem.terms, points, strict=True)
+    return {t.name: scale * y for t, y in pairs if not t.function.smooth}
+
+
+def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point: Array) -> float:
+    """Σ ω |y_l| |r_l| over the constraints, r the residuals of a point.
+
+    The optimum is not above the value of the point by more, if y is optimal.
+    """
+    point, W = (a.astype(np.float64, copy=False) for a in (point, W))
+    pairs = zip(problem.terms, duals[which], strict=True)
+    return sum(t.weight * _price(t, W, y, point) for t, y in pairs if t.function.indicator)
+
+
+def _price(term: Term, W: Array, y: Dual, point: Array) -> float:
+    if term.dealt:
+        return float(term.price(W, y, point))
+    table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
+    return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
+
+
+def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
+    """|objective − bound| / max(|objective|, |bound|, unit), infinite without a bound."""
+    size = max(abs(objective), abs(bound), unit)
+    if not np.isfinite(bound) or not np.isfinite(objective):
+        return np.inf
+    return abs(objective - bound) / size if size > 0 else 0.0

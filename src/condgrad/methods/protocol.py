@@ -1,0 +1,268 @@
+"""What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
+
+A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.advance` runs all of them.
+The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes is
+in it, so that a file of its fields is the run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import threads
+from condgrad.backends.arrays import foreign
+from condgrad.backends.memory import Need
+from condgrad.backends.scalars import square
+from condgrad.certificate.lower_bound import Duals, Report, measure
+from condgrad.errors import ProblemError
+from condgrad.evaluation import Evaluation
+from condgrad.functions import Linear
+from condgrad.problem import CHUNK, Problem, Term
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before a run and may steer it: numbers only, so that a state can keep them."""
+
+    gap: float = 1e-3
+    """Tolerance for the relative gap."""
+    feasibility: float = 1e-3
+    """Tolerance for the infeasibility of a family of constraints."""
+    rows: float = 1e-2
+    """Tolerance for the infeasibility of a single row."""
+    floor: float = -np.inf
+    """A lower bound on the optimum that somebody has proved."""
+    below: float = np.nan
+    """Objective of the oracle's answer to ∇f, all constraints left out; NaN if nobody looked."""
+    above: float = np.nan
+    """Objective of the feasible point that was proposed for that answer; NaN if nobody looked."""
+    missed: float = 0.0
+    """Σ (‖r_t‖/‖a_t‖)² of the rows that the oracle's answer violates."""
+
+
+@dataclass(kw_only=True)
+class State:
+    """What every algorithm remembers; the state of each has more fields."""
+
+    W: Any
+    """The iterate, an array or a `condgrad.points.Factored`."""
+    rng: np.random.Generator
+    """All random numbers of the run come from it."""
+    known: Known
+    """What was known before the run."""
+    stage: int = 0
+    """Which of several methods in a row is at work, counted from 0."""
+    k: int = 0
+    """Iterations done."""
+    rows: list[int] = field(default_factory=list)
+    """Rows evaluated so far, one count for every term."""
+    calls: int = 0
+    """Calls of the oracle, or projections."""
+    products: int = 0
+    """Matrix-vector products that the oracle or the projections took."""
+    eta: float = np.nan
+    """η, the length of the latest step of W; NaN before the first iteration."""
+    beta: float = np.nan
+    """β of the latest iteration before it is scaled for each term; NaN before the first."""
+    betas: list[float] = field(default_factory=list)
+    """β of every term at the latest iteration, 1 before the first."""
+    report: Report | None = None
+    """What the algorithm measured for its own use at the latest iteration, if it did."""
+
+
+class Method(ABC):
+    """An algorithm: a frozen dataclass of its constants; all that changes is in the state.
+
+    A derived class has `init`, `step` and `duals`, and `suits` if it is not for every problem.
+    """
+
+    slug: str
+    """Name on the command line."""
+    name: str
+    """Name in results."""
+    proofs: ClassVar[tuple[int, int]] = (5, 10)
+    """The first iteration after which to bound the optimum, and how often per decade of them."""
+    looks: ClassVar[bool] = False
+    """Whether the method is steered by a feasible point proposed before the run (`Known.above`)."""
+    portable: ClassVar[bool] = False
+    """Whether the state can lie on a GPU."""
+
+    def suits(self, problem: Problem) -> str | None:
+        """A sentence that says why it cannot run on a problem; None if it can."""
+        return None
+
+    def on(self, problem: Problem) -> Method:
+        """The form in which it runs on a problem that it suits, such as a compiled one."""
+        return self
+
+    def lighter(self, gpu: bool) -> Method | None:
+        """The same method with less memory, tried if there is too little; None for no such form."""
+        return None
+
+    @abstractmethod
+    def init(
+        self,
+        problem: Problem,
+        W: Any,
+        rng: np.random.Generator,
+        known: Known,
+        multipliers: Sequence[Array | None] | None = None,
+    ) -> State:
+        """The state before the first iteration, from multipliers of another method if given."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any, at_most: int = 1) -> State:
+        """The state after one iteration, or after up to `at_most`; the given one may be changed.
+
+        It raises `numpy.linalg.LinAlgError` if the direction is not finite.
+        """
+
+    @abstractmethod
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        """The dual points of the moment by name; the first is the one that the steps follow."""
+
+    def multipliers(self, problem: Problem, state: Any) -> list[Array | None]:
+        """Multipliers y of every term, with which another method can go on; None where there are
+        none.
+        """
+        return [None for _ in problem.terms]
+
+    def rebase(self, problem: Problem, state: Any, share: float) -> State:
+        """The state with which to go on over another domain, with a share of the multipliers."""
+        raise ProblemError(f"{self.name} cannot go on over another domain: start another run")
+
+    def measures(self, problem: Problem) -> bool:
+        """Whether the method measures bounds for its own use."""
+        return False
+
+    def measure(self, problem: Problem, state: Any, level: int | None = None) -> Report:
+        """Evaluate the iterate, and prove what its dual points prove."""
+        return measure(problem, state.W, self.duals(problem, state), level)
+
+    def evaluate(self, problem: Problem, state: Any, W: Any) -> Evaluation:
+        """Objective and violations of a point."""
+        return problem.evaluate(W)
+
+    def merit(self, problem: Problem, state: Any, W: Any, evaluation: Evaluation) -> float:
+        """The function that the method descends on, by which points are compared without a goal.
+
+        It is the objective plus Σ ω dist²/(2β) over the constraints, or the augmented Lagrangian
+        dist²(z + βy)/(2β) − β‖y‖²/2 of those that have multipliers y.
+        """
+        total = evaluation.objective
+        trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
+        for t, y, beta in trios:
+            if t.function.indicator and y is None:
+                total += penalty(t, evaluation, beta)
+            elif t.function.indicator:
+                total += t.weight * t.merit(W, y, beta)
+        return total
+
+    def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
+        """ω ‖h'_β(A W) − y‖₁ by term, for estimates y kept row by row, W the point before."""
+        return {}
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        """Memory for what is kept of the rows of a term, beside the gradient."""
+        return []
+
+    def drawn(self, term: Term) -> int:
+        """The most rows of a term that are evaluated at once."""
+        return term.map.size
+
+    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[Need]:
+        """Memory that a run takes, by parts; `here` says whose rows are in this process.
+
+        Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one
+        before, the direction, the oracle and the bound, which takes two more for every term. On a
+        GPU, which computes bounds in place, they are thirteen, with one for a rounded solution.
+        """
+        there = foreign(problem.like)
+        arrays = (13 if there else 16) + 2 * len(problem.terms)
+        remedy = "solve a smaller problem, or use device='cpu' if that has more memory"
+        size = arrays * 8 * int(np.prod(problem.domain.shape))
+        needs = [Need("W, direction and oracle", size, remedy if there else "")]
+        for t in filter(here, problem.terms):
+            rows = max(min(t.map.size, CHUNK), self.drawn(t))
+            advice = f"draw fewer rows of {t.name} at a time" if rows > CHUNK else ""
+            needs.append(Need(f"gradient of {t.name}", t.map.storage * problem.dtype.itemsize))
+            needs.append(Need(f"drawn rows of {t.name}", 6 * 8 * rows, advice))
+            needs += self.kept(t, problem)
+        return needs
+
+
+def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
+    """ω dist²/(2β) of a constraint family."""
+    return term.weight * evaluation.families[term.name].l2 ** 2 / (2 * beta)
+
+
+def passes_over(problem: Problem, rows: Sequence[int]) -> float:
+    """Passes over the rows of the composite terms, or of the smooth ones if there are no others."""
+    own = problem.composite or problem.smooth
+    pairs = [(t, count) for t, count in zip(problem.terms, rows, strict=True) if t in own]
+    return sum(count for _, count in pairs) / sum(t.map.size for t, _ in pairs)
+
+
+def length_of(term: Term) -> float:
+    """The length of the rows of a term, 1 if all are 0."""
+    return float(term.map.row_norm) or 1.0
+
+
+def gradient(term: Term, W: Array, G: Array, beta: float, k: int) -> int:
+    """G = A* h'_β(A W) over all rows; how many these are.
+
+    On a GPU the gradient of a linear term is made at the first iteration only.
+    """
+    linear = isinstance(term.function, Linear) and not term.map.covers
+    if k == 1 or not (linear and foreign(G)):
+        term.passes.gradient(W, G, term.chunks(), beta)
+    return term.map.size
+
+
+def direction(problem: Problem, cotangents: Sequence[Array]) -> Array:
+    """v = Σ ω A*y of all terms, given their cotangents, in a new array.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a number is NaN, or too large.
+    """
+    v: Array = np.empty(problem.domain.shape, problem.dtype, like=problem.like)
+    pairs = zip(problem.terms, cotangents, strict=True)
+    (first, G), *others = sorted(pairs, key=lambda pair: not pair[0].map.covers)
+    first.map.set_to(G, first.weight, v)
+    for term, G in others:
+        term.map.add_to(G, term.weight, v)
+    return v
+
+
+def require_finite(problem: Problem, v: Array) -> None:
+    """Refuse a direction with NaN or with numbers whose squares are infinite.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If there are such.
+    """
+    if not (problem.domain.finite_only or np.isfinite(square(v))):
+        raise np.linalg.LinAlgError("the direction is not finite")
+
+
+def shared(
+    term: Term, ranges: Sequence[slice], work: Callable[[Sequence[slice], Array], Any], total: Array
+) -> list[Any]:
+    """Results of `work(ranges, G)` in threads; all but the first add to a G of their own."""
+    parts = threads.share(ranges) if term.passes.parallel else [list(ranges)]
+    sums = [total, *(np.zeros_like(total) for _ in parts[1:])]
+    pairs = zip(parts, sums, strict=True)
+    done = threads.run([partial(work, part, G) for part, G in pairs])
+    for G in sums[1:]:
+        total += G
+    return done

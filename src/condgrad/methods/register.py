@@ -1,0 +1,111 @@
+"""The register of all methods, `METHODS`, and how a method enters it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from condgrad.errors import ProblemError
+from condgrad.methods.protocol import Method
+
+Builder = Callable[..., Any]
+"""Class of a method, or function that makes one from β0, a batch size and options."""
+
+
+@dataclass(frozen=True, repr=False)
+class Entry:
+    """A method by name, with what is known of it; call it to get the `Method`."""
+
+    slug: str
+    name: str
+    build: Builder
+    estimates: str
+    """How the gradients of f and of g are followed."""
+    needs: str
+    """Assumptions on f and g."""
+    iterations: str
+    """Iterations to an ε-suboptimal solution."""
+    cost: str
+    """Total cost: rows of f and g times iterations."""
+    exponent: float
+    """The smoothed gap falls at least as k^(−exponent); NaN where nothing is proved."""
+    reference: str
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.build(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.estimates}; {self.reference}>"
+
+    @property
+    def batched(self) -> bool:
+        """Whether the method has a batch size to choose."""
+        return "batch" in inspect.signature(self.build).parameters
+
+    @property
+    def chooses(self) -> bool:
+        """True if the method chooses its batch size by itself."""
+        return self.batched and inspect.signature(self.build).parameters["batch"].default == "auto"
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether the method has a β0 to choose."""
+        return "beta0" in inspect.signature(self.build).parameters
+
+
+METHODS: dict[str, Entry] = {}
+"""Every method by its command-line name."""
+
+PARAGRAPHS = {
+    "beta0": """beta0 : float, default 1
+    β0 > 0, the scale of the smoothing: small values press on the constraints sooner.""",
+    "batch": """batch : int or float, default 1
+    Rows drawn per iteration and term, a count or a fraction in (0, 1].""",
+    "sampling": """**sampling
+    ``replace=True`` draws with replacement.""",
+    "sag": """**sag
+    Options of `condgrad.methods.SAG`: ``replace``, ``table_dtype``, ``warm_start``.""",
+}
+"""Paragraphs for docstrings of methods, on the parameters that they share."""
+
+
+def documented(build: Builder) -> str:
+    """The docstring of a builder, with a paragraph for every parameter."""
+    text, _, tail = (inspect.getdoc(build) or "").partition("\n\nParameters\n----------\n")
+    own = {part.split()[0].strip("*"): part for part in re.split(r"\n(?=\S)", tail) if part}
+    names = inspect.signature(build).parameters
+    paragraphs = [own.get(name) or PARAGRAPHS[name] for name in names]
+    return "\n".join([text, "", "Parameters", "----------", *paragraphs, ""])
+
+
+def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
+    """Enter a method in `METHODS` and give what it builds its names.
+
+    It decorates a function that makes the method, or the class of the method itself.
+    """
+
+    def enter(build: Builder) -> Builder:
+        if isinstance(build, type):
+            build.slug, build.name = slug, name  # type: ignore[attr-defined]
+
+        @functools.wraps(build, updated=())
+        def method(*args: Any, **options: Any) -> Method:
+            try:
+                built = build(*args, **options)
+            except TypeError as error:
+                takes = ", ".join(inspect.signature(build).parameters)
+                raise ProblemError(f"{slug} takes other options, {takes}: {error}") from None
+            named = any(f.name == "slug" for f in fields(built))
+            return replace(built, slug=slug, name=name) if named else built
+
+        METHODS[slug] = Entry(slug, name, method, **about)
+        if isinstance(build, type):
+            return build
+        method.__doc__ = documented(build)
+        return method
+
+    return enter

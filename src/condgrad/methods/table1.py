@@ -1,0 +1,809 @@
+"""The methods of Table 1: an estimator for f, one for g, and the sequences η, β and ρ.
+
+All of them do Algorithm 1 of the reference. At iteration k
+
+    1. every term of f brings its estimate α_k of the slopes up to date,
+    2. every term of g its estimate γ_k of the slopes of g_β, at β_k,
+    3. the oracle answers with s to the direction v = Σ ω X*α_k + Σ ω A*γ_k,
+    4. W ← (1 − η_k) W + η_k s.
+
+They differ in how a term is followed, which is an estimator (`Full`, `Augmented`, `SAG`,
+`Momentum`, `Storm`, `Spider`), and in the sequences, which are a `Schedule`. Lines 1 and 2 do not
+care whether a term is a loss or a constraint, so that the same estimators serve both.
+
+Reference: Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022, Table 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+from condgrad._types import ALL, Array, Params, Rows
+from condgrad.backends import ops
+from condgrad.backends.memory import Need
+from condgrad.certificate.lower_bound import Duals, Slopes
+from condgrad.errors import ProblemError
+from condgrad.functions import Proximable
+from condgrad.methods.balance import BALANCE, Balance, Pressure
+from condgrad.methods.register import declare
+from condgrad.methods.protocol import (
+    Known,
+    Method,
+    State,
+    direction,
+    gradient,
+    require_finite,
+)
+from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
+from condgrad.problem import CHUNK, Problem, Term
+from condgrad.schedules import (
+    ZERO,
+    Automatic,
+    Beta0,
+    Constant,
+    Power,
+    Schedule,
+    epoch_length,
+    power_of_two,
+    smoothing,
+)
+
+# --- state ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Followed:
+    """What an estimator keeps of one term."""
+
+    G: Array
+    """Cotangent of the estimate: A*y in the storage of the map."""
+    slopes: Array | None = None
+    """A slope for every row: SAG's table α or γ, or the γ of the augmented Lagrangian."""
+    y: Array | None = None
+    """A multiplier for every row, of `Augmented`."""
+    reach: float = 0.0
+    """D_W ‖A‖, of `Augmented`."""
+
+
+@dataclass(kw_only=True)
+class TableOneState(State):
+    """The iterate and what is kept of every term."""
+
+    terms: list[Followed]
+    """What the estimators keep, one for every term."""
+    before: Array | None = None
+    """W_{k−1}, for estimators that compare both points."""
+    pressure: Pressure | None = None
+    """What `Balance` remembers, if β is automatic."""
+
+
+class Now(NamedTuple):
+    """What an estimator may read of an iteration."""
+
+    W: Array
+    before: Array
+    """W_{k−1}; W itself if no estimator compares both points."""
+    p: Params
+    rng: np.random.Generator
+
+
+# --- estimators -----------------------------------------------------------------------------------
+
+
+class Estimator(ABC):
+    """A rule that follows the gradient of one term: a frozen dataclass of its constants."""
+
+    compares: ClassVar[bool] = False
+    """Whether it evaluates rows at W_{k−1} too."""
+    samples: ClassVar[bool] = False
+    """Whether it draws rows, which needs a separable function."""
+    needs_rho: ClassVar[bool] = False
+    """Whether it stands still with a schedule that has ρ = 0."""
+    by_row: ClassVar[bool] = False
+    """Whether it keeps a slope for every row, so that its error is known."""
+
+    def begin(self, term: Term, problem: Problem) -> Followed:
+        """What is kept before the first iteration: the estimate is 0."""
+        return Followed(term.map.zeros(problem.dtype))
+
+    @abstractmethod
+    def follow(self, s: Followed, term: Term, now: Now) -> int:
+        """Bring the estimate to iteration `now.p.k`, in place; how many rows were evaluated."""
+
+    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
+        """ω ‖h'_β(A W) − y‖₁ of the slopes y that it keeps row by row."""
+        return 0.0
+
+    def drawn(self, term: Term) -> int:
+        """The most rows drawn at once."""
+        return batch_size(self.batch, term.map.size) if hasattr(self, "batch") else term.map.size
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        """Memory for what is kept of the rows, and to draw them."""
+        if not self.samples:
+            return []
+        marks = 0 if getattr(self, "replace", False) else term.map.size // 8
+        if 2 * max(min(term.map.size, CHUNK), self.drawn(term)) > term.map.size:
+            marks = 8 * term.map.size  # a shuffle of all ids
+        return [Need(f"drawing rows of {term.name}", marks)]
+
+    def objection(self, term: Term) -> str | None:
+        """A sentence that says why it cannot serve a term, or None."""
+        if not self.samples:
+            return None
+        if not term.function.separable:
+            return (
+                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
+                "not separable: take the term in full with "
+                f"method.override({{{term.name!r}: Full()}})"
+            )
+        if hasattr(self, "batch"):
+            try:
+                batch_size(self.batch, term.map.size, term.name)
+            except ProblemError as error:
+                return f"cannot draw its rows: {error}"
+        return None
+
+
+@dataclass(frozen=True)
+class Full(Estimator):
+    """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
+
+    by_row: ClassVar[bool] = True
+
+    def follow(self, s: Followed, term: Term, now: Now) -> int:
+        return gradient(term, now.W, s.G, now.p.beta, now.p.k)
+
+
+@dataclass(frozen=True)
+class Augmented(Estimator):
+    r"""The exact gradient of the augmented Lagrangian, with CGAL's multipliers y.
+
+    .. math:: γ = h'_{β_k}(z + β_k y), \qquad y ← y + σ r,
+              \qquad r = z - \mathrm{prox}_{β_k h}(z + β_k y)
+
+    The dual step of iteration k − 1 is taken at the start of iteration k, where z = A W_k is known,
+    with σ = min(step, 4 η_{k−1}² D_W² ‖A‖² / (β_k ‖r‖²)); it is skipped if ‖y‖ would pass
+    `bound`. Each family has its own σ; its multiplier in the problem's Lagrangian is ω y.
+
+    Parameters
+    ----------
+    step : float
+        Largest dual step; CGAL takes 1/β0.
+    bound : float, default inf
+        Bound on ‖y‖.
+
+    References
+    ----------
+    .. [1] A. Yurtsever, O. Fercoq, V. Cevher, "A conditional-gradient-based augmented Lagrangian
+       framework", ICML 2019.
+    """
+
+    step: float
+    bound: float = float("inf")
+
+    def __post_init__(self) -> None:
+        for name, value in (("step", self.step), ("bound", self.bound)):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not (number and value >= 0):
+                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
+
+    def begin(self, term: Term, problem: Problem) -> Followed:
+        domain, zeros = problem.domain, np.zeros(term.map.size, problem.dtype)
+        reach = float(domain.diameter * term.map.norm(domain.symmetric))
+        return Followed(term.map.zeros(problem.dtype), zeros, zeros.copy(), reach)
+
+    def follow(self, s: Followed, term: Term, now: Now) -> int:
+        z, h, p = term.map.rows(now.W), cast(Proximable, term.function), now.p
+        assert s.y is not None
+        if p.k > 1:
+            r = z - h.prox(z + p.beta * s.y, p.beta)
+            squared, limit = float(np.vdot(r, r)), 4 * (p.eta_before * s.reach) ** 2 / p.beta
+            sigma = min(self.step, limit / squared) if squared > 0 else self.step
+            y = s.y + sigma * r
+            if float(np.linalg.norm(y)) <= self.bound:
+                s.y = y.astype(s.y.dtype, copy=False)
+        s.slopes = h.slope(z + p.beta * s.y, p.beta)
+        s.G.fill(0)
+        term.map.scatter(s.G, ALL, s.slopes)
+        return term.map.size
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        rows = 7 * term.map.size * problem.dtype.itemsize
+        remedy = "use sag_cgal(batch=1.0), which works in stretches"
+        return [Need(f"rows of {term.name}", rows, remedy)]
+
+    def objection(self, term: Term) -> str | None:
+        if term.function.smooth:
+            return f"keeps multipliers for term {term.name!r}, which is smooth: use Full() there"
+        return None
+
+
+@dataclass(frozen=True)
+class SAG(Estimator):
+    r"""Stochastic average gradient: a table of slopes, the drawn rows overwritten.
+
+    .. math:: γ_l ← h'_{β_k,l}(⟨a_l, W_k⟩) \text{ for the drawn rows}, \qquad G = A^*γ
+
+    A row keeps the slope of the β at which it was last drawn.
+
+    Parameters
+    ----------
+    batch : int or float, default 1
+        Rows per iteration, a count or a fraction.
+    replace : bool, default False
+        Draw with replacement.
+    table_dtype : float64 or float32
+        Precision of the table.
+    warm_start : bool, default False
+        Fill the table by a full pass at the first iteration, instead of starting from 0.
+
+    References
+    ----------
+    .. [1] G. Négiar et al., "Stochastic Frank-Wolfe for constrained finite-sum minimization",
+       ICML 2020.
+    .. [2] G. Dresdner et al., AISTATS 2022, Algorithm 1 and Variant 2.
+    """
+
+    samples: ClassVar[bool] = True
+    by_row: ClassVar[bool] = True
+    batch: Batch = 1
+    replace: bool = False
+    table_dtype: Any = np.float64
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+        check_precision(self.table_dtype)
+
+    def begin(self, term: Term, problem: Problem) -> Followed:
+        return Followed(term.map.zeros(problem.dtype), np.zeros(term.map.size, self.table_dtype))
+
+    def follow(self, s: Followed, term: Term, now: Now) -> int:
+        size, count = term.map.size, batch_size(self.batch, term.map.size)
+        first = self.warm_start and now.p.k == 1
+        drawn = slice(0, size) if first else draw(size, count, self.replace, now.rng)
+        assert s.slopes is not None
+        for at in in_chunks(term, drawn):
+            new = term.function.slope(term.map.rows(now.W, at), now.p.beta, at)
+            term.map.scatter(s.G, at, swap(s.slopes, at, new))
+        return size if first else count
+
+    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
+        total = 0.0
+        assert s.slopes is not None
+        for b in term.chunks():
+            off = term.function.slope(term.map.rows(W, b), beta, b) - s.slopes[b]
+            total += float(np.abs(off).sum(dtype=np.float64))
+        return term.weight * total
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        double = np.dtype(self.table_dtype) == np.float64
+        remedy = "keep the table in single precision (table_dtype='float32')" if double else ""
+        size = term.map.size * np.dtype(self.table_dtype).itemsize
+        return [*super().kept(term, problem), Need(f"table of {term.name}", size, remedy)]
+
+
+class Recursive(Estimator):
+    r"""G ← keep·G + now·ĝ_k(W_k) − before·ĝ_k(W_{k−1}), one batch for both points.
+
+    ĝ_k is the unbiased batch estimate, the drawn rows scaled by size/batch. Momentum, STORM and
+    SPIDER are three rows of coefficients.
+    """
+
+    samples: ClassVar[bool] = True
+    replace: bool = False
+
+    @abstractmethod
+    def coefficients(self, p: Params) -> tuple[float, float, float]:
+        """The coefficients keep, now and before."""
+
+    @abstractmethod
+    def rows_now(self, p: Params, size: int) -> int:
+        """Rows to draw at this iteration; 0: the exact gradient."""
+
+    def follow(self, s: Followed, term: Term, now: Now) -> int:
+        size, h, p = term.map.size, term.function, now.p
+        batch = self.rows_now(p, size)
+        if not batch:
+            return gradient(term, now.W, s.G, p.beta, 1)
+        keep, new, past = self.coefficients(p)
+        scale, compares = size / batch, bool(past) and p.k > 1
+        s.G *= keep
+        for at in in_chunks(term, draw(size, batch, self.replace, now.rng)):
+            y = (new * scale) * h.slope(term.map.rows(now.W, at), p.beta, at)
+            if compares:
+                y -= (past * scale) * h.slope(term.map.rows(now.before, at), p.beta_before, at)
+            term.map.scatter(s.G, at, y.astype(s.G.dtype, copy=False))
+        return batch * (2 if compares else 1)
+
+
+@dataclass(frozen=True)
+class Momentum(Recursive):
+    r"""d_k = (1 − ρ_k) d_{k−1} + ρ_k ĝ_k(W_k), d_0 = 0.
+
+    Parameters
+    ----------
+    batch : int or float, default 1
+        Rows per iteration, a count or a fraction.
+    replace : bool, default False
+        Draw with replacement.
+
+    References
+    ----------
+    .. [1] A. Mokhtari, H. Hassani, A. Karbasi, "Stochastic conditional gradient methods",
+       JMLR 21, 2020.
+    """
+
+    needs_rho: ClassVar[bool] = True
+    batch: Batch = 1
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+
+    def rows_now(self, p: Params, size: int) -> int:
+        return batch_size(self.batch, size)
+
+    def coefficients(self, p: Params) -> tuple[float, float, float]:
+        return 1 - p.rho, p.rho, 0.0
+
+
+@dataclass(frozen=True)
+class Storm(Momentum):
+    r"""d_k = ĝ_k(W_k) + (1 − ρ_k)(d_{k−1} − ĝ_k(W_{k−1})), the same rows at both points.
+
+    The earlier point is evaluated with its own β_{k−1}.
+
+    Parameters
+    ----------
+    batch : int or float, default 1
+        Rows per iteration, a count or a fraction.
+    replace : bool, default False
+        Draw with replacement.
+
+    References
+    ----------
+    .. [1] A. Cutkosky, F. Orabona, "Momentum-based variance reduction in non-convex SGD",
+       NeurIPS 2019.
+    """
+
+    compares: ClassVar[bool] = True
+
+    def coefficients(self, p: Params) -> tuple[float, float, float]:
+        return 1 - p.rho, 1.0, 1 - p.rho
+
+
+@dataclass(frozen=True)
+class Spider(Recursive):
+    r"""v_k = v_{k−1} + ĝ_k(W_k) − ĝ_k(W_{k−1}), with a full gradient at every restart.
+
+    With the defaults restarts fall where k is a power of two and the epoch that starts at 2^t
+    draws min(2^t, size) rows at each of its iterations.
+
+    Parameters
+    ----------
+    restart : callable
+        k ↦ whether iteration k takes the full gradient.
+    batch_at : callable
+        k ↦ rows to draw at iteration k.
+    replace : bool, default False
+        Draw with replacement.
+
+    References
+    ----------
+    .. [1] C. Fang et al., "SPIDER: near-optimal non-convex optimization via stochastic
+       path-integrated differential estimator", NeurIPS 2018.
+    """
+
+    compares: ClassVar[bool] = True
+    restart: Callable[[int], bool] = power_of_two
+    batch_at: Callable[[int], int] = epoch_length
+    replace: bool = False
+
+    def rows_now(self, p: Params, size: int) -> int:
+        return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
+
+    def coefficients(self, p: Params) -> tuple[float, float, float]:
+        return 1.0, 1.0, 1.0
+
+
+def check_precision(dtype: Any) -> None:
+    """Refuse a type of tables that would truncate slopes."""
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
+    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ProblemError(
+            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
+        )
+
+
+def in_chunks(term: Term, drawn: Rows) -> list[Rows]:
+    """Drawn rows as they are; a slice of all rows in chunks that fit the cache."""
+    return list(term.chunks()) if isinstance(drawn, slice) else [drawn]
+
+
+def swap(table: Array, at: Rows, new: Array) -> Array:
+    """Store `new` in the rows `at`, and by how much each changed; repeats are safe."""
+    if not isinstance(at, slice):
+        delta: Array = ops.table_swap(table, at, new)
+        return delta
+    old = table[at].astype(new.dtype)
+    table[at] = new
+    return table[at].astype(new.dtype) - old
+
+
+# --- Algorithm 1 ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConditionalGradient(Method):
+    """One estimator for the terms of f, one for those of g, and the scalar sequences.
+
+    If β0 is automatic, the β of the schedule is multiplied by a factor per term, which `balance`
+    finds.
+
+    Parameters
+    ----------
+    smooth, composite : Estimator
+        Estimator for the terms of f and for those of g.
+    schedule : Schedule
+        η, β, ρ and the effort of the oracle.
+    estimators : mapping, optional
+        Another estimator for single terms, by name.
+    smooth_only : bool, default False
+        Whether the method is for g = 0.
+    balance : Balance
+        How β is found and moved if β0 is automatic.
+    """
+
+    smooth: Estimator
+    composite: Estimator
+    schedule: Schedule
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    smooth_only: bool = False
+    balance: Balance = BALANCE
+    slug: str = "custom"
+    name: str = "custom"
+
+    def __post_init__(self) -> None:
+        own = {f"estimators[{name!r}]": e for name, e in self.estimators.items()}
+        for name, e in {"smooth": self.smooth, "composite": self.composite, **own}.items():
+            if not isinstance(e, Estimator):
+                raise ProblemError(
+                    f"{name} is {e!r}: pass an instance of one of condgrad.methods, like Full()"
+                )
+
+    @property
+    def auto(self) -> bool:
+        """Whether β0 is found while the method runs, see `condgrad.methods.Balance`."""
+        return isinstance(self.schedule.beta, Automatic)
+
+    def estimator(self, term: Term) -> Estimator:
+        """The estimator that serves a term."""
+        default = self.smooth if term.function.smooth else self.composite
+        return self.estimators.get(term.name, default)
+
+    def override(self, estimators: Mapping[str, Estimator]) -> ConditionalGradient:
+        """Return this method with other estimators for the terms named."""
+        if not isinstance(estimators, Mapping):
+            raise ProblemError(
+                f"estimators is a {type(estimators).__name__}: pass a dict from names of terms to "
+                "estimators"
+            )
+        return replace(self, estimators={**self.estimators, **estimators})
+
+    def with_effort(self, effort: float | Callable[[int], float] | None) -> ConditionalGradient:
+        """Return this method with another effort of the oracle, in Krylov steps per ln n.
+
+        None asks the oracle for full accuracy at every iteration.
+        """
+        return replace(self, schedule=replace(self.schedule, effort=effort_of(effort)))
+
+    def suits(self, problem: Problem) -> str | None:
+        names = [t.name for t in problem.terms]
+        unknown = sorted(set(self.estimators) - set(names))
+        if unknown:
+            return f"estimators names {unknown}, but the terms are {names}: use those names"
+        if self.smooth_only and problem.composite:
+            return (
+                f"{self.name} is for g = 0, but term {problem.composite[0].name!r} is composite: "
+                "use h_sag_v1 or h_sag_v2"
+            )
+        for term in problem.terms:
+            estimator = self.estimator(term)
+            objection = estimator.objection(term)
+            if estimator.needs_rho and not self.schedule.rho(1) > 0:
+                objection = (
+                    f"has no ρ, without which {type(estimator).__name__} on term {term.name!r} "
+                    "stands still: start from a method with one, such as shcgm or most_fw"
+                )
+            if objection:
+                return f"{self.name} {objection}"
+        return None
+
+    def on(self, problem: Problem) -> Method:
+        return self
+
+    def init(
+        self,
+        problem: Problem,
+        W: Array,
+        rng: np.random.Generator,
+        known: Known,
+        multipliers: Sequence[Array | None] | None = None,
+    ) -> TableOneState:
+        pairs = [(self.estimator(t), t) for t in problem.terms]
+        terms = [e.begin(t, problem) for e, t in pairs]
+        before = W.copy() if any(e.compares for e, _ in pairs) else None
+        state = TableOneState(W=W.copy(), rng=rng, known=known, terms=terms, before=before)
+        state.rows, state.betas = [0] * len(terms), [1.0] * len(terms)
+        if self.measures(problem):
+            state.pressure = self.balance.init(problem, W, known)
+            state.betas = list(state.pressure.factors)
+        return state
+
+    def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> TableOneState:
+        s, p = state, self.schedule(state.k + 1)
+        factors = s.pressure.factors if s.pressure else [1.0] * len(s.terms)
+        for i, (t, factor) in enumerate(zip(problem.terms, factors, strict=True)):
+            own = replace(p, beta=factor * p.beta, beta_before=s.betas[i])
+            now = Now(s.W, s.W if s.before is None else s.before, own, s.rng)
+            s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)
+        s.eta, s.beta, s.betas = p.eta, p.beta, [factor * p.beta for factor in factors]
+        v = direction(problem, [f.G for f in s.terms])
+        require_finite(problem, v)
+        atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
+        if s.before is not None:
+            s.before[...] = s.W
+        atom.blend(s.W, p.eta)
+        s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
+        if s.pressure is not None and self.balance.due(s.pressure, p.k):
+            report = self.measure(problem, s, s.pressure.level)
+            if report.evaluation.finite:
+                s.report = report
+                self.balance.moved(problem, s.pressure, s, report, press=1.0)
+        return s
+
+    def duals(self, problem: Problem, state: TableOneState) -> dict[str, Duals]:
+        pairs = list(zip(state.terms, state.betas, strict=True))
+        first = [Slopes(b) if f.slopes is None else f.slopes for f, b in pairs]
+        if all(f.y is None for f in state.terms):
+            return {"slopes": first}
+        other = [y if f.y is None else f.y for y, f in zip(first, state.terms, strict=True)]
+        return {"slopes": first, "multipliers": other}
+
+    def multipliers(self, problem: Problem, state: TableOneState) -> list[Array | None]:
+        return [f.y for f in state.terms]
+
+    def rebase(self, problem: Problem, state: TableOneState, share: float) -> TableOneState:
+        s = state
+        for t, f in zip(problem.terms, s.terms, strict=True):
+            if f.y is not None and f.slopes is not None:
+                f.y, f.slopes, f.G = share * f.y, share * f.slopes, share * f.G
+                reach = problem.domain.diameter * t.map.norm(problem.domain.symmetric)
+                f.reach = float(reach)
+        if s.pressure is not None:
+            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        return s
+
+    def measures(self, problem: Problem) -> bool:
+        return self.auto and bool(problem.composite)
+
+    def errors(self, problem: Problem, state: TableOneState, W: Array) -> dict[str, float]:
+        trios = zip(problem.terms, state.terms, state.betas, strict=True)
+        own = [(self.estimator(t), t, s, beta) for t, s, beta in trios]
+        return {t.name: e.error(s, t, W, beta) for e, t, s, beta in own if e.by_row}
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        return self.estimator(term).kept(term, problem)
+
+    def drawn(self, term: Term) -> int:
+        return self.estimator(term).drawn(term)
+
+
+def effort_of(effort: Any) -> Callable[[int], float]:
+    """The effort of the oracle as a sequence, checked."""
+    number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
+    if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
+        raise ProblemError(
+            f"effort is {effort!r}: it must be a positive number, a function of k or None"
+        )
+    return effort if callable(effort) else Constant(cast(float, effort))
+
+
+def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
+    """η_k = 2/(k + 1), β_k = β0/√(k + 1)."""
+    return Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 2), rho)
+
+
+# --- Table 1 --------------------------------------------------------------------------------------
+
+DETERMINISTIC_G = "f smooth; g with a prox, Lipschitz or an indicator"
+SAMPLED_F = "f a smooth finite sum; g with a prox, Lipschitz or an indicator"
+SAMPLED_G = "f a smooth finite sum; g a separable finite sum, Lipschitz or an indicator"
+
+
+@declare(
+    "hcgm",
+    "HCGM",
+    estimates="full, full",
+    needs=DETERMINISTIC_G,
+    iterations="ε⁻²",
+    cost="ε⁻² d max(n, m)",
+    exponent=1 / 2,
+    reference="Yurtsever, Fercoq, Locatello, Cevher, ICML 2018",
+)
+def hcgm(beta0: Beta0 = 1.0) -> ConditionalGradient:
+    """Homotopy conditional gradient method: full gradients of f + g_β, β_k = β0/√(k + 1)."""
+    return ConditionalGradient(Full(), Full(), homotopy(beta0))
+
+
+@declare(
+    "cgal",
+    "CGAL",
+    estimates="full, full with multipliers",
+    needs=DETERMINISTIC_G,
+    iterations="ε⁻²",
+    cost="ε⁻² d max(n, m)",
+    exponent=1 / 2,
+    reference="Yurtsever, Fercoq, Cevher, ICML 2019",
+)
+def cgal(beta0: float = 1.0, bound: float = float("inf")) -> ConditionalGradient:
+    """Conditional gradient augmented Lagrangian: HCGM with multipliers, σ ≤ 1/β0, ‖y‖ ≤ bound.
+
+    Parameters
+    ----------
+    bound : float, default inf
+        Bound on the norm of the multipliers.
+    """
+    if isinstance(beta0, str):
+        raise ProblemError(
+            f"beta0 is {beta0!r}: it must be a number; CGAL's automatic form is sag_cgal(batch=1.0)"
+        )
+    schedule = homotopy(beta0)
+    return ConditionalGradient(Full(), Augmented(1 / beta0, bound), schedule)
+
+
+@declare(
+    "shcgm",
+    "SHCGM",
+    estimates="momentum, full",
+    needs=SAMPLED_F,
+    iterations="ε⁻³",
+    cost="ε⁻³ d m",
+    exponent=1 / 3,
+    reference="Locatello, Yurtsever, Fercoq, Cevher, NeurIPS 2019",
+)
+def shcgm(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
+    """Stochastic HCGM: η_k = 9/(k + 8), β_k = β0/√(k + 8), ρ_k = 4/(k + 7)^(2/3)."""
+    schedule = Schedule(Power(9, 8, 1), smoothing(beta0, 8, 1 / 2), Power(4, 7, 2 / 3))
+    return ConditionalGradient(Momentum(batch, **sampling), Full(), schedule)
+
+
+@declare(
+    "most-fw",
+    "MOST-FW",
+    estimates="STORM, full",
+    needs=SAMPLED_F,
+    iterations="ε⁻²",
+    cost="ε⁻² d m",
+    exponent=1 / 2,
+    reference="Akhtar, Rajawat, arXiv 2107.06534, 2021",
+)
+def most_fw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
+    """Momentum-based stochastic Frank-Wolfe: STORM on f, ρ_k = η_k = 2/(k + 1), β_k = β0/√(k + 1).
+
+    The constants are chosen to give the stated rate (the error of the estimate falls as k^(−1/2));
+    they are not quoted from the source.
+    """
+    return ConditionalGradient(
+        Storm(batch, **sampling), Full(), homotopy(beta0, rho=Power(2, 1, 1))
+    )
+
+
+@declare(
+    "h-sag-v1",
+    "H-SAG-CGM/v1",
+    estimates="SAG, full",
+    needs=SAMPLED_F,
+    iterations="ε⁻²",
+    cost="ε⁻² d m",
+    exponent=1 / 2,
+    reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
+)
+def h_sag_v1(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> ConditionalGradient:
+    """H-SAG-CGM, variant 1: SAG on f, the full gradient of g_β. Options of `SAG` can be given."""
+    return ConditionalGradient(SAG(batch, **sag), Full(), homotopy(beta0))
+
+
+@declare(
+    "h-1sfw",
+    "H-1SFW",
+    estimates="momentum, momentum",
+    needs=SAMPLED_G,
+    iterations="ε⁻⁶",
+    cost="ε⁻⁶ d",
+    exponent=1 / 6,
+    reference="Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020",
+)
+def h_1sfw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
+    """One-sample homotopy Frank-Wolfe: β_k = β0/(k + 1)^(1/6), ρ_k = 3/(k + 5)^(2/3)."""
+    schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 6), Power(3, 5, 2 / 3))
+    return ConditionalGradient(Momentum(batch, **sampling), Momentum(batch, **sampling), schedule)
+
+
+@declare(
+    "h-spider-fw",
+    "H-SPIDER-FW",
+    estimates="SPIDER, SPIDER",
+    needs=SAMPLED_G,
+    iterations="ε⁻²",
+    cost="ε⁻² d m",
+    exponent=1 / 2,
+    reference="Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020",
+)
+def h_spider_fw(beta0: Beta0 = 1.0, **sampling: Any) -> ConditionalGradient:
+    """Homotopy SPIDER Frank-Wolfe: epochs of length 1, 2, 4, …, each begun by a full gradient.
+
+    With the global counter k the sequences are HCGM's, restarts fall where k is a power of two, and
+    the batch is the length of the epoch: it grows until it holds every row.
+    """
+    return ConditionalGradient(Spider(**sampling), Spider(**sampling), homotopy(beta0))
+
+
+@declare(
+    "most-fw-plus",
+    "MOST-FW⁺",
+    estimates="STORM, STORM",
+    needs=SAMPLED_G,
+    iterations="ε⁻⁴",
+    cost="ε⁻⁴ d",
+    exponent=1 / 4,
+    reference="Akhtar, Rajawat, arXiv 2107.06534, 2021",
+)
+def most_fw_plus(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
+    """STORM on f and g: ρ_k = η_k = 2/(k + 1), β_k = β0/(k + 1)^(1/4).
+
+    The variance of the smoothed g grows as 1/β², which β ~ k^(−1/4) balances to ε⁻⁴. The constants
+    are chosen to give that rate; they are not quoted from the source.
+    """
+    schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 4), Power(2, 1, 1))
+    return ConditionalGradient(Storm(batch, **sampling), Storm(batch, **sampling), schedule)
+
+
+@declare(
+    "h-sag-v2",
+    "H-SAG-CGM/v2",
+    estimates="SAG, SAG",
+    needs=SAMPLED_G,
+    iterations="ε⁻²",
+    cost="ε⁻² d",
+    exponent=1 / 2,
+    reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
+)
+def h_sag_v2(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> ConditionalGradient:
+    """H-SAG-CGM, variant 2: SAG on f and on g_β. Options of `SAG` can be given."""
+    return ConditionalGradient(SAG(batch, **sag), SAG(batch, **sag), homotopy(beta0))
+
+
+@declare(
+    "sag-fw",
+    "SAG Frank-Wolfe",
+    estimates="SAG, –",
+    needs="f a smooth finite sum; g = 0",
+    iterations="ε⁻¹",
+    cost="ε⁻¹ d",
+    exponent=1.0,
+    reference="Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICML 2020",
+)
+def sag_fw(batch: Batch = 1, **sag: Any) -> ConditionalGradient:
+    """Stochastic Frank-Wolfe with a SAG estimate, for problems without composite terms."""
+    return ConditionalGradient(SAG(batch, **sag), Full(), homotopy(1.0), smooth_only=True)
