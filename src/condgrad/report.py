@@ -12,7 +12,7 @@ from rich.table import Table
 from condgrad._round import bound_text, up
 from condgrad.applications import Application, Cut, Outcome, closeness
 from condgrad.evaluation import missed, worst, worst_row
-from condgrad.methods.registry import METHODS
+from condgrad.methods import METHODS
 from condgrad.run.result import Status
 
 

@@ -18,9 +18,9 @@ from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit,
 from condgrad.applications._rounder import Rounder
 from condgrad.backends import devices, memory
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
-from condgrad.estimators.sampling import Batch
+from condgrad.methods.sampling import Batch
 from condgrad.methods import METHODS, Method, suited
-from condgrad.methods.registry import check
+from condgrad.methods import check
 from condgrad.problem import Problem
 from condgrad.run import factored_loop
 from condgrad.run.callbacks import Info

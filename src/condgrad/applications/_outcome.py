@@ -12,7 +12,7 @@ from condgrad import _keyboard
 from condgrad._round import apart, bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.estimators.sampling import Batch
+from condgrad.methods.sampling import Batch
 from condgrad.evaluation import missed
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace

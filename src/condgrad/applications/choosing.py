@@ -21,7 +21,7 @@ from condgrad.applications.factor_fit import FactorFit, pair_dots
 from condgrad.applications.ratings import Observed, held_out, rmse
 from condgrad.applications.residual import ResidualFit
 from condgrad.errors import from_keyboard
-from condgrad.methods.registry import Method
+from condgrad.methods import Method
 from condgrad.run.result import Status
 
 FIRST, GROWTH, LAST = 0.15, 1.6, 20.0

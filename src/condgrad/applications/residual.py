@@ -23,7 +23,7 @@ from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
 from condgrad.methods import pdhg
 from condgrad.methods.control import Balance
-from condgrad.methods.registry import Method
+from condgrad.methods import Method
 from condgrad.methods.spectral import Spectral
 from condgrad.methods.steps import Atoms
 from condgrad.points.factored import Factored

@@ -1,11 +1,5 @@
-"""Proofs about a run: lower bounds, that nothing is feasible, that parts contradict."""
+"""Proofs about a run: lower bounds on the optimum, and that nothing is feasible."""
 
-from condgrad.certificate.bound import (
-    Bound,
-    Certificate,
-    Report,
-    margin,
-    relative_gap,
-)
+from condgrad.certificate.lower_bound import Bound, Report, margin, relative_gap
 
-__all__ = ["Bound", "Certificate", "Report", "margin", "relative_gap"]
+__all__ = ["Bound", "Report", "margin", "relative_gap"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -38,8 +39,12 @@ Step = str | int | list[Any]
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Attributes of an object, without those its class calls transient, which can be made anew."""
-    left_out = getattr(type(value), "_transient", ())
+    """Attributes of an object without caches and those its class calls transient.
+
+    A field of a dataclass is a cache if its metadata say so.
+    """
+    caches = [f.name for f in fields(value) if f.metadata.get("cache")] if _plain(value) else []
+    left_out = (*getattr(type(value), "_transient", ()), *caches)
     found = {n: v for n, v in getattr(value, "__dict__", {}).items() if n not in left_out}
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -47,6 +52,11 @@ def attributes(value: Any) -> dict[str, Any]:
             if hasattr(value, name) and name not in (*left_out, "__dict__", "__weakref__"):
                 found[name] = getattr(value, name)
     return found
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value is an instance of a dataclass."""
+    return is_dataclass(value) and not isinstance(value, type)
 
 
 def inside(value: Any) -> bool:

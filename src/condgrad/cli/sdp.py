@@ -16,7 +16,7 @@ from condgrad._types import Array
 from condgrad.cli.options import RunOptions, grouped
 from condgrad.cli.outputs import Outputs, write_json
 from condgrad.errors import ProblemError
-from condgrad.methods.registry import METHODS, Method
+from condgrad.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from condgrad.sdp import SDP, Solution

@@ -26,7 +26,7 @@ from condgrad._files import MARK, replaced
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.experiments._base import Figure, Instance, Job
 from condgrad.experiments.figures import FIGURES
-from condgrad.methods.registry import METHODS
+from condgrad.methods import METHODS
 from condgrad.run.result import Status, Trace
 
 OLD = 3600

@@ -16,7 +16,7 @@ from condgrad._types import Array
 from condgrad.experiments._base import Job
 from condgrad.experiments.figures import FIGURES
 from condgrad.experiments.runner import instance_of, stored
-from condgrad.methods.registry import METHODS
+from condgrad.methods import METHODS
 from condgrad.run.result import Trace
 
 SHOWN = ("objective", "suboptimality", "infeasibility", "train_rmse", "test_rmse")

@@ -1,12 +1,28 @@
-"""The methods of the paper's Table 1 and some more: what each consists of, and how it runs.
+"""The methods: an algorithm is one file of functions over one state.
 
-A method (`Method`) is an estimator for the smooth terms, one for the composite terms, the scalar
-sequences, a step (`steps`) and a control (`control`). Those of `declarations` and `whole`
-are the functions here.
+`protocol` says what a method is, `table1` has those of the paper's Table 1, `sag_cgal`, `spdhg`,
+`pdhg`, `rpdhg`, `apg`, `pfw` and `factored_apg` one each, and `choice` picks one for a problem.
 """
 
-from condgrad.methods.choice import suited
-from condgrad.methods.declarations import (
+from condgrad.methods.apg import apg
+from condgrad.methods.balance import Balance
+from condgrad.methods.choice import choose
+from condgrad.methods.pdhg import pdhg
+from condgrad.methods.pfw import pfw
+from condgrad.methods.protocol import Method, State
+from condgrad.methods.register import METHODS, Entry, check, declare
+from condgrad.methods.rpdhg import rpdhg
+from condgrad.methods.sag_cgal import sag_cgal
+from condgrad.methods.spdhg import spdhg
+from condgrad.methods.table1 import (
+    SAG,
+    Augmented,
+    ConditionalGradient,
+    Estimator,
+    Full,
+    Momentum,
+    Spider,
+    Storm,
     cgal,
     h_1sfw,
     h_sag_v1,
@@ -16,21 +32,28 @@ from condgrad.methods.declarations import (
     homotopy,
     most_fw,
     most_fw_plus,
-    sag_cgal,
     sag_fw,
     shcgm,
-    spdhg,
 )
-from condgrad.methods.registry import METHODS, Entry, Method, check, declare
-from condgrad.methods.whole import apg, pdhg, pfw, rpdhg
 
 __all__ = [
     "METHODS",
+    "SAG",
+    "Augmented",
+    "Balance",
+    "ConditionalGradient",
     "Entry",
+    "Estimator",
+    "Full",
     "Method",
+    "Momentum",
+    "Spider",
+    "State",
+    "Storm",
     "apg",
     "cgal",
     "check",
+    "choose",
     "declare",
     "h_1sfw",
     "h_sag_v1",
@@ -47,5 +70,4 @@ __all__ = [
     "sag_fw",
     "shcgm",
     "spdhg",
-    "suited",
 ]

@@ -20,7 +20,8 @@ from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
 from condgrad.backends.memory import Need
 from condgrad.backends.scalars import square
-from condgrad.certificate.lower_bound import Duals, Report, measure
+from condgrad.certificate.infeasible import Refutation, refutation
+from condgrad.certificate.lower_bound import Duals, Report, measure, price
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.functions import Linear
@@ -91,8 +92,14 @@ class Method(ABC):
     """The first iteration after which to bound the optimum, and how often per decade of them."""
     looks: ClassVar[bool] = False
     """Whether the method is steered by a feasible point proposed before the run (`Known.above`)."""
+    looks_from_center: ClassVar[bool] = False
+    """Whether that point is for the gradient at the domain's centre, in place of that at W."""
     portable: ClassVar[bool] = False
     """Whether the state can lie on a GPU."""
+    factors: ClassVar[bool] = False
+    """Whether W is kept as factors."""
+    deals: ClassVar[bool] = False
+    """Whether rows can be dealt to a cluster."""
 
     def suits(self, problem: Problem) -> str | None:
         """A sentence that says why it cannot run on a problem; None if it can."""
@@ -145,6 +152,17 @@ class Method(ABC):
     def measure(self, problem: Problem, state: Any, level: int | None = None) -> Report:
         """Evaluate the iterate, and prove what its dual points prove."""
         return measure(problem, state.W, self.duals(problem, state), level)
+
+    def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
+        """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point
+        misses.
+        """
+        return price(problem, state.W, self.duals(problem, state), which, point)
+
+    def ray(self, problem: Problem, state: Any, keep: bool = False) -> Refutation:
+        """Look for a proof that the constraints have no solution."""
+        duals = self.duals(problem, state)
+        return refutation(problem, state.W, duals, state.betas, keep)
 
     def evaluate(self, problem: Problem, state: Any, W: Any) -> Evaluation:
         """Objective and violations of a point."""

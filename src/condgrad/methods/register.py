@@ -11,6 +11,7 @@ from typing import Any
 
 from condgrad.errors import ProblemError
 from condgrad.methods.protocol import Method
+from condgrad.problem import Problem
 
 Builder = Callable[..., Any]
 """Class of a method, or function that makes one from β0, a batch size and options."""
@@ -109,3 +110,20 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
         return method
 
     return enter
+
+
+def check(problem: Any, method: Any) -> None:
+    """Refuse a method that cannot run on a problem, with a sentence and a remedy."""
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem is a {type(problem).__name__}: pass a condgrad.Problem")
+    if not isinstance(method, Method):
+        name = method.slug if isinstance(method, Entry) else method
+        if callable(name):
+            name = getattr(name, "__name__", "").replace("_", "-")
+        slug = name.lower().replace("_", "-") if isinstance(name, str) else ""
+        own = slug.replace("-", "_") if slug in METHODS else "hcgm"
+        what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ProblemError(f"method is {what}: pass a condgrad.Method, as in condgrad.{own}()")
+    refusal = method.suits(problem)
+    if refusal is not None:
+        raise ProblemError(refusal)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from condgrad import _progress as progress
-from condgrad._types import Array, Params
+from condgrad._types import Array
 from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
@@ -21,12 +21,23 @@ from condgrad.run.limits import Goal
 from condgrad.run.result import Status, Trace
 
 
+class Scalars(NamedTuple):
+    """The scalars of an iteration."""
+
+    k: int
+    eta: float
+    """η, the length of the step."""
+    beta: float
+    """β before it is scaled for each term."""
+
+
 @dataclass
 class Info:
     """View of an iteration for a callback. Metrics are computed when first asked for."""
 
     k: int
-    params: Params
+    params: Any
+    """The `Scalars` of the iteration."""
     point: Array = field(repr=False)
     """W_{k+1} on the device of the run."""
     seconds: float
@@ -81,6 +92,11 @@ class Watch:
     def __post_init__(self) -> None:
         check_watchers(self.record, self.metrics, self.callbacks)
         check_bounds(self.propose, self.floor)
+
+    def allows_factors(self, problem: Problem) -> bool:
+        """Whether all that is watched can be seen of a W that is kept as factors."""
+        plain = self.propose is None and not self.errors
+        return plain and not (self.duals and bool(problem.composite))
 
     def require(self, goal: Goal) -> None:
         """Refuse a goal that nobody would see."""

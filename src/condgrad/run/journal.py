@@ -30,7 +30,7 @@ from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:
-    from condgrad.run.asked import Asked
+    from condgrad.run.solve import Asked
     from condgrad.run.loop import Run
 
 EVERY = 60.0
@@ -118,7 +118,7 @@ class Journal:
         number, known = self._stage("advance", {})
         own = next((o for o in self._open.values() if o.run is run), None)
         if own is None:
-            prints = saved.prints(type(run), run.asked, getattr(run, "method", None), run._options)
+            prints = saved.prints(run.asked, run.method, run._options)
             own = self._open[number] = Open(run, prints, number, number)
         own.last, entry = number, self._runs.get(own.number)
         here = entry is not None and entry["last"] == number

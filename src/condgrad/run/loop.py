@@ -1,12 +1,13 @@
-"""A run is a value: everything an iteration reads or writes is in its state, and one function
-advances it. Callbacks, trace, certificate and progress watch and change nothing.
+"""A run: a method on a problem, its state, and the one loop that advances it.
+
+All that an iteration reads or writes is in the state. Callbacks, trace, proofs and progress watch
+and change nothing.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -17,33 +18,39 @@ from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
-from condgrad.certificate import Certificate
-from condgrad.cluster import Engine, Lost
+from condgrad.cluster import Ray
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
-from condgrad.methods.control import BalanceState
-from condgrad.methods.lead import look
-from condgrad.methods.registry import Method
-from condgrad.points.dense import Dense
+from condgrad.methods.balance import GPU_EFFORT
+from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
-from condgrad.rows import keeper_of
-from condgrad.run import saved, vector_loop
-from condgrad.run.asked import Options
-from condgrad.run.callbacks import Info
-from condgrad.run.direction import direction, lend
+from condgrad.run import saved
+from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Counts, Goal, Limits
-from condgrad.run.monitor import Monitor
-from condgrad.run.prepare import first_point, fitted, generator, leading
+from condgrad.run.monitor import Monitor, proposal
+from condgrad.run.prepare import first_point, fitted, generator, prepared
 from condgrad.run.result import KEEP, Result, Status
-from condgrad.run.state import RunState
 from condgrad.testing import check_parts
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
-BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
+BREAKS = (KeyboardInterrupt, SystemError, MemoryError)
 """Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
-"""Iterations towards a goal, where there is no limit."""
+"""Iterations towards a goal, if there is no limit."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a run beside its method."""
+
+    start: Any
+    goal: Goal
+    watch: Watch
+    seed: Any
+    n_jobs: int | None
+    device: str = "cpu"
+    cluster: Ray | None = None
 
 
 class Run:
@@ -61,85 +68,62 @@ class Run:
     """
 
     _transient: tuple[str, ...] = (
-        *("problem", "method", "asked", "first", "estimators", "_options", "_threads", "_engine"),
+        *("problem", "method", "form", "lightness", "asked", "_options", "_threads"),
         *("torn", "stale", "_note", "resumed"),
     )
     """Attributes outside the state: they were given, or are made of what was (`saved.py`)."""
-    _note = ""  # on memory
-    _engine: Engine | None = None
+    torn = False
+    """Whether the run was broken off, maybe within an iteration; also while it is at work."""
+    stale = False
+    """Whether the state is still in a file, from which it will come (`journal.py`)."""
     resumed: int | None = None
-    """The iteration from which it went on, where it came from a file."""
+    """The iteration from which the run went on, if it came from a file."""
+    _note = ""
+    state: State
 
     def __init__(self, problem: Problem, method: Method, options: Options) -> None:
         self.prepare(problem, method, options)
         self._begin()
 
-    def prepare(self, problem: Problem, method: Method, options: Options) -> None:
-        """See where it will run, and who begins; memory is asked for here."""
+    def prepare(
+        self, problem: Problem, method: Method, options: Options, lighter: int = 0
+    ) -> None:
+        """See where it will run, and in which form; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self._engine = None if options.cluster is None else Engine(options.cluster)
-        try:
-            found = leading(problem, method, options.device, self._engine)
-            check_parts(problem, options.watch.certify)
-        except BaseException:
-            self.close()
-            raise
-        self.first, self.estimators, self.problem = found
+        self.problem, self.form, self.lightness = prepared(
+            problem, method, options.device, lighter
+        )
+        check_parts(problem, options.watch.certify)
 
     def close(self) -> None:
-        """Give the actors of a cluster back, after which the run cannot go on; else nothing."""
-        if self._engine is not None:
-            self._engine.close()
+        """Give back what the run holds outside of this process."""
 
     def _begin(self) -> None:
         """Make the state before the first iteration."""
-        problem, options, estimators = self.problem, self._options, self.estimators
-        self._lead = self.first
-        method = self.method if self._lead is None else self._lead.method
-        previous = options.watch.errors or any(e.needs_previous for e in estimators)
-        W = Dense(first_point(problem, options.start), previous)
+        problem, options = self.problem, self._options
+        W = first_point(problem, options.start)
         deadline.check()
-        pairs = zip(problem.terms, estimators, strict=True)
-        rows = [keeper_of(t, e, problem) for t, e in pairs]
-        v = np.zeros(problem.domain.shape, problem.dtype, like=problem.like)
         with self._threads():
-            certificate = self._certificate(problem)
-            self.state = RunState(W, v, rows, None, None, generator(options.seed))
-            self._set_out(method, W.array, certificate)
+            known = self._known(problem.domain.center() if self.form.looks_from_center else W)
+            self.state = self.form.init(problem, W, generator(options.seed), known)
             deadline.check()
-            if self._lead is not None:
-                self._seen = look(problem, options.watch.propose, problem.domain.center())
-            if vector_loop.applies(problem, rows):
-                self.state.vector = vector_loop.Scaled(W.array.copy(), np.ones(1))
-            deadline.check()
-            self._monitor = Monitor(
-                problem,
-                self.state,
-                self._control,
-                certificate,
-                options.goal,
-                options.watch,
-                pace=self._step.proofs,
-            )
+            self._watch_it()
 
-    def _set_out(self, method: Method, W: Array, certificate: Certificate | None) -> None:
-        """Begin with a method, or go on with another; W is the first point of the run."""
-        s, problem, options = self.state, self.problem, self._options
-        lend(s.terms, s.v)
-        self._running, self._judge, self._control = method, certificate, None
-        if not method.suits(problem):  # known before, but for arrays on a GPU
-            raise ProblemError(
-                f"{method.name} cannot run on a GPU here: leave device out, or use sag_cgal()"
-            )
-        self._step = method.step.begin(problem, s.terms)
-        if method.auto and problem.composite:
-            assert certificate is not None
-            how = (options.goal.all, certificate, self._step, options.watch.propose)
-            self._control = method.control.begin(problem, W, *how)
-        s.step, s.control = self._step.state, None
-        if self._control is not None:
-            s.control = self._control.state
+    def _known(self, W: Array) -> Known:
+        """What is known before the run, looked at from a point."""
+        goal, watch = self._options.goal, self._options.watch
+        gap, feasibility, rows = goal.all
+        floor = -np.inf if watch.floor is None else float(watch.floor)
+        known = Known(gap, feasibility, rows, floor)
+        if watch.propose is None or not self.form.looks:
+            return known
+        return replace(known, **look(self.problem, watch.propose, W))
+
+    def _watch_it(self, clock: Any = None) -> None:
+        """Begin to watch the run over its problem."""
+        goal, watch = self._options.goal, self._options.watch
+        self._monitor = Monitor(self.problem, self.form, self.state, goal, watch, clock)
 
     def advance(
         self,
@@ -190,8 +174,7 @@ class Run:
             if monitor.begin(limits, until, GOES_ON, since):
                 self.torn = True
                 try:
-                    while self._iterate():
-                        self._switch()
+                    self._loop(monitor)
                     self.torn = False
                 except deadline.OutOfTime:
                     monitor.status = Status.MAX_SECONDS
@@ -201,12 +184,20 @@ class Run:
                     self._break_off(error)
         return self
 
+    def _loop(self, monitor: Monitor) -> None:
+        """Every method is this loop."""
+        errors = self._options.watch.errors
+        over = False
+        while not over:
+            if errors:
+                monitor.before = self.state.W.copy()
+            self.state = self.form.step(self.problem, self.state, monitor.room())
+            over = monitor.after(self.state)
+
     def _break_off(self, error: BaseException) -> None:
         """Say what has broken it off."""
         if isinstance(error, MemoryError):
             self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
-        elif isinstance(error, Lost):
-            self._monitor.status, self._note = Status.LOST, str(error)
         elif from_keyboard(error):
             self._monitor.status = Status.INTERRUPTED
         else:
@@ -216,28 +207,29 @@ class Run:
         self._options.watch.require(goal)
         self._options = replace(self._options, goal=goal)
         self._monitor.aim(goal, GOES_ON)
-        if self._control is not None:
-            self._control.aim(goal.all)
+        gap, feasibility, rows = goal.all
+        known = replace(self.state.known, gap=gap, feasibility=feasibility, rows=rows)
+        self.state.known = known
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
 
-        What the run remembers stays: slopes, what the step has measured, iterations and counters.
+        What the run remembers stays: slopes, what the steps have measured, iterations and counters.
         Multipliers are scaled by the factor in [0, 1] that proves most for this domain, since they
-        grow where the rows have no solution, and a β that the method finds goes halfway to a guess
+        grow if the rows have no solution, and a β that the method finds goes halfway to a guess
         for this domain. Bound, status, best point and trace begin anew.
 
         Parameters
         ----------
         domain : Domain
-            It must contain W, which is scaled where the domain fixes its trace.
+            It must contain W, which is scaled if the domain fixes its trace.
 
         Returns
         -------
         Run
             The run itself.
         """
-        s, before, watch = self.state, self.problem, self._options.watch
+        s, before = self.state, self.problem
         domain = domain.on(before.like) if foreign(before.like) else domain
         if type(domain) is not type(before.domain):
             raise ProblemError(
@@ -252,45 +244,22 @@ class Run:
         if self.stale:
             self.problem = problem
             return self
-        check_parts(problem, watch.certify)
-        W = fitted(s.W.array, domain)
+        check_parts(problem, self._options.watch.certify)
+        W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
             kind = type(domain).__name__
             raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
-        W = W.astype(problem.dtype)
         with self._threads():
-            s.W.array[...], s.W.taken, self.problem = W, None, problem
-            share = self._share(problem)
-            for rows in s.terms:
-                rows.over(problem, share)
-            self._step.over(domain)
-            certificate = self._judge = self._certificate(problem)
-            if self._control is not None:
-                assert certificate is not None
-                self._control.over(problem, s.W.array, s.k, certificate)
-            parts = (problem, s, self._control, certificate, self._options.goal, watch)
-            self._monitor = Monitor(*parts, self._monitor.clock, pace=self._step.proofs)
+            self.problem = problem
+            if not foreign(W) and isinstance(W, np.ndarray):
+                s.W[...] = W.astype(problem.dtype)
+            share = 1.0
+            if any(y is not None for y in self.form.multipliers(problem, s)):
+                share = self.form.measure(problem, s).scale
+            s.known, s.report = self._known(s.W), None
+            self.state = self.form.rebase(problem, s, share)
+            self._watch_it(self._monitor.clock)
         return self
-
-    def _share(self, problem: Problem) -> float:
-        """The factor on the multipliers that proves most in another problem."""
-        s = self.state
-        if all(rows.state.multipliers is None for rows in s.terms):
-            return 1.0
-        judge = Certificate(problem)  # one of its own: nothing depends on who watches
-        judge.evaluate(s.W.array, s.terms, self._monitor.betas())
-        return judge.scale.get("multipliers", judge.scale.get("slopes", 1.0))
-
-    torn = False
-    """True if the run was broken off, maybe within an iteration; also while it is at work."""
-    stale = False
-    """True if the state is still in a file, from which it will come (`journal.py`)."""
-
-    def _certificate(self, problem: Problem) -> Certificate | None:
-        """Certificate of bounds, if they are wanted or control needs them."""
-        watch = self._options.watch
-        wanted = watch.certify or self.method.auto
-        return Certificate(problem, watch.floor, watch.duals) if wanted else None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all of its state to a file, from which `condgrad.resume` goes on.
@@ -300,8 +269,8 @@ class Run:
         Raises
         ------
         ProblemError
-            Where the run was broken off within an iteration, or has parts of a user's own classes
-            in its state.
+            If the run was broken off within an iteration, or has parts of a user's own classes in
+            its state.
         """
         saved.save(self, path)
 
@@ -329,20 +298,17 @@ class Run:
         with self._threads():
             how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
-                found = self._monitor.result(**how)
-                return replace(found, note=self.note, resumed=self.resumed)
-            except deadline.OutOfTime:
-                pass
-            except BREAKS as error:
-                self._break_off(error)
-            found = self._monitor.result(**how, judge=False)
+                found = self._monitor.result(**how, judge=not self.torn)
+            except (deadline.OutOfTime, *BREAKS) as error:
+                if not isinstance(error, deadline.OutOfTime):
+                    self._break_off(error)
+                found = self._monitor.result(**how, judge=False)
             return replace(found, note=self.note, resumed=self.resumed)
 
     @property
     def note(self) -> str:
-        """Shortage of memory, or loss of shards, in words."""
-        said = "" if self._engine is None else self._engine.note
-        return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
+        """Shortage of memory in words."""
+        return self._note
 
     def snapshot(self, found: Any = None) -> Result:
         """Result so far, for a program that is about to end, see `_keyboard`."""
@@ -350,54 +316,25 @@ class Run:
             self._monitor.status = Status.INTERRUPTED
         return self._monitor.result(self.name, self._options.seed, judge=False)
 
-    def _follows(self) -> bool:
-        """True if it is time for the method that follows the first one."""
-        if self._lead is None:
-            return False
-        control = self.state.control
-        assert isinstance(control, BalanceState)
-        return self._lead.over(self._monitor.epochs, control, self._seen)
 
-    def _switch(self) -> None:
-        """Go on with the method that follows the first one, from its W and its multipliers."""
-        s, problem, method = self.state, self.problem, self.method
-        self._lead = None
-        for i, (t, old) in enumerate(zip(problem.terms, s.terms, strict=True)):
-            old.leave()
-            s.terms[i] = keeper_of(t, method.estimator(t), problem)
-            s.terms[i].adopt(old)
-        self._set_out(method, problem.domain.center(), self._judge)
-        self._monitor.follow(self._control)
-
-    def _iterate(self) -> bool:
-        """Every method is this loop; True where another one follows."""
-        s, problem, monitor = self.state, self.problem, self._monitor
-        schedule, step, control = self._running.schedule, self._step, self._control
-        if s.vector is not None:
-            vector_loop.run(problem.domain, schedule, s, monitor)
-            return False
-        lap = monitor.clock.lap
-        for k in itertools.count(s.k + 1):
-            if self._follows():
-                return True
-            p = step.params(schedule(k))
-            own = [p if control is None else control.params(i, p) for i in range(len(s.terms))]
-            at = step.ahead(s.W)
-            for rows, mine in zip(s.terms, own, strict=True):
-                rows.update(at, mine, s.rng)
-            lap("rows")
-            direction(s.terms, s.v)
-            if not (problem.domain.finite_only or step.finite(s.v)):
-                monitor.status = Status.NONFINITE
-                return False
-            lap("direction")
-            products = step.move(s.W, s.v, own, s.rng, lap)
-            s.k, s.params, s.lmo_calls, s.matvecs = k, p, s.lmo_calls + 1, s.matvecs + products
-            lap("step")
-            measured = None
-            if control is not None:
-                measured = control.after(p, s.W.array, s.terms)
-                lap("control")
-            if monitor.after(measured):
-                return False
-        return False
+def look(
+    problem: Problem, propose: Callable[[Array], Array | None], W: Array
+) -> dict[str, float]:
+    """A point below and one above: the oracle's answer to ∇f(W), and what is proposed for it."""
+    v = np.zeros(problem.domain.shape, like=problem.like)
+    for t in problem.smooth:
+        v += t.gradient(W, 1.0)
+    effort = GPU_EFFORT if foreign(v) else None
+    S = problem.domain.lmo(v, effort=effort, rng=np.random.default_rng(0)).dense()
+    del v  # arrays of its size may be few
+    point = proposal(propose, S.astype(problem.dtype, copy=not foreign(S)))
+    if point is None:
+        return {}
+    families = problem.evaluate(S).families
+    lengths = {t.name: length_of(t) for t in problem.composite}
+    missed = sum((f.l2 / lengths[name]) ** 2 for name, f in families.items())
+    return {
+        "below": problem.objective(S),
+        "above": problem.objective(point),
+        "missed": missed,
+    }

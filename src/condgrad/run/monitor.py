@@ -1,10 +1,11 @@
-"""Monitor of the loop: clock, limits, trace, callbacks, the best point."""
+"""What watches a run: clock, limits, trace, callbacks, proofs, the best point. It changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,84 +14,117 @@ from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
-from condgrad.certificate import Bound, Certificate, relative_gap
+from condgrad.certificate import infeasible, lower_bound
+from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.control import Measured
-from condgrad.methods.lead import asked
-from condgrad.methods.registry import Control
-from condgrad.methods.steps import AtomStep
+from condgrad.methods.protocol import Method, State, passes_over, penalty
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
-from condgrad.run.callbacks import Info, Watch
+from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
-from condgrad.run.measures import Best, errors, like, merit, number, profile, smoothed
-from condgrad.run.proofs import Proofs
-from condgrad.run.result import KEEP, Result, Status, Trace
+from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
 
-if TYPE_CHECKING:
-    from condgrad.run.state import RunState
+SLACK = 1e-9
+"""Rounding error that is allowed, relative to the numbers that are compared."""
+
+
+@dataclass
+class Best:
+    """The best point so far."""
+
+    W: Any
+    k: int
+    evaluation: Evaluation
+    metrics: dict[str, float]
+    proposed: bool = False
 
 
 class Monitor:
-    """Everything about a run that is not the method: it reads the state and changes nothing."""
+    """The record of a run and what is proved of it.
 
-    _transient = ("_until", "keep")
+    Parameters
+    ----------
+    problem, method, state
+        What runs: the problem where it runs, the method in the form that suits it, its state.
+    goal, watch
+        What the user asked for.
+    clock : Clock, optional
+        The clock of a run that has moved to another domain.
+    """
+
+    _transient = ("_until", "keep", "before")
     _until: Callable[[Info], object] | None = None
     keep: Callable[[], None] | None = None
     """Called between two iterations."""
+    before: Any = None
+    """W before the latest iteration, if errors of estimates are asked for."""
     hurried = False
-    """Whether the clock has kept it from something that it would have done."""
+    """Whether the clock has kept the run from something that it would have done."""
 
     def __init__(
         self,
         problem: Problem,
-        state: RunState,
-        control: Control | None,
-        certificate: Certificate | None,
+        method: Method,
+        state: State,
         goal: Goal,
         watch: Watch,
         clock: Clock | None = None,
-        proofs: type[Proofs] = Proofs,
-        pace: tuple[int, int] = AtomStep.proofs,
     ) -> None:
-        self._problem, self._state, self._W, self._rows = problem, state, state.W, state.terms
-        self._control, self._goal = control, goal
-        self._watch, self._metrics = watch, watch.metrics
+        self._problem, self._method, self._state = problem, method, state
+        self._goal, self._watch = goal, watch
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
-        certificate = certificate if watch.certify else None
-        self._proofs = proofs(problem, goal, self._rows, certificate, watch.duals)
-        self._since, self._first = state.k, max(pace[0], state.k // 10)
-        self._pace = pace[1]  # `AtomStep.proofs`
-        self._certify_next = state.k + self._first
+        first, self._pace = method.proofs
+        self._since, self._first = state.k, max(first, state.k // 10)
+        self._next_proof = state.k + self._first
+        self._next = state.k + 1
+        self._recorded = self._proved = -1
+        self._proves = watch.certify
+        """Whether bounds are wanted and none has turned out to be wrong."""
+        self.bound = self._known_bound() if watch.certify else Bound()
+        self.duals: dict[str, Array] = {}
+        """Multipliers behind the bound."""
+        self.ray: dict[str, Array] = {}
+        """Multipliers that prove the problem infeasible."""
+        self._looks, self._failure = infeasible.Looks(), 0.0
+        """When such a proof is looked for, and the chance that one of all looks errs."""
         self._proposed: tuple[Any, Any] = (None, None)
         self._pause = Pause()
-        counted = problem.composite or problem.smooth
-        self._counted = [i for i, t in enumerate(problem.terms) if t in counted]
-        self._total = sum(t.map.size for t in counted)
+        self._pause.plan(problem.domain.shape)
         self.trace, self.clock = Trace(), clock or Clock()
         self.clock.start()
         self.seconds = self.clock.seconds
-        self._next = state.k + 1
-        self._recorded = self._certified = -1
         self.status: Status | None = Status.PAUSED
-        self._pause.plan(problem.domain.shape)
-        self._best = Best(self._W.array.copy(), state.k, *self._record())
+        self._best = Best(state.W.copy(), state.k, *self._record())
         if not self._best.evaluation.finite:
             self.status = Status.NONFINITE
-        self._doubt(self._W.array, self._best.evaluation)
+        self._doubt(state.W, self._best.evaluation)
+
+    def _known_bound(self) -> Bound:
+        """The larger one of the user's bound and that of y = 0."""
+        floor, lowest = self._watch.floor, lower_bound.trivial(self._problem)
+        given = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
+        return Bound(lowest, "exact", 0.0, "values") if lowest > given.value else given
+
+    # --- limits and counts
+
+    @property
+    def counts(self) -> Counts:
+        """Iterations, epochs and oracle calls so far."""
+        return self._state.k, self.epochs, self._state.calls
+
+    @property
+    def epochs(self) -> float:
+        """Composite rows evaluated per composite row."""
+        return passes_over(self._problem, self._state.rows)
 
     def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
         """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
-        self._goal = self._proofs.goal = goal
+        self._goal = goal
         if self.status in (Status.CONVERGED, *ends):
             met = goal.wanted and self._distance(self._best.evaluation) <= 1
             self.status = Status.CONVERGED if met else Status.PAUSED
-
-    def follow(self, control: Control | None) -> None:
-        """Watch another method go on."""
-        self._control = control
 
     def begin(
         self,
@@ -99,16 +133,26 @@ class Monitor:
         ends: Sequence[Status],
         since: Counts | None = None,
     ) -> bool:
-        """Count limits from now or `since`; False where the run has ended by other than `ends`."""
+        """Count limits from now or `since`; False if the run has ended by other than `ends`."""
         if self.status not in ends:
             return False
-        k, epochs, lmo = since or self.counts
+        k, epochs, calls = since or self.counts
         self._until = until
-        self._limits = limits.since(k, epochs, self.seconds, lmo)
+        self._limits = limits.since(k, epochs, self.seconds, calls)
         self._pause.watched()
         self.status = self._reached()
         self.clock.start()
         return self.status is None
+
+    def room(self) -> int:
+        """Iterations until the next one to look at, or a limit."""
+        s, problem = self._state, self._problem
+        if self._watch.callbacks or self._watch.errors or self._until is not None:
+            return 1
+        due = min(self._next, self._next_proof) if self._watched else self._next
+        share = passes_over(problem, [self._method.drawn(t) for t in problem.terms])
+        room = self._limits.room(s.k, self.epochs, s.calls, share)
+        return max(1, int(min(due - s.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
         """The next of so many iterations per decade, counted from where the watching began."""
@@ -116,49 +160,26 @@ class Monitor:
         return self._since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        s = self._state
-        found = self._limits.reached(s.k, self.epochs, self.seconds, s.lmo_calls)
+        found = self._limits.reached(self._state.k, self.epochs, self.seconds, self._state.calls)
         return found or (Status.MAX_SECONDS if self._pause.due() else None)
-
-    @property
-    def counts(self) -> Counts:
-        """Iterations, epochs and oracle calls so far."""
-        return self._state.k, self.epochs, self._state.lmo_calls
-
-    @property
-    def bound(self) -> Bound:
-        """The best bound so far."""
-        return self._proofs.bound
-
-    @property
-    def epochs(self) -> float:
-        """Composite rows evaluated per composite row."""
-        return sum(self._rows[i].rows for i in self._counted) / self._total
 
     @property
     def _watched(self) -> bool:
         """Whether bounds count before the end."""
-        return self._proofs.wanted and (self._goal.wanted or self._control is not None)
+        return self._proves and (self._goal.wanted or self._method.measures(self._problem))
 
-    def ahead(self, most: int, share: float) -> int:
-        """Iterations of `share` epochs to the next that is recorded or may be the last."""
-        s = self._state
-        if self._watch.callbacks or self._watch.errors or self._until is not None:
-            return 1
-        due = min(self._next, self._certify_next) if self._watched else self._next
-        room = self._limits.room(s.k, self.epochs, s.lmo_calls, share)
-        return max(1, int(min(most, due - s.k, room)))
+    # --- after an iteration
 
-    def after(self, measured: Measured | None = None) -> bool:
-        """Look at the state after some iterations, and what control measured; True ends the run."""
-        k = self._state.k
-        self.seconds = self.clock.seconds
+    def after(self, state: State) -> bool:
+        """Look at the state after some iterations; True ends the run."""
+        self._state, k, report = state, state.k, state.report
+        self.seconds = self.clock.lap("method")
         self._pause.iterated()
-        certify = self._watched and (k >= self._certify_next or measured is not None)
-        if k >= self._next or certify:
+        prove = self._watched and (k >= self._next_proof or report is not None)
+        if k >= self._next or prove:
             if k >= self._next:
                 self._next = self._later(1, self._per_decade)
-            self._judge(measured)
+            self._judge()
         if self.status is None:
             self.status = self._ask() or self._reached()
         progress.look(self)
@@ -167,60 +188,6 @@ class Monitor:
         self.clock.lap("metrics", counts=False)
         self._pause.watched()
         return self.status is not None
-
-    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
-        """The result, with the last iterate judged and recorded unless `judge` is False.
-
-        With `factors` a point that is kept as such stays so, however small it is.
-        """
-        whole = judge and self._W.whole and finite(self._W.array)
-        if whole and self._recorded != self._state.k:
-            self._judge()
-        elif whole and self._certified != self._state.k and self.status is not Status.CONVERGED:
-            self._certify(self._last, None)
-            self._doubt(self._W.array, self._last)
-            self._doubt(self._best.W, self._best.evaluation)
-            gap = relative_gap(self._last.objective, self.bound.value, self._problem.unit)
-            self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
-        assert self.status is not None
-        W, best = self._best.W, self._best.evaluation
-        if not judge and foreign(W):  # a signal may have come between
-            best = self._problem.evaluate(W, self._rows)
-        return Result(
-            W=W.copy() if factors else shown(host(W.copy())),
-            status=self.status,
-            objective=best.objective,
-            infeasibility=best.infeasibility,
-            families=best.families,
-            iterations=self._state.k,
-            best_iteration=self._best.k,
-            epochs=self.epochs,
-            seconds=self.seconds,
-            lmo_calls=self._state.lmo_calls,
-            matvecs=self._state.matvecs,
-            rows={r.term.name: r.rows for r in self._rows},
-            trace=self.trace.copy(),
-            method=method,
-            seed=seed,
-            metrics=self._best.metrics,
-            proposed=self._best.proposed,
-            lower_bound=self.bound.value,
-            gap=relative_gap(best.objective, self.bound.value, self._problem.unit),
-            bound_kind=self.bound.kind,
-            bound_failure=self.bound.failure,
-            bound_source=self.bound.source,
-            profile=profile(self.clock, self._rows),
-            duals=self._proofs.duals,
-            ray=self._proofs.ray,
-            device=device_of(self._W.array),
-        )
-
-    def info(self) -> Info:
-        """View of the latest iteration, for callbacks."""
-        s = self._state
-        assert s.params is not None
-        seen = (s.W.array, self.seconds, self.epochs, s.lmo_calls)
-        return Info(s.k, s.params, *seen, self.trace, self._problem)
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
@@ -236,71 +203,122 @@ class Monitor:
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
         return Status.STOPPED if yes else None
 
-    def _judge(self, measured: Measured | None = None) -> None:
+    def info(self) -> Info:
+        """View of the latest iteration, for callbacks."""
+        s = self._state
+        params = Scalars(s.k, s.eta, s.beta)
+        return Info(
+            s.k, params, s.W, self.seconds, self.epochs, s.calls, self.trace, self._problem
+        )
+
+    def _judge(self) -> None:
         """Record the iterate, keep the best point so far, and see whether it has converged."""
-        evaluation, metrics = self._record(measured)
+        evaluation, metrics = self._record()
         if not evaluation.finite:
             self.status = Status.NONFINITE
             return
-        self._offer(self._W.array, evaluation, metrics)
-        if (
-            self._goal.wanted
-            and self._watch.propose is not None
-            and self._certified == self._state.k
-        ):
+        self._offer(self._state.W, evaluation, metrics)
+        propose = self._watch.propose
+        if self._goal.wanted and propose is not None and self._proved == self._state.k:
             self.clock.lap("metrics", counts=False)
             self.hurried = True
             with suppress(OutOfTime), self._pause.part("proposal"):
-                self._consider(asked(self._watch.propose, self._W.array))
+                self._consider(proposal(propose, self._state.W))
                 self.hurried = False
             self.clock.lap("proposal", counts=False)
         self._doubt(self._best.W, self._best.evaluation)
         if self._converged():
             self.status = Status.CONVERGED
 
+    def _record(self) -> tuple[Evaluation, dict[str, float]]:
+        """Add a row to the trace."""
+        s, problem, report = self._state, self._problem, self._state.report
+        evaluation = report.evaluation if report else self._method.evaluate(problem, s, s.W)
+        metrics = dict.fromkeys(self._watch.metrics, np.nan)
+        if evaluation.finite:
+            metrics = self._measured(s.W)
+        self._prove(evaluation)
+        self._last = evaluation
+        row: dict[str, float] = {
+            "k": s.k,
+            "seconds": self.seconds,
+            "epochs": self.epochs,
+            "lmo_calls": s.calls,
+            "matvecs": s.products,
+            "rows": sum(s.rows),
+            "objective": evaluation.objective,
+            "smoothed": self._smoothed(evaluation) if s.k else np.nan,
+            "infeasibility": evaluation.infeasibility,
+            "lower_bound": self.bound.value,
+            "gap": relative_gap(evaluation.objective, self.bound.value, problem.unit),
+            "eta": s.eta,
+            "beta": s.beta,
+        }
+        trios = list(zip(problem.terms, s.rows, s.betas, strict=True))
+        row.update({f"epochs.{t.name}": rows / t.map.size for t, rows, _ in trios})
+        for name, violation in evaluation.families.items():
+            row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
+        if self._method.measures(problem):
+            row.update({f"{t.name}.beta": b for t, _, b in trios if not t.function.smooth})
+        if self._watch.errors:
+            known = self.before is not None and evaluation.finite and self.status not in KEEP
+            errors = self._method.errors(problem, s, self.before if known else s.W)
+            row.update({f"{name}.error": e if known else np.nan for name, e in errors.items()})
+        clash = sorted(set(row) & set(metrics))
+        if clash:
+            raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
+        self.trace.append({**row, **metrics})
+        self._recorded = s.k
+        return evaluation, metrics
+
+    def _smoothed(self, evaluation: Evaluation) -> float:
+        """F_β at the iterate; what the constraints add is known already."""
+        total, s = evaluation.objective, self._state
+        for t, beta in zip(self._problem.terms, s.betas, strict=True):
+            if t.function.indicator:
+                total += penalty(t, evaluation, beta)
+            elif not t.function.smooth:
+                total += t.smoothed(s.W, beta) - t.value(s.W)
+        return total
+
+    def _measured(self, W: Any) -> dict[str, float]:
+        """The user's metrics at a point."""
+        metrics = self._watch.metrics
+        point = shown(host(W)) if metrics else W
+        return {name: number(name, metric(point)) for name, metric in metrics.items()}
+
+    # --- the best point
+
     def _consider(self, proposed: Any) -> None:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            point = None if proposed is None else like(proposed, self._W.array)
+            point = None if proposed is None else like(proposed, self._state.W)
             if point is not None and self._problem.domain.contains(point, 1e-6):
-                metrics = self._measured(point)
-                self._proposed = (
-                    proposed,
-                    (point, self._problem.evaluate(point, self._rows), metrics),
-                )
+                known = self._problem.evaluate(point), self._measured(point)
+                self._proposed = (proposed, (point, *known))
         if self._proposed[1] is not None:
-            point, evaluation, metrics = self._proposed[1]
-            self._offer(point, evaluation, metrics, proposed=True)
-
-    def _measured(self, W: Array) -> dict[str, float]:
-        """The user's metrics at a point."""
-        point = shown(host(W)) if self._metrics else W
-        return {name: number(name, metric(point)) for name, metric in self._metrics.items()}
+            self._offer(*self._proposed[1], proposed=True)
 
     def _offer(
-        self,
-        W: Array,
-        evaluation: Evaluation,
-        metrics: dict[str, float],
-        proposed: bool = False,
+        self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
     ) -> None:
-        """Keep a point where it is the best so far."""
+        """Keep a point that is the best so far."""
         self._doubt(W, evaluation)
+        best = self._best
         if self._goal.wanted and np.isfinite(self.bound.value):
-            better = self._rank(evaluation) <= self._rank(self._best.evaluation)
+            better = self._rank(evaluation) <= self._rank(best.evaluation)
         else:
-            best = self._best
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
-            kept = self._best.W if plain else W
+            kept = best.W if plain else W
             self._best = Best(kept, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
                 kept[...] = W
 
-    def _merit(self, W: Array, evaluation: Evaluation) -> float:
-        return merit(W, evaluation, self._rows, self.betas())
+    def _merit(self, W: Any, evaluation: Evaluation) -> float:
+        return self._method.merit(self._problem, self._state, W, evaluation)
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -312,94 +330,155 @@ class Monitor:
         return self._goal.distance(evaluation, self.bound, self._problem.unit)
 
     def _converged(self) -> bool:
-        """Whether the best point meets the goal."""
-        best = self._best
-        return self._proofs.converged(best.W, best.evaluation, self._W.array, self.betas())
+        """Whether the best point meets the goal, the price of what it violates included.
 
-    def betas(self) -> list[float]:
-        """β of every term now."""
-        beta, control = self._state.params.beta if self._state.params else 1.0, self._state.control
-        factors = [1.0] * len(self._rows) if control is None else control.factors
-        return [beta * factor for factor in factors]
+        The price is Σ ω |y_l| |r_l|, y the multipliers behind the bound; they are 0 behind the
+        values of the terms.
+        """
+        best, bound, unit = self._best, self.bound, self._problem.unit
+        if not self._goal.wanted or self._distance(best.evaluation) > 1:
+            return False
+        most, which = best.evaluation.objective, bound.source.partition(",")[0]
+        if which != "values":
+            most += self._method.price(self._problem, self._state, which, best.W)
+        return relative_gap(most, bound.value, unit) <= self._goal.tolerances[0]
 
-    def _certify(self, evaluation: Evaluation, measured: Measured | None) -> None:
-        """Bound the optimum, by what control measured where it did."""
-        k = self._state.k
-        due = k >= self._certify_next or self.status is not None or measured is not None
-        if not self._proofs.wanted or not due or not evaluation.finite:
+    # --- proofs
+
+    def _prove(self, evaluation: Evaluation) -> None:
+        """Bound the optimum, by what the method has measured if it did."""
+        s, k, report = self._state, self._state.k, self._state.report
+        due = k >= self._next_proof or self.status is not None or report is not None
+        if not self._proves or not due or not evaluation.finite:
             return
-        self._certify_next = self._later(self._first, self._pace)
+        self._next_proof = self._later(self._first, self._pace)
         if self._goal.wanted and self._sparse:
-            self._next = self._certify_next
+            self._next = self._next_proof
         self.clock.lap("metrics", counts=False)
-        W, betas, self._certified = self._W.array, self.betas(), k
-        known = measured.report if measured else None
+        self._proved = k
         try:
-            with self._pause.part("certificate", known is None, FIRST if k == self._since else 1):
-                report = self._proofs.certify(W, betas, known)
-                if report is None:
-                    self._contradicted()
-                elif self.status is None and self._proofs.refute(k, W, betas, evaluation, report):
-                    self.status = Status.INFEASIBLE
+            with self._pause.part("certificate", report is None, FIRST if k == self._since else 1):
+                self._accept(report or self._method.measure(self._problem, s))
+                if self.status is None:
+                    self._refute(evaluation)
         except OutOfTime:  # the last good bound stands
             self.hurried = True
             self.status = self.status or Status.MAX_SECONDS
             return
-        if report is None:
-            return
-        if foreign(W):
-            report.points.clear()  # nobody asks again, and they are as large as W
         self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
 
-    def _doubt(self, point: Array, evaluation: Evaluation) -> None:
-        """End the run, and take back its bound, where a point refutes it."""
-        known = (self._W.array, self.betas(), self.status is not None)
-        if self._proofs.contradicted(self._state.k, point, evaluation, *known):
-            self._contradicted()
+    def _accept(self, report: Report) -> None:
+        """Keep the better bound, and its multipliers if they are asked for."""
+        if self._watch.duals and self._problem.composite:
+            if report.bound.value > self.bound.value or not self.duals:
+                duals = self._method.duals(self._problem, self._state)
+                self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
+        self.bound = lower_bound.better(self.bound, report.bound)
 
-    def _contradicted(self) -> None:
-        """End the run without a bound."""
-        self.trace.replace("lower_bound", -np.inf)
-        self.trace.replace("gap", np.inf)
-        if self.status not in KEEP:
-            self.status = Status.CONTRADICTION
+    def _refute(self, evaluation: Evaluation) -> None:
+        """Look for a proof that no point is feasible, if the violation does not fall."""
+        far = self._goal.far(evaluation)
+        if not evaluation.families or not self._looks.due(self._state.k, far):
+            return
+        found = self._method.ray(self._problem, self._state, self._watch.duals)
+        self._failure += found.bound.failure
+        if found.bound.value > 0:
+            self.bound = found.bound._replace(failure=self._failure)
+            self.ray, self.status = found.ray, Status.INFEASIBLE
 
-    def _record(self, measured: Measured | None = None) -> tuple[Evaluation, dict[str, float]]:
-        """Add a row to the trace."""
-        s, W, p = self._state, self._W.array, self._state.params
-        evaluation = measured.evaluation if measured else self._problem.evaluate(W, self._rows)
-        metrics = dict.fromkeys(self._metrics, np.nan)
-        if evaluation.finite:
-            metrics = self._measured(W)
-        self._certify(evaluation, measured)
-        self._last = evaluation
-        row: dict[str, float] = {
-            "k": s.k,
-            "seconds": self.seconds,
-            "epochs": self.epochs,
-            "lmo_calls": s.lmo_calls,
-            "matvecs": s.matvecs,
-            "rows": sum(r.rows for r in self._rows),
-            "objective": evaluation.objective,
-            "smoothed": smoothed(W, evaluation, self._problem.terms, self.betas()) if p else np.nan,
-            "infeasibility": evaluation.infeasibility,
-            "lower_bound": self.bound.value,
-            "gap": relative_gap(evaluation.objective, self.bound.value, self._problem.unit),
-            "eta": p.eta if p else np.nan,
-            "beta": p.beta if p else np.nan,
-        }
-        row.update({f"epochs.{r.term.name}": r.rows / r.term.map.size for r in self._rows})
-        for name, violation in evaluation.families.items():
-            row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
-        if self._control is not None:
-            betas = zip(self._problem.terms, self.betas(), strict=True)
-            row.update({f"{t.name}.beta": b for t, b in betas if not t.function.smooth})
-        if self._watch.errors:
-            lost = not evaluation.finite or self.status in KEEP
-            row.update(errors(None if lost else self._W.previous, p, self._rows))
-        clash = sorted(set(row) & set(metrics))
-        if clash:
-            raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
-        self.trace.append({**row, **metrics})
-        self._recorded = self._state.k
-        return evaluation, metrics
+    def _doubt(self, point: Any, evaluation: Evaluation) -> None:
+        """End the run, and take back its bound, if a feasible point of the domain lies below it.
+
+        Then a part of the problem, or a bound that was given, is wrong.
+        """
+        bound, value = self.bound.value, evaluation.objective
+        size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
+        if self.bound.source == "given":
+            size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
+        if not np.isfinite(bound) or not value < bound - slack * size:
+            return
+        if any(v.max > 0 for v in evaluation.families.values()):
+            return
+        if self._problem.domain.contains(point, 1e3 * float(np.finfo(point.dtype).eps)):
+            self._proves, self.bound = False, Bound()
+            self.trace.replace("lower_bound", -np.inf)
+            self.trace.replace("gap", np.inf)
+            if self.status not in KEEP:
+                self.status = Status.CONTRADICTION
+
+    # --- the result
+
+    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
+        """The result, with the last iterate judged and recorded unless `judge` is False.
+
+        With `factors` a point that is kept as such stays so, however small it is.
+        """
+        s, problem = self._state, self._problem
+        judge = judge and finite(s.W)
+        if judge and self._recorded != s.k:
+            self._judge()
+        elif judge and self._proved != s.k and self.status is not Status.CONVERGED:
+            self._prove(self._last)
+            self._doubt(s.W, self._last)
+            self._doubt(self._best.W, self._best.evaluation)
+            gap = relative_gap(self._last.objective, self.bound.value, problem.unit)
+            self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
+        assert self.status is not None
+        W, best = self._best.W, self._best.evaluation
+        if not judge and foreign(W):  # a signal may have come between
+            best = problem.evaluate(W)
+        self.clock.lap("metrics", counts=False)
+        return Result(
+            W=W.copy() if factors else shown(host(W.copy())),
+            status=self.status,
+            objective=best.objective,
+            infeasibility=best.infeasibility,
+            families=best.families,
+            iterations=s.k,
+            best_iteration=self._best.k,
+            epochs=self.epochs,
+            seconds=self.seconds,
+            lmo_calls=s.calls,
+            matvecs=s.products,
+            rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
+            trace=self.trace.copy(),
+            method=method,
+            seed=seed,
+            metrics=self._best.metrics,
+            proposed=self._best.proposed,
+            lower_bound=self.bound.value,
+            gap=relative_gap(best.objective, self.bound.value, problem.unit),
+            bound_kind=self.bound.kind,
+            bound_failure=self.bound.failure,
+            bound_source=self.bound.source,
+            profile=dict.fromkeys(PARTS, 0.0) | self.clock.parts,
+            duals=self.ray or self.duals if self._watch.duals else {},
+            ray=self.ray,
+            device=device_of(s.W),
+        )
+
+
+def proposal(propose: Callable[[Any], Any], W: Any) -> Any:
+    """A point for W, which is an array of NumPy for all but those who take any (`anywhere`)."""
+    return propose(W if getattr(propose, "anywhere", False) else host(W))
+
+
+def number(name: str, value: Any) -> float:
+    """Value of a metric, as a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None
+
+
+def like(proposed: Any, W: Array) -> Array:
+    """A proposed point, checked, in the precision of a run and where it is."""
+    point = proposed if foreign(proposed) else np.asarray(proposed)
+    if point.shape != W.shape:
+        raise ProblemError(
+            f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, or "
+            "None"
+        )
+    same = point.astype(W.dtype, copy=not foreign(point))
+    return np.asarray(same, like=W)

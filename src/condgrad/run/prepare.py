@@ -1,10 +1,9 @@
-"""Preparations of a run: memory, a first point, random numbers."""
+"""Preparations of a run: its form, where it will be, a first point, random numbers."""
 
 from __future__ import annotations
 
 import gc
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,138 +15,92 @@ from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
-from condgrad.cluster import Engine, dealt, large
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
-from condgrad.estimators import Estimator
 from condgrad.maps import LinearMap
-from condgrad.methods.lead import Lead
-from condgrad.methods.registry import Method
+from condgrad.methods.protocol import Method
 from condgrad.problem import Problem, Term
 
 IMAGES = 5
 """Arrays as long as the rows that are worked on at a time, on a GPU."""
-SMALLER = "solve a smaller problem, or use device='cpu' if that has more memory"
 
 
-def needs(
-    problem: Problem,
-    estimators: Sequence[Estimator],
-    here: Callable[[Term], bool] = lambda t: True,
-) -> list[memory.Need]:
-    """Memory that a run takes, by parts; `here` says whose rows are in this process.
+def prepared(
+    problem: Problem, method: Method, device: str, lighter: int = 0
+) -> tuple[Problem, Method, int]:
+    """The problem where it will run, the method in the form for it, and how light that is.
 
-    Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one before,
-    the direction, the oracle and the bound, which takes two more for every term. On a GPU, where
-    bounds are computed in place, they are thirteen, with one for a rounded solution.
-    """
-    there = foreign(problem.like)
-    arrays, remedy = (13 if there else 16) + 2 * len(problem.terms), SMALLER if there else ""
-    size = arrays * 8 * int(np.prod(problem.domain.shape))
-    dense = memory.Need("W, direction and oracle", size, remedy)
-    pairs = zip(estimators, problem.terms, strict=True)
-    return [dense, *itertools.chain(*(e.memory(t, problem) for e, t in pairs if here(t)))]
-
-
-def leading(
-    problem: Problem, method: Method, device: str, engine: Engine | None = None
-) -> tuple[Lead | None, list[Estimator], Problem]:
-    """The method that runs before this one, if there is memory for it, who begins, and where.
-
-    On a GPU tables that are too large in float32 are in bfloat16, if that is left to be chosen.
-    """
-    lead = method.first
-    if lead is not None:
-        first = [lead.method.estimator(t) for t in problem.terms]
-        try:
-            return lead, first, placed(problem, first, device, engine)
-        except MemoryLimit:
-            pass
-    own = [method.estimator(t) for t in problem.terms]
-    try:
-        return None, own, placed(problem, own, device, engine)
-    except MemoryLimit as error:
-        halves = [e.halved() for e in own]
-        gpu = device != "cpu" if engine is None else engine.gpu
-        if not gpu or halves == own:
-            raise
-        try:
-            return None, halves, placed(problem, halves, device, engine)
-        except ProblemError:
-            raise error from None
-
-
-def placed(
-    problem: Problem, estimators: Sequence[Estimator], device: str, engine: Engine | None = None
-) -> Problem:
-    """The problem where a run will keep its arrays.
+    A form with less memory is tried if there is too little; `lighter` is how many to pass over.
 
     Raises
     ------
     ProblemError
-        Where it cannot be there: no GPU, parts that need the CPU, or too little memory.
+        If the problem cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
+    tried = 0
+    while True:
+        form = method.on(problem)
+        try:
+            if tried >= lighter:
+                there = placed(problem, form, device)
+                form = form.on(there)
+                refusal = form.suits(there)
+                if refusal is not None:
+                    raise ProblemError(refusal)
+                return there, form, tried
+        except MemoryLimit:
+            if form.lighter(device != "cpu") is None:
+                raise
+        less = form.lighter(device != "cpu")
+        assert less is not None
+        method, tried = less, tried + 1
+
+
+def placed(problem: Problem, method: Method, device: str) -> Problem:
+    """The problem where a run will keep its arrays."""
     devices.check_device(device)
-    if engine is not None:
-        return _dealt(problem, estimators, device, engine)
     there, free = problem, 0.0
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):
             check_portable(problem)  # before anybody is sent for CuPy
-            for t, e in zip(problem.terms, estimators, strict=True):
-                require_portable(e, f"the method follows the rows of {t.name!r} by")
+            if not method.portable:
+                raise ProblemError(f"{method.name} cannot run on a GPU: leave device out")
             like = devices.on_gpu()
-            free = _free(problem)  # before its data are there
+            free = free_on_gpu(problem)  # before its data are there
             there = moved(problem, like)
     except ProblemError:
         if device == "cuda":
             raise
         there = problem
     if there is problem:
-        return _here(problem, estimators)
+        memory.require(method.memory(problem, everywhere))
+        return problem
     side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
     extra = [
         memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
         *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
         *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
     ]
-    parts = [*needs(there, estimators), *extra]
     try:
-        memory.require(parts, free, "a GPU's memory")
+        memory.require([*method.memory(there, everywhere), *extra], free, "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
-        return _here(problem, estimators)
+        memory.require(method.memory(problem, everywhere))
+        return problem
     return there
 
 
-def _dealt(
-    problem: Problem, estimators: Sequence[Estimator], device: str, engine: Engine
-) -> Problem:
-    """The problem with its large terms at actors, and the rest here, on the CPU or a GPU."""
-    there, free, where = problem, None, "memory"
-    if device == "cuda":
-        check_portable(problem)
-        like, where = devices.on_gpu(), "a GPU's memory"
-        free, there = _free(problem), moved(problem, like)
-    memory.require(needs(there, estimators, here=lambda t: not large(t)), free, where)
-    return dealt(there, estimators, engine)
+def everywhere(term: Term) -> bool:
+    """Whether the rows of a term are in this process: all are."""
+    return True
 
 
-def _free(problem: Problem) -> float:
+def free_on_gpu(problem: Problem) -> float:
     """Bytes that a run can have on the GPU."""
     if devices.free_memory() < 20 * 8 * float(np.prod(problem.domain.shape)):
         gc.collect()  # runs before this one may still hold some
     return devices.free_memory()
-
-
-def _here(problem: Problem, estimators: Sequence[Estimator]) -> Problem:
-    """The problem itself, where it is for the CPU."""
-    for e in estimators:
-        if (objection := e.refused()) is not None:
-            raise ProblemError(objection)
-    memory.require(needs(problem, estimators))
-    return problem
 
 
 def moved(problem: Problem, like: Array) -> Problem:

@@ -21,11 +21,8 @@ from condgrad.evaluation import Violation, missed, worst, worst_row
 from condgrad.rows.everywhere import Sampled
 from condgrad.run.answer import Answer
 
-PARTS = (
-    *("sampling", "rows", "direction", "oracle", "step", "control", "loop"),
-    *("certificate", "proposal", "metrics", "compiling"),
-)
-"""The parts of `Result.profile` in the order of an iteration."""
+PARTS = ("method", "certificate", "proposal", "metrics", "compiling")
+"""The parts of `Result.profile`."""
 
 
 class Status(Enum):
@@ -302,9 +299,8 @@ class Result(Answer):
     bound_source: str = ""
     """The dual point that gave the bound."""
     profile: dict[str, float] = field(default_factory=dict)
-    """Seconds of the whole run by parts: ``sampling`` (drawing rows), ``rows`` (their images,
-    slopes and tables), ``direction``, ``oracle``, ``step`` (of W), or ``loop`` where these five are
-    one kernel; then ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
+    """Seconds of the whole run by parts: ``method`` (its iterations, with what it measures for its
+    own use), ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
     ``compiling``."""
     duals: dict[str, Array] = field(default_factory=dict)
     """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -22,21 +22,20 @@ from condgrad.checkpoint.packs import FAULTS
 from condgrad.checkpoint.prints import difference
 from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
-from condgrad.rows import Keeper
+from condgrad.methods.protocol import Method, State
 from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.monitor import Monitor
 from condgrad.run.result import KEEP, Status
-from condgrad.run.state import RunState
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
-    from condgrad.run.asked import Asked, Options
-    from condgrad.run.loop import Run
+    from condgrad.run.loop import Options, Run
+    from condgrad.run.solve import Asked
 
 COMMON = {"arrays": list, "prints": dict}
 PARTS: dict[str, dict[str, type]] = {
     "done": {"name": str, **COMMON},
-    "runs": {"number": int, "last": int, "since": list, "class": str, "device": str, **COMMON},
+    "runs": {"number": int, "last": int, "since": list, "lightness": int, "device": str, **COMMON},
     "pages": {"number": int, **COMMON},
 }
 """Keys and types of the entries of a file."""
@@ -53,13 +52,7 @@ def version() -> str:
 def given_by(run: Run) -> Given:
     """Objects that a run was given, or that are made of them before it begins."""
     watch = run._options.watch
-    roots = {
-        "problem": run.problem,
-        "method": getattr(run, "method", None),
-        "first": run.first,
-        "estimators": run.estimators,
-        "observed": getattr(run, "_observed", None),
-    }
+    roots = {"problem": run.problem, "method": run.form}
     opaque = {"watch": watch, "metrics": watch.metrics, "propose": watch.propose}
     opaque |= {f"callback {i}": c for i, c in enumerate(watch.callbacks)}
     return Given(roots, opaque)
@@ -98,34 +91,22 @@ def watchers(watch: Watch) -> list[Any]:
 
 def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
-    options, method = run._options, getattr(run, "method", None)
-    keepers = [rows for rows in run.state.terms if isinstance(rows, Keeper)]
-    before: list[int] | None = None
-    while before != (now := [rows.losses for rows in keepers]):  # what is stowed belongs together
-        before = now
-        for rows in keepers:
-            rows.stow()
+    options = run._options
     value = {
         "run": attributes(run),
         "goal": options.goal,
         "memories": [memory_of(w) for w in watchers(options.watch)],
     }
     about = {
-        "class": type(run).__name__,
-        "led": run.first is not None,
+        "lightness": run.lightness,
         "device": "cuda" if foreign(run.problem.like) else "cpu",
-        "method": _alone(method),
+        "method": _alone(run.method),
         "options": _alone(
             {name: getattr(options.watch, name) for name in OPTIONS}
             | {"seed": options.seed, "goal": options.goal}
         ),
     }
-    if run._engine is not None:
-        about["shards"] = run._engine.shards
-    found = packed(value, "the run", given_by(run), **about, **facts)
-    for rows in keepers:
-        rows.stowed()
-    return found
+    return packed(value, "the run", given_by(run), **about, **facts)
 
 
 def _alone(method: Any) -> Any:
@@ -137,14 +118,14 @@ def _alone(method: Any) -> Any:
     return None if found.blocks else found.text
 
 
-def prints(kind: type, problem: Problem, method: Any, options: Options) -> Print:
+def prints(problem: Problem, method: Method, options: Options) -> Print:
     """Fingerprints that must agree for a checkpoint to be used."""
     watch, goal, given = options.watch, options.goal, _told.get()
     found = {**print_of(problem, "problem"), **print_of(method, "method")}
     about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
     about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
     about |= {"seed": options.seed, "start": options.start, "metrics": sorted(watch.metrics)}
-    about |= {"propose": watch.propose is not None, "run": kind.__name__}
+    about["propose"] = watch.propose is not None
     if options.cluster is not None:
         about["shards"] = options.cluster.shards
     if given:  # these are named first
@@ -175,9 +156,6 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     try:
         vars(run).update(found["run"])
         _require_fit(run)
-        for rows in run.state.terms:
-            if isinstance(rows, Keeper):
-                rows.revive()
         run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
@@ -190,21 +168,20 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
 
 
 def _require_fit(run: Run) -> None:
-    """Raise a TypeError where arrays are not those of the problem; kernels do not look."""
-    s, shape = run.state, run.problem.domain.shape
-    good = isinstance(s, RunState) and isinstance(run._monitor, Monitor)
-    good = good and s.W.array.shape == run._monitor._best.W.shape == shape
-    good = good and len(s.terms) == len(run.problem.terms)
-    for term, rows in zip(run.problem.terms, s.terms, strict=True):
-        kept = getattr(rows, "state", None)
-        sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
-        parts = {n: getattr(kept, n, None) for n in sizes}
-        good = good and isinstance(s.rng, np.random.Generator) and rows.term is term
-        if not getattr(rows, "here", True):
-            parts = {"G": parts["G"]}
-        good = good and all(a is None or foreign(a) or a.size == sizes[n] for n, a in parts.items())
-        values = getattr(getattr(kept, "table", None), "values", None)
-        good = good and (values is None or values.size == term.map.size)
+    """Raise a TypeError if arrays are not those of the problem; kernels do not look."""
+    s, terms = run.state, run.problem.terms
+    good = isinstance(s, State) and isinstance(run._monitor, Monitor)
+    good = good and s.W.shape == run._monitor._best.W.shape == run.problem.domain.shape
+    good = good and len(s.rows) == len(s.betas) == len(terms)
+    good = good and isinstance(s.rng, np.random.Generator)
+    for f in fields(s):
+        parts = getattr(s, f.name)
+        if not (isinstance(parts, list) and parts and is_dataclass(parts[0])):
+            continue
+        for term, part in zip(terms, parts, strict=True):
+            sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
+            own = {n: getattr(part, n, None) for n in sizes}
+            good = good and all(a is None or foreign(a) or a.size == sizes[n] for n, a in own.items())
     if not good:
         raise TypeError("arrays of other sizes")
 
@@ -216,8 +193,7 @@ def save(run: Run, path: str | PathLike[str]) -> None:
             f"the run was broken off ({run._monitor.status}), maybe within an iteration: save it "
             "before, or let solve(..., checkpoint=path) do so"
         )
-    method = getattr(run, "method", None)
-    own = prints(type(run), run.asked, method, run._options)
+    own = prints(run.asked, run.method, run._options)
     ready = pack(run, number=0, last=0, since=[0, 0.0, 0], prints=own)
     blocks: list[Any] = []
     entry = ready.entry(blocks)
@@ -236,7 +212,7 @@ def ended(run: Run) -> bool:
     Such a callback depends on nothing but the iteration. After the others a run goes on.
     """
     monitor = run._monitor
-    if monitor.status not in (Status.STOPPED, *Status.limits()) or run.state.params is None:
+    if monitor.status not in (Status.STOPPED, *Status.limits()) or not run.state.k:
         return False
     watchers = [c for c in run._options.watch.callbacks if getattr(c, "final", False)]
     return any(bool(c(monitor.info())) for c in watchers)
@@ -312,9 +288,8 @@ def resume(
     InputError
         Where the file is damaged, no checkpoint, or of another problem, method or version.
     """
-    from condgrad.run.asked import Asked, Options
-    from condgrad.run.factored_loop import FactoredRun
-    from condgrad.run.loop import Run  # which save themselves
+    from condgrad.run.loop import Options  # which saves itself
+    from condgrad.run.solve import Asked
 
     reader = opened(path)
     if not reader.text["runs"]:
@@ -323,18 +298,15 @@ def resume(
         )
     entry = reader.text["runs"][-1]
     try:
-        kind = {"Run": Run, "FactoredRun": FactoredRun}[entry["class"]]
         options, old, device = dict(_plain(entry["options"])), entry["prints"], entry["device"]
-        if kind is Run and method is None:
+        if method is None:
             method = _plain(entry["method"])
-        elif kind is Run:
-            method = method.on(problem)
-        if kind is Run and method is None:
+        if method is None:
             raise ProblemError("the method has parts of your own: pass it as `method`")
         seed, goal = options.pop("seed"), options.pop("goal")
         watch = Watch(metrics=metrics or {}, callbacks=callbacks, propose=propose, **options)
         wish = cluster_of(cluster)
-        own = Asked(kind, problem, method, Options(None, goal, watch, seed, n_jobs, device, wish))
+        own = Asked(problem, method, Options(None, goal, watch, seed, n_jobs, device, wish))
     except ProblemError:
         raise
     except FAULTS:
@@ -361,12 +333,12 @@ def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
 
 def revived(own: Asked, entry: Any, reader: Reader) -> Run:
     """The run that an entry of a file is of; `own` says what is given to it."""
-    run, method = own.kind.__new__(own.kind), own.method
-    if method is not None and not entry.get("led"):
-        method = replace(method, first=None)
+    from condgrad.run.loop import Run  # which saves itself
+
+    run = Run.__new__(Run)
     wish = _for_shards(entry.get("shards"), own.options.cluster)
     options = replace(own.options, device=entry.get("device", "cpu"), cluster=wish)
-    run.prepare(own.problem, method, options)
+    run.prepare(own.problem, own.method, options, int(entry.get("lightness", 0)))
     try:
         restore(run, entry, reader)
     except BaseException:

@@ -1,23 +1,116 @@
-"""`solve`: start a run, advance it, return its result."""
+"""`start` and `solve`: a run is made, advanced, and its result returned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
-from condgrad.cluster import Ray
-from condgrad.methods.registry import Method
+from condgrad.certificate.lower_bound import relative_gap
+from condgrad.cluster import Ray, cluster_of, require_large
+from condgrad.errors import ProblemError
+from condgrad.methods.choice import choose
+from condgrad.methods.protocol import Method
+from condgrad.methods.register import check
+from condgrad.points.factored import Factored
 from condgrad.problem import Problem
-from condgrad.run.begin import asked
-from condgrad.run.callbacks import Callback
-from condgrad.run.journal import EVERY, checkpoints, solved
-from condgrad.run.limits import Limits
-from condgrad.run.loop import TOWARDS
-from condgrad.run.result import Result
-from condgrad.run.unstarted import unstarted
+from condgrad.run.callbacks import Callback, Watch
+from condgrad.run.journal import EVERY, checkpoints, fresh_seed, solved
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.loop import TOWARDS, Options, Run
+from condgrad.run.prepare import generator
+from condgrad.run.result import PARTS, Result, Status, Trace
+
+
+class Asked(NamedTuple):
+    """A run that is not made yet."""
+
+    problem: Problem
+    method: Method
+    options: Options
+
+    def begin(self) -> Run:
+        """The run before its first iteration."""
+        return Run(*self)
+
+
+def start(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    start: Array | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    row_feasibility: float | None = None,
+    certify: bool = True,
+    record: int | None = None,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    callbacks: Sequence[Callback] = (),
+    propose: Callable[[Array], Array | None] | None = None,
+    floor: float | None = None,
+    errors: bool = False,
+    duals: bool = False,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    cluster: str | Ray | None = None,
+) -> Run:
+    """A run that has not begun; `condgrad.solve` has the parameters.
+
+    Returns
+    -------
+    Run
+        ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
+        ``for info in run:`` goes one iteration at a time. Memory is asked for here.
+    """
+    return asked(**locals()).begin()
+
+
+def asked(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    start: Array | None = None,
+    gap: float | None = None,
+    feasibility: float | None = None,
+    row_feasibility: float | None = None,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    cluster: str | Ray | None = None,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    **watched: Any,
+) -> Asked:
+    """Run that the options of `start` ask for, checked."""
+    goal = Goal(gap, feasibility, row_feasibility)
+    if seed is None:
+        seed = fresh_seed()
+    generator(seed)
+    watch = Watch(metrics=metrics or {}, **watched)
+    watch.require(goal)
+    wish = cluster_of(cluster)
+    if wish is not None and device == "auto":
+        raise ProblemError(
+            "device is 'auto' and cluster is given: leave device out, or use 'cuda' for what stays "
+            "here; with Ray(gpus_per_shard=1) the shards are on GPUs"
+        )
+    if method is None and isinstance(problem, Problem):
+        method = choose(problem, factors=device != "cuda" and watch.allows_factors(problem))
+    check(problem, method)
+    assert method is not None
+    if wish is not None:
+        if method.factors:
+            raise ProblemError(
+                "cluster is given, but W is kept as factors here, whose rows are not dealt: leave "
+                "cluster out, or name a method"
+            )
+        require_large(problem)
+    return Asked(problem, method, Options(start, goal, watch, seed, n_jobs, device, wish))
 
 
 @limited
@@ -61,7 +154,7 @@ def solve(
         own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.apg`,
         `condgrad.rpdhg` or `condgrad.pdhg` over sets with a projection, `condgrad.pfw` for a smooth
         f alone over a set with an oracle only, `condgrad.sag_cgal` else
-        (`condgrad.methods.suited`); `Result.method` has its name.
+        (`condgrad.methods.choose`); `Result.method` has its name.
         Over a `NuclearBall` with smooth terms on `Entries` alone, scaled or not, W is kept as
         factors and moved by accelerated projected gradients, so that no array has its shape
         (docs/large.md); above four million entries also with an interval on all entries, and with
@@ -187,3 +280,55 @@ def solve(
             return solved(run, limits)
         except OutOfTime:
             return unstarted(problem, "" if method is None else method.name, floor, seed)
+
+
+def unstarted(
+    problem: Problem,
+    method: str,
+    floor: float | None,
+    seed: Any,
+    *,
+    start: Any = None,
+    status: Status = Status.MAX_SECONDS,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+) -> Result:
+    """The start, or the centre of the domain, if no time was left or Ctrl-C came before the run.
+
+    A bound is there only if one is known beforehand.
+    """
+    W = start
+    if start is None:
+        factors, shape = choose(problem).factors, problem.domain.shape
+        W = Factored.zeros(shape, problem.dtype) if factors else problem.domain.center()
+    elif not isinstance(start, Factored):
+        W = np.asarray(start, problem.dtype)
+    found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
+    gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
+    row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
+    row |= {"objective": found.objective, "smoothed": np.nan, "eta": np.nan, "beta": np.nan}
+    row |= {"infeasibility": found.infeasibility, "lower_bound": bound, "gap": gap}
+    for name, violation in found.families.items():
+        row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
+    trace.append(row)
+    return Result(
+        W=W,
+        status=status,
+        objective=found.objective,
+        infeasibility=found.infeasibility,
+        families=found.families,
+        iterations=0,
+        best_iteration=0,
+        epochs=0.0,
+        seconds=0.0,
+        lmo_calls=0,
+        matvecs=0,
+        rows={t.name: 0 for t in problem.terms},
+        trace=trace,
+        method=method,
+        seed=seed,
+        lower_bound=bound,
+        gap=gap,
+        bound_kind="none" if floor is None else "given",
+        metrics={name: float(metric(W)) for name, metric in (metrics or {}).items()},
+        profile=dict.fromkeys(PARTS, 0.0),
+    )

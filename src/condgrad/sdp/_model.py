@@ -19,7 +19,7 @@ from condgrad.applications.graphs import check_size
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.io.sdpa import Sdpa
-from condgrad.methods.registry import Method
+from condgrad.methods import Method
 from condgrad.run.journal import KEPT, journaled
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.solve import solve

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.methods.registry import Method
+from condgrad.methods import Method
 from condgrad.run.callbacks import Info
 from condgrad.run.result import Result
 from condgrad.run.solve import solve

@@ -19,7 +19,7 @@ from condgrad.applications.recommender import fit_recommender
 from condgrad.backends import threads
 from condgrad.errors import ProblemError
 from condgrad.io.ids import Ids, broadcast
-from condgrad.methods.registry import Method
+from condgrad.methods import Method
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
 from condgrad.sklearn._checks import checked, unmasked

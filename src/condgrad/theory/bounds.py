@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.errors import ProblemError
-from condgrad.methods.registry import Method
+from condgrad.methods.table1 import ConditionalGradient
 from condgrad.schedules import Power
 
 
@@ -73,7 +73,7 @@ class Constants:
         return 2 * beta * y_norm + np.sqrt(2 * beta * self.objective(k))
 
 
-def first_beta(method: Method, use: str) -> float:
+def first_beta(method: ConditionalGradient, use: str) -> float:
     """β0 of a method with the sequences of the theorem."""
     eta, beta = method.schedule.eta, method.schedule.beta
     if eta != Power(2, 1, 1) or not isinstance(beta, Power) or beta != Power(beta.c, 1, 0.5):

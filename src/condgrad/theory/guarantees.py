@@ -10,11 +10,21 @@ import numpy as np
 from condgrad._types import Array, Params
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError
-from condgrad.estimators import SAG, Estimator, Full, Momentum, Recursive, Spider, Storm
-from condgrad.estimators.sampling import batch_size
 from condgrad.functions import Proximable, Smooth
 from condgrad.maps import LinearMap
-from condgrad.methods.registry import METHODS, Entry, Method, check
+from condgrad.methods.protocol import Method
+from condgrad.methods.register import METHODS, Entry, check
+from condgrad.methods.sampling import batch_size
+from condgrad.methods.table1 import (
+    SAG,
+    ConditionalGradient,
+    Estimator,
+    Full,
+    Momentum,
+    Recursive,
+    Spider,
+    Storm,
+)
 from condgrad.problem import Problem, Term
 from condgrad.theory.bounds import Constants, first_beta, iterations
 
@@ -81,7 +91,6 @@ class _Facts:
         self.D, self.diameter = diameters(term.map, domain), domain.diameter
         self.curvature = h.smoothness if isinstance(h, Smooth) else 1.0  # times 1/β if composite
         self.lipschitz = h.lipschitz if isinstance(h, Proximable) else np.inf
-        self.rescaled = isinstance(e, SAG) and e.rescale and not h.smooth
         y = self.slope(1.0)
         self.norms = float(np.linalg.norm(y, 1)), float(np.linalg.norm(y))
         self.turnover = 0.0  # N: a row is drawn once in N iterations on average
@@ -122,12 +131,20 @@ class _Facts:
         return min(moved / p.beta + (1 - p.beta / p.beta_before) * most, 2 * most)
 
 
-def _facts(problem: Problem, method: Method, W1: Array | None) -> tuple[list[_Facts], Array]:
+def _facts(
+    problem: Problem, method: Method, W1: Array | None
+) -> tuple[ConditionalGradient, list[_Facts], Array]:
     check(problem, method)
+    if not isinstance(method, ConditionalGradient):
+        raise ProblemError(
+            f"no guarantee is known for {method.name}: use one of the methods of Table 1, such as "
+            "h_sag_v2"
+        )
     W = problem.domain.center() if W1 is None else np.asarray(W1, dtype=np.float64)
     if W.shape != problem.domain.shape:
         raise ProblemError(f"W1 has shape {W.shape}: points have {problem.domain.shape}")
-    return [_Facts(t, method.estimator(t), problem.domain, W) for t in problem.terms], W
+    facts = [_Facts(t, method.estimator(t), problem.domain, W) for t in problem.terms]
+    return method, facts, W
 
 
 def constants(
@@ -166,14 +183,14 @@ def constants(
     ProblemError
         For a method that the theorem does not cover; `guarantee` covers more.
     """
-    facts, _ = _facts(problem, method, W1)
-    beta0, C1, C2, C3 = first_beta(method, "Theorem 4.1 is for: use guarantee()"), 0.0, 0.0, 0.0
+    own, facts, _ = _facts(problem, method, W1)
+    beta0, C1, C2, C3 = first_beta(own, "Theorem 4.1 is for: use guarantee()"), 0.0, 0.0, 0.0
     for t in facts:
         w, e, h = t.term.weight, t.estimator, t.term.function
-        if not isinstance(e, (Full, SAG)) or t.rescaled:
+        if not isinstance(e, (Full, SAG)):
             raise ProblemError(
                 f"{method.name} follows term {t.term.name!r} by {e}, for which Theorem 4.1 has no "
-                "constants: it covers Full and SAG without rescale; use guarantee()"
+                "constants: it covers Full and SAG; use guarantee()"
             )
         N = 0.0 if isinstance(e, Full) else t.n if as_printed else t.turnover
         smoothness = 2 * w * t.curvature * (t.D.norm * t.diameter) ** 2
@@ -227,18 +244,13 @@ def estimator_error(
     Raises
     ------
     ProblemError
-        For other sequences, and for SAG with ``rescale`` on a composite term.
+        For other sequences.
     """
-    k, beta0 = iterations(ks), first_beta(method, "Lemmas 4.2 and 4.3 are for")
-    facts, out = _facts(problem, method, W1)[0], {}
+    own, facts, _ = _facts(problem, method, W1)
+    k, beta0, out = iterations(ks), first_beta(own, "Lemmas 4.2 and 4.3 are for"), {}
     for t in facts:
         if not isinstance(t.estimator, SAG):
             continue
-        if t.rescaled:
-            raise ProblemError(
-                f"{method.name} rescales the table of term {t.term.name!r}, which Lemma 4.3 does "
-                "not cover: use rescale=False"
-            )
         N, keep = t.turnover, 1 - 1 / t.turnover
         if t.term.function.smooth:
             tail = 2 * t.curvature * t.D.l1 * (keep ** (k / 2) * np.log(k) + 2 * (N - 1) / k)
@@ -262,8 +274,7 @@ def guarantee(
     all methods of the library have η_1 = 1 and forget it. ε bounds E⟨∇_k − d_k, s_k − W*⟩:
 
     - Full: 0.
-    - SAG: D_∞ u_k, u_k = (1 − 1/N)(u_{k−1} + δ_k) in ℓ1. With ``rescale`` the same for the table
-      of β h'_β, divided by β_k.
+    - SAG: D_∞ u_k, u_k = (1 − 1/N)(u_{k−1} + δ_k) in ℓ1.
     - Momentum: D_W q_k, q_k² = (1 − ρ_k)² (q_{k−1} + ‖A‖ δ_k)² + ρ_k² κ r² Y_k².
     - STORM: D_W q_k, q_k² = (1 − ρ_k)² q_{k−1}² + κ r² ((1 − ρ_k) δ_k + ρ_k Y_k)².
     - SPIDER: STORM with ρ = 0, q_k = 0 at a restart.
@@ -298,7 +309,7 @@ def guarantee(
         (1 − η_k)(β_{k−1} − β_k) ≤ η_k β_k or let β grow, which the lemma needs.
     """
     wanted = iterations(ks)
-    facts, W = _facts(problem, method, W1)
+    own, facts, W = _facts(problem, method, W1)
     known = (Full, SAG, Momentum, Storm, Spider)
     for t in facts:
         if not isinstance(t.estimator, known):
@@ -306,13 +317,13 @@ def guarantee(
                 f"{method.name} follows term {t.term.name!r} by {t.estimator}, for which no bound "
                 f"on the smoothed gap is known: use {', '.join(c.__name__ for c in known)}"
             )
-    first = method.schedule(1).beta
+    first = own.schedule(1).beta
     V = np.sum([t.gradient(W, first) for t in problem.terms], axis=0)
     gap = problem.domain.support(-V) + float(np.vdot(V, W))
     errors = [_initial(t, first) for t in facts]
     curve = np.zeros(int(wanted.max()) + 1)
     for k in range(1, curve.size):
-        p = method.schedule(k)
+        p = own.schedule(k)
         if problem.composite and k > 1:
             change = p.beta_before - p.beta
             if change < 0 or (1 - p.eta) * change > p.eta * p.beta * (1 + 1e-12):
@@ -332,7 +343,7 @@ def guarantee(
 def _initial(t: _Facts, beta: float) -> float:
     """u_0 or q_0: the error of the estimate 0."""
     if isinstance(t.estimator, SAG):
-        return t.first(beta) * (beta if t.rescaled else 1.0)
+        return t.first(beta)
     return float(np.linalg.norm(t.term.map.adjoint(t.slope(beta))))
 
 
@@ -341,25 +352,19 @@ def _follow(t: _Facts, p: Params, u: float) -> tuple[float, float]:
     e = t.estimator
     if isinstance(e, SAG):
         keep = 0.0 if e.warm_start and p.k == 1 else 1 - 1 / t.turnover
-        if t.rescaled:
-            moved = p.eta_before * t.D.l1 if p.k > 1 else 0.0
-            if not t.term.function.indicator:
-                moved += (p.beta_before - p.beta) * t.n * t.lipschitz
-            u = keep * (u + moved)
-            return u, t.D.linf * u / p.beta
         u = keep * (u + t.change(p, 1))
         return u, t.D.linf * u
-    if not isinstance(e, Recursive) or e.restarts(p):
+    b = e.rows_now(p, t.n) if isinstance(e, Recursive) else 0
+    if not b:
         return 0.0, 0.0
-    b = e.rows_now(p, t.term)
     kappa = t.n / b if getattr(e, "replace", False) else t.n / b * (t.n - b) / max(t.n - 1, 1)
     noise, change = np.sqrt(kappa) * t.term.map.row_norm, t.change(p, 2)
     rho = 0.0 if isinstance(e, Spider) else p.rho
     kept = abs(1 - rho)
-    if isinstance(e, Momentum):
-        q = np.hypot(kept * (u + t.D.norm * change), rho * noise * t.largest(p.beta, 2))
-    else:
+    if isinstance(e, (Storm, Spider)):
         q = np.hypot(kept * u, noise * (kept * change + rho * t.largest(p.beta, 2)))
+    else:
+        q = np.hypot(kept * (u + t.D.norm * change), rho * noise * t.largest(p.beta, 2))
     return float(q), t.diameter * float(q)
 
 
