@@ -109,3 +109,9 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
         return method
 
     return enter
+
+
+def refusal(method: Method) -> str:
+    """The sentence that says what a method needs, for a problem that has not got it."""
+    needs = METHODS[method.slug].needs if method.slug in METHODS else "another problem"
+    return f"method is {method.name}, which needs {needs}: use sag_cgal(), or leave method out"
