@@ -316,7 +316,6 @@ def first_weight(problem: Problem, W: Array, norm: float) -> float:
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:
     """γ ← h'_β(A W + βy), y ← y + θ(γ − y) and A*y with it, in place."""
-
     y, slopes = f.y, f.gamma
     assert y is not None
 

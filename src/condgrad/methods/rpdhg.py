@@ -206,7 +206,7 @@ class Rpdhg(PrimalDual):
         """‖u − Tu‖_M, D the change of W̃ that T makes; `seen` learns what N it needs."""
         across = squares = 0.0
         for t, f in zip(problem.terms, s.terms, strict=True):
-            if f.y is not None:
+            if f.drift is not None:
                 across += t.map.paired(f.drift, t.weight, D)
                 squares += (t.weight * length_of(t)) ** 2 * f.moved
         both = s.weight * float(np.vdot(D, D)) + squares / s.weight
