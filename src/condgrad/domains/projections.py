@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -24,24 +24,42 @@ WIDE = 0.4
 """Share of the side; if more vectors are needed, all singular values are computed."""
 
 
+Frame: TypeAlias = Any
+"""Arrays with which a search begins where the one before ended; None for no such arrays."""
+
+
 class Projector(Protocol):
-    """Finds nearest points, and may begin where the search before ended."""
+    """Finds nearest points."""
 
     exact: bool
     """Whether they are found by a formula, up to rounding."""
 
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        """The point of the set nearest to X, a new array, the next frame, and products taken."""
+
     def nearest(self, X: Array) -> tuple[Array, int]:
-        """The point of the set nearest to X, a new array, and the products with X that it took."""
+        """The point nearest to X, and products taken; the frame is kept by the projector."""
 
 
-class NuclearProjector:
+class Remembering:
+    """A projector that keeps its frame."""
+
+    frame: Frame = None
+
+    def nearest(self: Any, X: Array) -> tuple[Array, int]:
+        """The point nearest to X, and products taken, from the frame of the call before."""
+        S, self.frame, products = self.project(X, self.frame)
+        return S, products
+
+
+class NuclearProjector(Remembering):
     r"""The nearest matrix of nuclear norm at most r, singular values projected onto the simplex.
 
     .. math:: X = \sum_i σ_i u_i v_i^\top ↦ \sum_i d_i u_i v_i^\top, \qquad
               d = \arg\min\{‖d - σ‖ : d ≥ 0,\; 1^\top d ≤ r\}
 
     Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK), K
-    the right vectors of the call before and some more; where all of them stay, K grows.
+    the right vectors of the call before and some more, which is the frame; if all stay, K grows.
 
     Parameters
     ----------
@@ -53,16 +71,13 @@ class NuclearProjector:
 
     def __init__(self, radius: float) -> None:
         self.radius = radius
-        self.frame: Array | None = None
-        """K."""
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         if X.shape[0] < X.shape[1]:
-            S, products = self.nearest(X.T)
-            return np.ascontiguousarray(S.T), products
-        n, products = X.shape[1], 0
+            S, frame, products = self.project(X.T, frame)
+            return np.ascontiguousarray(S.T), frame, products
+        n, products, K = X.shape[1], 0, frame
         while True:
-            K = self.frame
             if n <= SMALL or (K is not None and K.shape[1] > WIDE * n):
                 left, values, right = _singular(X)
                 whole = True
@@ -79,20 +94,19 @@ class NuclearProjector:
             kept = right[:, : rank + max(GUARD, rank // 8)]
             if whole or rank < right.shape[1]:
                 break
-            self.frame = np.hstack([kept, _drawn(n, kept.shape[1], X)])
-        self.frame = kept
+            K = np.hstack([kept, _drawn(n, kept.shape[1], X)])
         d = d[:rank].astype(X.dtype)
-        return (left[:, :rank] * d) @ right[:, :rank].T, products
+        return (left[:, :rank] * d) @ right[:, :rank].T, np.ascontiguousarray(kept), products
 
 
-class FaceProjector:
+class FaceProjector(Remembering):
     r"""The nearest point of a spectrahedron, eigenvalues projected onto the simplex.
 
     .. math:: X = \sum_i λ_i u_i u_i^\top ↦ \sum_i d_i u_i u_i^\top, \qquad
               d = \arg\min\{‖d - λ‖ : d ≥ 0,\; 1^\top d ≤ τ \text{ or } = τ\}
 
-    for the symmetric part of X, on the complement of pinned vectors where there are some, and with
-    the eigenvalues of all blocks together where there are several.
+    for the symmetric part of X, on the complement of pinned vectors if there are some, and with the
+    eigenvalues of all blocks together if there are several. The frame is a basis of the complement.
 
     Parameters
     ----------
@@ -104,18 +118,17 @@ class FaceProjector:
 
     def __init__(self, face: Face) -> None:
         self.face = face
-        pinned = face.basis.shape[1]
-        self.rest = scipy.linalg.qr(face.basis)[0][:, pinned:] if pinned else None
-        """A basis of the complement of the pinned vectors; None where there are none."""
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
-        face = self.face
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        face, rest, pinned = self.face, frame, self.face.basis.shape[1]
+        if pinned and rest is None:
+            rest = np.ascontiguousarray(scipy.linalg.qr(face.basis)[0][:, pinned:])
         V = np.asarray(0.5 * (X + X.T), np.float64)
         if face.offset is not None:
             V -= face.offset
         whole = [V[part, part] for part in face.parts]
-        if self.rest is not None:
-            whole = [self.rest.T @ T @ self.rest for T in whole]
+        if rest is not None:
+            whole = [rest.T @ T @ rest for T in whole]
         pairs = [lapack.eigh(T, driver="evd") for T in whole]
         joined = np.concatenate([*(values for values, _ in pairs), np.diag(V)[face.diagonal]])
         d = np.maximum(joined, 0.0)
@@ -125,16 +138,16 @@ class FaceProjector:
         for part, (values, vectors) in zip(face.parts, pairs, strict=True):
             own = d[start : start + values.size]
             kept = own > 0
-            U = vectors[:, kept] if self.rest is None else self.rest @ vectors[:, kept]
+            U = vectors[:, kept] if rest is None else rest @ vectors[:, kept]
             S[part, part] = (U * own[kept]) @ U.T
             start += values.size
         S[face.diagonal, face.diagonal] = d[start:]
         if face.offset is not None:
             S += face.offset
-        return np.asarray(0.5 * (S + S.T), X.dtype), sum(len(T) for T in whole)
+        return np.asarray(0.5 * (S + S.T), X.dtype), rest, sum(len(T) for T in whole)
 
 
-class SimplexProjector:
+class SimplexProjector(Remembering):
     """The nearest point of {s ≥ 0, Σ s = τ}, by sorting.
 
     Parameters
@@ -148,11 +161,11 @@ class SimplexProjector:
     def __init__(self, total: float) -> None:
         self.total = total
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
-        return project_simplex(X, self.total), 0
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        return project_simplex(X, self.total), None, 0
 
 
-class L1Projector:
+class L1Projector(Remembering):
     """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large are projected onto the simplex.
 
     Parameters
@@ -166,14 +179,14 @@ class L1Projector:
     def __init__(self, radius: float) -> None:
         self.radius = radius
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         sizes = np.abs(X)
         if sizes.sum(dtype=np.float64) <= self.radius:
-            return X.copy(), 0
-        return np.copysign(project_simplex(sizes, self.radius), X), 0
+            return X.copy(), None, 0
+        return np.copysign(project_simplex(sizes, self.radius), X), None, 0
 
 
-class L2Projector:
+class L2Projector(Remembering):
     """The nearest point of {‖s‖₂ ≤ r}.
 
     Parameters
@@ -187,12 +200,12 @@ class L2Projector:
     def __init__(self, radius: float) -> None:
         self.radius = radius
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         norm = length(X)
-        return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm), 0
+        return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm), None, 0
 
 
-class BoxProjector:
+class BoxProjector(Remembering):
     """The nearest point of {lower ≤ s ≤ upper}, entry by entry.
 
     Parameters
@@ -206,12 +219,12 @@ class BoxProjector:
     def __init__(self, lower: Array, upper: Array) -> None:
         self.lower, self.upper = lower, upper
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
-        return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False), 0
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False), None, 0
 
 
-class ProductProjector:
-    """The nearest point of a product, block by block.
+class ProductProjector(Remembering):
+    """The nearest point of a product, block by block; its frame is a list of theirs.
 
     Parameters
     ----------
@@ -225,14 +238,16 @@ class ProductProjector:
         self.parts, self._shapes = list(parts), list(shapes)
         self.exact = all(p.exact for p in self.parts)
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
-        found, start, products = [], 0, 0
-        for part, shape in zip(self.parts, self._shapes, strict=True):
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        frames = [None] * len(self.parts) if frame is None else frame
+        found, after, start, products = [], [], 0, 0
+        for part, shape, own in zip(self.parts, self._shapes, frames, strict=True):
             stop = start + int(np.prod(shape))
-            S, spent = part.nearest(X[start:stop].reshape(shape))
+            S, own, spent = part.project(X[start:stop].reshape(shape), own)
             found.append(S.reshape(-1))
+            after.append(own)
             start, products = stop, products + spent
-        return np.concatenate(found), products
+        return np.concatenate(found), after, products
 
 
 def _singular(X: Array) -> tuple[Array, Array, Array]:

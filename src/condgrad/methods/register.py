@@ -124,6 +124,12 @@ def check(problem: Any, method: Any) -> None:
         own = slug.replace("-", "_") if slug in METHODS else "hcgm"
         what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
         raise ProblemError(f"method is {what}: pass a condgrad.Method, as in condgrad.{own}()")
-    refusal = method.suits(problem)
-    if refusal is not None:
-        raise ProblemError(refusal)
+    objection = method.suits(problem)
+    if objection is not None:
+        raise ProblemError(objection)
+
+
+def refusal(method: Method) -> str:
+    """The sentence that says what a method needs, for a problem that has not got it."""
+    needs = METHODS[method.slug].needs if method.slug in METHODS else "another problem"
+    return f"method is {method.name}, which needs {needs}: use sag_cgal(), or leave method out"
