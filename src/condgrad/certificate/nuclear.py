@@ -106,7 +106,8 @@ def improved(
         value = -guess.scale * radius * top - sum(_conjugates(terms, moved, 1.0))
         if value > known:
             known, chosen = value, moved
-            changes = ("clipped",) * (guess.change is not None) + ("scaled",) * (guess.scale != 1)
+            names = {"clipped": guess.change is not None, "scaled": guess.scale != 1.0}
+            changes = tuple(name for name, changed in names.items() if changed)
     return Better(chosen, changes, lowest, level)
 
 
