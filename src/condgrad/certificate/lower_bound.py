@@ -30,6 +30,7 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
@@ -374,14 +375,16 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
         conjugate = fixed + t * moving + (1 - t) * zero  # h* is convex
         scaled = base + t * pull, conjugate, f"{name}, scaled"
         points.append(scaled if shifts else None)
-        best = better(best, proved(*scaled, near=scaled_near)[0])
+        with suppress(deadline.OutOfTime):
+            best = better(best, proved(*scaled, near=scaled_near)[0])
     for shift, at in product(shifts, points):
         v, conjugate, source = cast(Any, at)
-        far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
-        r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
-        moved = v + r * shift.v, conjugate + r * shift.conjugate, f"{source}, shifted"
-        more = abs(r) * margin([shift.sizes], reach, len(parts))
-        best = better(best, proved(*moved, more)[0])
+        with suppress(deadline.OutOfTime):
+            far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+            r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+            moved = v + r * shift.v, conjugate + r * shift.conjugate, f"{source}, shifted"
+            more = abs(r) * margin([shift.sizes], reach, len(parts))
+            best = better(best, proved(*moved, more)[0])
     return Proof(best, gap, t)
 
 
@@ -414,7 +417,8 @@ def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: fl
     if right[2] >= 0:
         return high
     if foreign(v):
-        return _by_tangents(look, right, low, high) or max(seen)[1]
+        _by_tangents(look, right, low, high)
+        return max(seen)[1]
     for _ in range(SEARCH if low == 0 else 5 * SEARCH):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if look(middle)[2] >= 0 else (low, middle)
@@ -455,6 +459,8 @@ def measure(
     `level` is `Report.level` of an earlier report, from which a search goes on.
     """
     evaluation = problem.evaluate(W)
+    if not evaluation.finite:
+        return Report(evaluation, Bound(), np.inf, [np.inf] * len(problem.terms))
     W = W.astype(np.float64, copy=False)
     (name, point), *others = duals.items()
     parts = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
@@ -469,26 +475,16 @@ def measure(
     first = bound(problem, parts, name, near)
     best, scales = first.bound, {name: first.scale}
     for other, y in others:
-        proof = bound(problem, _others(problem, parts, y), other, near)
-        best, scales[other] = better(best, proof.bound), proof.scale
+        with suppress(deadline.OutOfTime):  # what the first proves stands
+            proof = bound(problem, _others(problem, parts, point, y), other, near)
+            best, scales[other] = better(best, proof.bound), proof.scale
     return Report(evaluation, best, first.gap, slack, scales)
 
 
-def _others(problem: Problem, first: Sequence[Part], point: Duals) -> list[Part]:
-    """The parts of a further dual point; slopes at W are those of the first."""
-    trios = zip(problem.terms, first, point, strict=True)
-    return [p if isinstance(y, Slopes) else part_of(t, None, y) for t, p, y in trios]
-
-
-def all_parts(problem: Problem, W: Array, duals: dict[str, Duals]) -> dict[str, list[Part]]:
-    """The parts of every dual point, by its name."""
-    W, found = W.astype(np.float64, copy=False), {}
-    for name, point in duals.items():
-        if found:
-            found[name] = _others(problem, next(iter(found.values())), point)
-        else:
-            found[name] = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
-    return found
+def _others(problem: Problem, first: Sequence[Part], own: Duals, point: Duals) -> list[Part]:
+    """The parts of a further dual point; those of terms at which it is the first are the same."""
+    quads = zip(problem.terms, first, own, point, strict=True)
+    return [p if y is x or isinstance(y, Slopes) else part_of(t, None, y) for t, p, x, y in quads]
 
 
 class Improved(NamedTuple):
@@ -558,6 +554,19 @@ def _price(term: Term, W: Array, y: Dual, point: Array) -> float:
         return float(term.price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
+
+
+def contradicted(problem: Problem, W: Array, evaluation: Evaluation, bound: Bound) -> bool:
+    """Whether a point of the domain without any violation lies below a bound: one of both is wrong.
+
+    A point outside of a cone by ε, as rounding leaves it, can gain √ε: so much is allowed.
+    """
+    value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
+    size = abs(value) + abs(bound.value) + 1e6 * problem.unit
+    if not bound.value > value + 2 * np.sqrt(outside) * size:
+        return False
+    met = all(v.max == 0 for v in evaluation.families.values())
+    return met and problem.domain.contains(W, outside)
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:

@@ -196,7 +196,7 @@ class Augmented(Estimator):
     def begin(self, term: Term, problem: Problem) -> Followed:
         domain, zeros = problem.domain, np.zeros(term.map.size, problem.dtype)
         reach = float(domain.diameter * term.map.norm(domain.symmetric))
-        return Followed(term.map.zeros(problem.dtype), zeros, zeros.copy(), reach)
+        return Followed(term.map.zeros(problem.dtype), None, zeros, reach)
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
         z, h, p = term.map.rows(now.W), cast(Proximable, term.function), now.p
