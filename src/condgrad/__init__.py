@@ -15,10 +15,10 @@ import importlib
 from typing import Any
 
 from condgrad import _deadline as _deadline  # its clock begins now
-from condgrad import domains, estimators, functions, maps, methods, schedules, theory
+from condgrad import domains, functions, maps, methods, schedules, theory
 from condgrad.errors import InputError, ProblemError
 from condgrad.evaluation import Violation
-from condgrad.methods import METHODS, Method
+from condgrad.methods import METHODS, Method, State
 from condgrad.problem import Problem, Term
 from condgrad.run import (
     Answer,
@@ -27,7 +27,6 @@ from condgrad.run import (
     Progress,
     Result,
     Run,
-    RunState,
     Status,
     StopWhen,
     Trace,
@@ -51,7 +50,7 @@ __all__ = [
     "Progress",
     "Result",
     "Run",
-    "RunState",
+    "State",
     "Status",
     "StopWhen",
     "Term",
@@ -59,7 +58,6 @@ __all__ = [
     "Violation",
     "checkpoints",
     "domains",
-    "estimators",
     "functions",
     "maps",
     "methods",

@@ -19,17 +19,15 @@ from condgrad.applications._rounder import Rounder
 from condgrad.backends import devices, memory
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
 from condgrad.methods.sampling import Batch
-from condgrad.methods import METHODS, Method, suited
-from condgrad.methods import check
+from condgrad.methods import METHODS, Method, check, choose
+from condgrad.methods.factored_apg import FactoredApg
 from condgrad.problem import Problem
-from condgrad.run import factored_loop
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Result, Status
 from condgrad.run.saved import told
-from condgrad.run.solve import solve
-from condgrad.run.unstarted import unstarted
+from condgrad.run.solve import solve, unstarted
 
 PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
@@ -41,7 +39,7 @@ PUBLISHED_EFFORT = 2 * np.sqrt(10)
 give way to LAPACK up to n = 40: the oracle is at least as accurate as the published one."""
 
 
-FACTORS = "factors"
+FACTORS = FactoredApg.slug
 """Name in the place of a method if W is kept as factors."""
 BESIDE = 8
 """Matrices in the memory of the process beside a run on a GPU."""
@@ -140,9 +138,7 @@ class Application:
     def default(self, beta0: float | str | None) -> str:
         """The method that runs where none is named; where β0 is given, one that has it."""
         found = beta0 is None and set(self.beta0.values()) == {"auto"}
-        if found and factored_loop.chosen(self.problem):
-            return FACTORS
-        return suited(self.problem).slug if found else "sag-cgal"
+        return choose(self.problem).slug if found else "sag-cgal"
 
     def method(
         self, slug: str | Method, beta0: float | str | None = None, batch: Batch | None = None
@@ -187,7 +183,7 @@ class Application:
         if slug == FACTORS:
             if batch is not None:
                 raise ProblemError("batch: a run that keeps W as factors has none, leave it out")
-            return factored_loop.NAME, None
+            return FactoredApg.name, None
         built, _, used = self.method(slug, beta0, batch)
         check(self.problem, built)
         return built.name, used
@@ -210,7 +206,7 @@ class Application:
         certificate or the rounding, each with what there is.
         """
         slug = slug or self.default(beta0)
-        name, used_beta0, used_batch = factored_loop.NAME, None, None
+        name, used_beta0, used_batch = FactoredApg.name, None, None
         method: Method | None = None
         if slug == FACTORS:
             self.ready(slug, beta0, batch)

@@ -16,7 +16,7 @@ from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
-from condgrad.run.factored_loop import chosen
+from condgrad.methods.factored_apg import chosen
 
 FEWER = "leave out users and items with few ratings, or take a sample"
 """The remedy for a matrix that does not fit."""

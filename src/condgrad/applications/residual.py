@@ -21,16 +21,15 @@ from condgrad.applications.ratings import (
 from condgrad.domains import NuclearBall
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
-from condgrad.methods import pdhg
-from condgrad.methods.control import Balance
-from condgrad.methods import Method
-from condgrad.methods.spectral import Spectral
-from condgrad.methods.steps import Atoms
+from condgrad.methods import Balance, ConditionalGradient, Method, pdhg
+from condgrad.methods.factored_apg import FactoredApg
+from condgrad.methods.sag_cgal import SagCgal
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
-from condgrad.run import factored_loop
+from condgrad.run.journal import solved
+from condgrad.run.limits import Limits
 from condgrad.run.result import Result
-from condgrad.run.solve import solve
+from condgrad.run.solve import asked, solve
 from condgrad.schedules import Power
 
 
@@ -121,13 +120,15 @@ class ResidualFit:
         n_jobs: int | None = None,
     ) -> Result:
         """Solve it; by projections with W as factors, unless a method is given or needed."""
-        how: Any = {"max_iter": max_iter, "gap": tol, "certify": tol is not None, "floor": 0.0}
+        how: Any = {"gap": tol, "certify": tol is not None, "floor": 0.0}
         how |= {"seed": seed, "n_jobs": n_jobs}
         if method is None and self.smooth:
-            return factored_loop.fit(self.problem(radius), _within(start, radius), **how)
+            first = _within(start, radius)
+            run = asked(self.problem(radius), FactoredApg(), start=first, **how)  # type: ignore[arg-type]
+            return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)
-        return solve(problem, _method(problem, method or pdhg(), radius, tol), **how)
+        return solve(problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how)
 
     def factors(self, result: Result) -> tuple[Array, Array, float]:
         """Factors of Z out of W = D Z E, and half of the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball.
@@ -166,10 +167,10 @@ def _method(problem: Problem, method: str | Method, radius: float, tol: float | 
     start, size = np.zeros(problem.domain.shape), problem.terms[0].map.size
     application = Application("", "auto", problem, start, {"": "auto"}, min(1000, size))
     built, _, _ = application.method(method)
-    if not isinstance(built.step, (Atoms, Spectral)):
+    if not isinstance(built, (ConditionalGradient, SagCgal)):
         return built  # there are no atoms to step to
     v = problem.terms[0].gradient(start, 1.0)
     sigma = -float(np.vdot(v, problem.domain.lmo(v).dense())) / (2 * radius)
     late = 2 * radius / sigma if sigma > 0 else 0.0
     built = replace(built, schedule=replace(built.schedule, eta=Power(2, 1 + late, 1)))
-    return built if tol is not None else replace(built, control=Balance(per_decade=0))
+    return built if tol is not None else replace(built, balance=Balance(per_decade=0))

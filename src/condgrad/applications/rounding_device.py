@@ -13,7 +13,7 @@ from condgrad.backends import kernels
 from condgrad.backends.arrays import diagonal, host, namespace
 from condgrad.domains.bottom import drawn
 from condgrad.domains.eigen import lowest_eigpair
-from condgrad.methods.ritz import ritz_pairs
+from condgrad.methods.frames import ritz_pairs
 
 AT_ONCE = 256
 """Rows and distances that are tried at a time; the next ones follow at the next call."""

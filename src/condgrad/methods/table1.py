@@ -30,7 +30,6 @@ from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.functions import Proximable
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.register import declare
 from condgrad.methods.protocol import (
     Known,
     Method,
@@ -39,6 +38,7 @@ from condgrad.methods.protocol import (
     gradient,
     require_finite,
 )
+from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
 from condgrad.problem import CHUNK, Problem, Term
 from condgrad.schedules import (

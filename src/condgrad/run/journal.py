@@ -30,8 +30,8 @@ from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:
-    from condgrad.run.solve import Asked
     from condgrad.run.loop import Run
+    from condgrad.run.solve import Asked
 
 EVERY = 60.0
 """Seconds between two checkpoints."""

@@ -85,15 +85,11 @@ class Run:
         self.prepare(problem, method, options)
         self._begin()
 
-    def prepare(
-        self, problem: Problem, method: Method, options: Options, lighter: int = 0
-    ) -> None:
+    def prepare(self, problem: Problem, method: Method, options: Options, lighter: int = 0) -> None:
         """See where it will run, and in which form; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self.problem, self.form, self.lightness = prepared(
-            problem, method, options.device, lighter
-        )
+        self.problem, self.form, self.lightness = prepared(problem, method, options.device, lighter)
         check_parts(problem, options.watch.certify)
 
     def close(self) -> None:
@@ -317,9 +313,7 @@ class Run:
         return self._monitor.result(self.name, self._options.seed, judge=False)
 
 
-def look(
-    problem: Problem, propose: Callable[[Array], Array | None], W: Array
-) -> dict[str, float]:
+def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -> dict[str, float]:
     """A point below and one above: the oracle's answer to ∇f(W), and what is proposed for it."""
     v = np.zeros(problem.domain.shape, like=problem.like)
     for t in problem.smooth:

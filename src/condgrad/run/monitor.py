@@ -207,9 +207,7 @@ class Monitor:
         """View of the latest iteration, for callbacks."""
         s = self._state
         params = Scalars(s.k, s.eta, s.beta)
-        return Info(
-            s.k, params, s.W, self.seconds, self.epochs, s.calls, self.trace, self._problem
-        )
+        return Info(s.k, params, s.W, self.seconds, self.epochs, s.calls, self.trace, self._problem)
 
     def _judge(self) -> None:
         """Record the iterate, keep the best point so far, and see whether it has converged."""

@@ -181,7 +181,9 @@ def _require_fit(run: Run) -> None:
         for term, part in zip(terms, parts, strict=True):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
             own = {n: getattr(part, n, None) for n in sizes}
-            good = good and all(a is None or foreign(a) or a.size == sizes[n] for n, a in own.items())
+            good = good and all(
+                a is None or foreign(a) or a.size == sizes[n] for n, a in own.items()
+            )
     if not good:
         raise TypeError("arrays of other sizes")
 

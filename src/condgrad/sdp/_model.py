@@ -325,7 +325,7 @@ class SDP:
             Limits on the whole, as in `condgrad.solve`, and on each run; default 100,000
             iterations.
         method : Method, optional
-            Default: what suits, `condgrad.methods.suited`.
+            Default: what suits, `condgrad.methods.choose`.
         seed : int, default 0
             Seed of all randomness.
         device : {"cpu", "cuda", "auto"}
