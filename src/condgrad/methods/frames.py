@@ -1,0 +1,341 @@
+"""Projections onto spectrahedra, each begun with the eigenvectors of the one before.
+
+Leading eigenpairs come part by part from Rayleigh-Ritz on the span of K and XK, K the vectors of
+the projection before. Up to a side of `Projection.small` a part is taken apart whole. So it is
+where K has more than n/4 columns, but for up to `AGAIN` projections afterwards in which it has at
+most n/2: there K is corrected by a Davidson step, its residual divided by differences of
+eigenvalues in the basis of the latest decomposition.
+
+On a GPU a large part begins with a block of vectors. Where there are few, all products of columns
+come to the CPU in one copy (`ritz`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from condgrad._floats import TINY
+from condgrad._types import Array
+from condgrad.backends import kernels
+from condgrad.backends.arrays import beyond, diagonal, eigenpairs, foreign, host, namespace
+from condgrad.domains import Face
+from condgrad.domains.bottom import FEW, bottom
+from condgrad.domains.eigen import deflated
+from condgrad.functions.group import project_simplex
+
+AGAIN = 8
+"""Later projections that a decomposition serves."""
+BLOCKS = 600
+"""Side from which the first projection on a GPU begins with a block, not with all eigenvectors."""
+SHORT = 1e-9
+"""Squared length, of columns of about length 1, that is taken for rounding."""
+PIVOT = 1e-2
+"""Columns of length 1 are independent where none is nearer than this to those before it."""
+
+
+class Room(NamedTuple):
+    """Rows for R, K, Q, XR and XK on a GPU, one behind the other, K and Q being there."""
+
+    rows: Array
+    k: int
+    r: int
+
+    @property
+    def K(self) -> Array:
+        """K as columns."""
+        return self.rows[self.k : 2 * self.k].T
+
+
+@dataclass
+class Frame:
+    """What a projection remembers of one part."""
+
+    vectors: Array | None = None
+    """K; None if the next projection takes the part apart whole."""
+    basis: Array | None = None
+    """All eigenvectors of the latest decomposition off the pinned ones, if it serves later."""
+    values: Array | None = None
+    """Their eigenvalues in falling order, in an array of NumPy."""
+    uses: int = 0
+    """Later projections that the decomposition has served."""
+    room: Room | None = field(default=None, repr=False, metadata={"cache": True})
+    """Memory on a GPU that holds K already."""
+
+
+class Mixed(NamedTuple):
+    """Columns that are made of given rows when it is known how many are wanted."""
+
+    rows: Array
+    """Rows that the columns are made of, the last ones Q."""
+    mix: Array
+    """Coefficients of the rows, a column for each, in an array of NumPy."""
+    pinned: int
+    """The number of columns of Q."""
+
+    def made(self, count: int, d: Array) -> tuple[Room, Array]:
+        """A room with the first columns, and the first of these times √d.
+
+        That is one copy to the GPU and one product: the latter lie in the room, too, until it is
+        used.
+        """
+        mix, rank, r = self.mix[:, :count], d.size, self.pinned
+        k, known = mix.shape[1], mix.shape[0]
+        room = Room(np.empty((4 * k + r, self.rows.shape[1]), like=self.rows), k, r)
+        both = np.zeros((k + r + rank, known))
+        both[:k] = mix.T
+        both[np.arange(k, k + r), np.arange(known - r, known)] = 1.0
+        both[k + r :] = (mix[:, :rank] * np.sqrt(d)).T
+        made = room.rows[k : 2 * k + r + rank]
+        kernels(made).gemm(made, np.asarray(both, like=made), self.rows)
+        return room, made[k + r :].T
+
+
+class Spectrum(NamedTuple):
+    """Leading eigenpairs of a part of a matrix."""
+
+    values: Array
+    """In falling order, in an array of NumPy: there are few of them."""
+    vectors: Array | Mixed
+    products: int
+    """Vectors that the part was multiplied by."""
+    beginning: int = 0
+    """Columns of a block that was found from nothing; if more are used there may be more."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How projections onto a spectrahedron are made.
+
+    Parameters
+    ----------
+    guard : int, default 6
+        Vectors kept beyond the rank, or a quarter of the rank where that is more.
+    small : int, default 100
+        Up to this side a part is taken apart whole.
+    """
+
+    guard: int = 6
+    small: int = 100
+
+    def move(
+        self, face: Face, W: Array, v: Array, tau: float, eta: float, frames: list[Frame], D: Array
+    ) -> tuple[Array, int]:
+        """W ← W + η(S − W) in place, S the projection of W − τv; the step, and products.
+
+        D is an array for it, which may be the step before.
+        """
+        X = np.empty(v.shape, like=v)
+        kernels(v).descended(W, v, tau, face.offset, X)
+        products = self.nearest(face, X, frames, D)
+        if foreign(D):
+            kernels(D).stride(W, D, eta)
+        elif eta == 1:
+            D, S = np.subtract(D, W, out=X), D
+            W[...] = S
+        else:
+            D -= W
+            D *= eta
+            W += D
+        return D, products
+
+    def sees(self, face: Face, frames: Sequence[Frame]) -> bool:
+        """Whether the next projection notices by itself what is not finite, as `ritz` does."""
+        large = foreign(face.basis) and face.basis.shape[0] > self.small
+        return large and all(f.basis is None and _few(f.vectors) for f in frames)
+
+    def nearest(self, face: Face, X: Array, frames: list[Frame], out: Array) -> int:
+        """Write the point nearest to X to `out`; the products with X that it took."""
+        trios = [(p, face.basis[p], f) for p, f in zip(face.parts, frames, strict=True)]
+        found = [self._spectrum(X[p, p], Q, f) for p, Q, f in trios]
+        d = _shares(face, X, found)
+        if any(f.beginning for f in found) and _short(found, d):
+            found = [self._spectrum(X[p, p], Q, f, whole=True) for p, Q, f in trios]
+            d = _shares(face, X, found)
+        if len(face.parts) != 1 or face.diagonal.size:
+            out.fill(0)
+        start = 0
+        for (part, Q, frame), own in zip(trios, found, strict=True):
+            U = self._kept(Q, frame, d[start : start + own.values.size], own.vectors)
+            start += own.values.size
+            if foreign(out):
+                kernels(out).gemm(out[part, part], U, U.T)
+            elif out[part, part].flags.c_contiguous:
+                np.dot(U, U.T, out=out[part, part])
+            else:
+                out[part, part] = U @ U.T
+        if face.diagonal.size:
+            diagonal(out)[face.diagonal] = np.asarray(d[start:], like=out)
+        if face.offset is not None:
+            out += face.offset
+        return sum(f.products for f in found)
+
+    def _spectrum(self, X: Array, Q: Array, frame: Frame, whole: bool = False) -> Spectrum:
+        """Leading eigenpairs in falling order, off the pinned vectors, and products."""
+        n, K, products, there = Q.shape[0], frame.vectors, 0, foreign(Q) and not whole
+        if there and K is None and n > BLOCKS:
+            K = bottom(-X).vectors
+            K = K - Q @ (Q.T @ K) if Q.shape[1] else K
+            return Spectrum(*ritz(X, room_of(K, Q)), beginning=K.shape[1])
+        if there and K is not None and _few(K) and frame.basis is None and n > self.small:
+            return Spectrum(*ritz(X, frame.room or room_of(K, Q)))
+        if n <= self.small or K is None or whole:
+            P, T = None, -deflated(-X, Q)
+        else:
+            if frame.basis is not None:
+                P, products = beyond(Q, _corrected(X @ K, K, frame)), 2 * K.shape[1]
+            else:
+                P, products = beyond(Q, K, _residual(X @ K, K, Q)), 3 * K.shape[1]
+            T = P.T @ (X @ P)
+        values, vectors = eigenpairs(T)
+        free = n - Q.shape[1]  # the pinned come last
+        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
+        if P is None and n > self.small:
+            frame.basis, frame.values, frame.uses = vectors, values, 0
+        return Spectrum(values, vectors if P is None else P @ vectors, products)
+
+    def _kept(self, Q: Array, frame: Frame, d: Array, vectors: Array | Mixed) -> Array:
+        """U with UUᵀ the projection; its vectors and some more serve the next one."""
+        n, rank, room = Q.shape[0], int(np.count_nonzero(d)), None
+        count = rank + max(self.guard, rank // 4)
+        if isinstance(vectors, Mixed):
+            room, U = vectors.made(count, d[:rank])
+            K = room.K
+        else:
+            K = vectors[:, :count]
+            K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
+            U = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
+        frame.vectors, frame.room = K, room
+        if K.shape[1] <= n // 4:
+            frame.basis, frame.values = None, None
+        elif frame.basis is not None and frame.uses < AGAIN and rank < K.shape[1] <= n // 2:
+            frame.uses += 1
+        else:
+            frame.vectors, frame.room = None, None
+        return U
+
+
+def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
+    """Frames for a face: those known, if they are of its parts, or new ones."""
+    sides = [part.stop - part.start for part in face.parts]
+    if known is not None and len(known) == len(sides):
+        pairs = zip(known, sides, strict=True)
+        if all(f.vectors is None or len(f.vectors) == n for f, n in pairs):
+            return known
+    return [Frame() for _ in sides]
+
+
+def _few(K: Array | None) -> bool:
+    """Whether K has so few columns that the small eigenproblem is one for the CPU."""
+    return K is not None and K.shape[1] <= FEW
+
+
+def _shares(face: Face, X: Array, found: Sequence[Spectrum]) -> Array:
+    """The eigenvalues of the projection, in an array of NumPy."""
+    values = [f.values for f in found]
+    if face.diagonal.size:
+        values.append(host(diagonal(X)[face.diagonal]))
+    joined = np.concatenate(values)
+    d: Array = np.maximum(joined, 0.0)
+    if face.equality or d.sum() > face.trace:
+        d = project_simplex(joined, face.trace)
+    return d
+
+
+def _short(found: Sequence[Spectrum], d: Array) -> bool:
+    """Whether a projection may want more vectors than a block has found."""
+    ends = np.cumsum([f.values.size for f in found])
+    used = [int(np.count_nonzero(own)) for own in np.split(d, ends)]
+    return any(0 < f.beginning < count for f, count in zip(found, used, strict=False))
+
+
+def _residual(Y: Array, K: Array, Q: Array) -> Array:
+    """Columns Y = XK off those of K and Q, of length 1."""
+    xp = namespace(K)
+    if Q.shape[1]:
+        Y -= Q @ (Q.T @ Y)
+    Y -= K @ (K.T @ Y)
+    Y /= xp.maximum(xp.linalg.norm(Y, axis=0), 1e-300)
+    return Y
+
+
+def _corrected(Y: Array, K: Array, frame: Frame) -> Array:
+    """K nearer to eigenvectors of X, Y = XK, by those of a matrix that was near X.
+
+    With V, λ the latter beyond the columns of K and θ the Rayleigh quotients of these, a column is
+    changed by V (Vᵀ(XK − Kθ) / (θ − λ)): to first order that makes it an eigenvector.
+    """
+    assert frame.basis is not None
+    xp, columns = namespace(K), K.shape[1]
+    T = K.T @ Y
+    V, values = frame.basis[:, columns:], np.asarray(frame.values, like=K)
+    apart = xp.diagonal(T) - values[columns:, None]
+    least = 1e-3 * (values[0] - values[-1]) or 1.0  # where all are the same
+    return K + V @ ((V.T @ (Y - K @ T)) / xp.maximum(apart, least))
+
+
+# --- on a GPU, with few launches ------------------------------------------------------------------
+
+
+def room_of(K: Array, Q: Array) -> Room:
+    """A room for given columns, K off Q."""
+    (n, k), r = K.shape, Q.shape[1]
+    rows = np.empty((4 * k + r, n), like=K)
+    rows[k : 2 * k] = K.T
+    if r:
+        rows[2 * k : 2 * k + r] = Q.T
+    return Room(rows, k, r)
+
+
+def ritz(X: Array, room: Room) -> tuple[Array, Mixed, int]:
+    """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, columns off Q, products.
+
+    With R the columns of XK off those of K and Q, and B = (R, K, Q, XR, XK), kept as its transpose,
+    BᵀB is all that comes to the CPU, and what combines R, K and Q all that goes back. R is scaled
+    to columns of length 1 there.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a product is not finite.
+    """
+    B, k, r = room
+    count, known, gemm = 2 * k, 2 * k + r, kernels(B).gemm
+    R, off, Z, Y = B[:k], B[k:known], B[known : known + k], B[known + k :]
+    gemm(Y, off[:k], X)
+    C = np.empty((k, k + r), like=B)
+    gemm(C, Y, off.T)
+    R[...] = Y
+    gemm(R, C, off, -1.0, 1.0)
+    gemm(Z, R, X)
+    squares = np.empty((len(B), len(B)), like=B)
+    gemm(squares, B, B.T)
+    M = host(squares)
+    if not np.isfinite(M).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    values, mix = ritz_pairs(M[:count, :count], M[:count, known:])
+    whole = np.concatenate([mix, -M[count:known, :count] @ mix])
+    return values, Mixed(B[:known], whole, r), 2 * k
+
+
+def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:
+    """Ritz values that fall, and what makes their vectors of columns C, by CᵀC and CᵀXC.
+
+    Combinations whose squared length is below `SHORT` are left out.
+    """
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(squares), TINY))
+    S = scale[:, None] * squares * scale
+    L, failed = dpotrf(S, lower=1, clean=1)
+    if not failed and np.diagonal(L).min() > PIVOT:
+        P = scale[:, None] * dtrtri(L, lower=1)[0].T
+    else:
+        lengths, V = np.linalg.eigh(S)
+        used = lengths > SHORT * lengths[-1]
+        P = scale[:, None] * V[:, used] / np.sqrt(lengths[used])
+    T = P.T @ T @ P
+    values, U = np.linalg.eigh(0.5 * (T + T.T))
+    return values[::-1], P @ U[:, ::-1]

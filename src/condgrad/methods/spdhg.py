@@ -1,0 +1,477 @@
+r"""SPDHG: stochastic primal-dual passes over a spectrahedron [1]_, after a lead of SAG-CGAL.
+
+.. math:: y ← h'_{1/σ}(A W + y/σ) \text{ on the drawn rows},\qquad
+          W ← \mathrm{proj}\bigl(W - τ(∇f + A^*(y + \tfrac1p Δy))\bigr),
+          \qquad σ = sω,\; τ = s/ω
+
+p is the share of the rows that was drawn, in contiguous stretches, each once a round. Rows count by
+their length: for a family with rows of length up to a and weight c the multiplier is c y, and its σ
+is divided by a². s follows PDLP's rule [2]_ with the lengths of SPDHG's analysis,
+
+.. math:: s ← \min\{\, 0.9\, \bar s,\; (1 + (k+1)^{-0.6})\, s \,\},\qquad
+          \bar s = \frac{p\, ω‖ΔW‖^2 + ‖Δy‖^2/ω}{2\,|⟨ΔW, A^*Δy⟩|}
+
+and never falls below √p/‖A‖; no step is taken back.
+
+The first ω is what a violation costs: with S the oracle's answer to ∇f, U the objective of a
+feasible point that was proposed for it, and r its violation in units of the rows' lengths,
+
+.. math:: ω = \tfrac45 ‖A‖ (U - ⟨∇f, S⟩)/‖r‖^2,
+
+or, if nothing was proposed, ‖A‖ over the mean of the β that `Balance` would begin with. Later it
+follows the distances that both sides have gone, and what is left to go.
+
+Proved: y is dual feasible whatever the steps are, so that bounds hold. With s = √p/‖A‖ for good and
+ω fixed, σ τ ‖A‖² ≤ p, which is the condition of [1]_ (Theorem 4.3 there) if f is linear and one of
+1/p batches is drawn at random. Here batches come in a random order, each once a round, s is mostly
+longer than that, and ω moves: nothing is proved of the iterates then.
+
+References
+----------
+.. [1] A. Chambolle, M. J. Ehrhardt, P. Richtárik, C.-B. Schönlieb, "Stochastic primal-dual hybrid
+   gradient algorithm with arbitrary sampling and imaging applications", SIAM J. Optim. 28(4), 2018.
+.. [2] D. Applegate et al., "Practical large-scale linear programming using primal-dual hybrid
+   gradient", NeurIPS 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import tiles
+from condgrad.backends.arrays import foreign
+from condgrad.backends.memory import Need
+from condgrad.backends.scalars import norm, square
+from condgrad.certificate.lower_bound import Duals, Report, Slopes, trivial
+from condgrad.domains.bottom import FEW
+from condgrad.errors import ProblemError
+from condgrad.functions import Smooth
+from condgrad.methods.balance import first_factors
+from condgrad.methods.frames import Frame, Projection, frames_of
+from condgrad.methods.protocol import (
+    Known,
+    Method,
+    State,
+    direction,
+    gradient,
+    length_of,
+    passes_over,
+    require_finite,
+    shared,
+)
+from condgrad.methods.register import declare
+from condgrad.methods.sag_cgal import sag_cgal
+from condgrad.methods.sampling import Batch, Stretches, rows_of
+from condgrad.methods.tables import (
+    HALVED,
+    check_tables,
+    is_auto,
+    objection,
+    precision,
+    require_gpu,
+    rows_now,
+    tables_memory,
+)
+from condgrad.methods.then import Then
+from condgrad.problem import Problem, Term
+
+NEEDS = "f smooth; g a separable finite sum; W in a spectrahedron"
+ROUNDS, LEAST = 10, 64
+"""A tenth of the rows are drawn by ``batch="auto"``, but at least 64 for an entry of W."""
+COLUMN = 0.75
+"""Rows for an entry of W and a column of a frame whose pass takes as long as a projection.
+
+Fewer rows at a time would not make an iteration faster, and the passes that are needed grow slowly
+with them. On a GPU projections with more than `FEW` columns take as long as many more rows, and
+half of all are drawn; iterations with all of them are not fewer.
+"""
+PROJECTION = Projection(small=60)
+"""How the steps project."""
+
+
+@dataclass
+class Multipliers:
+    """What is kept of one term."""
+
+    G: Array
+    """Cotangent of the multipliers; or of a smooth term."""
+    y: Array | None = None
+    """The multipliers; None of a smooth term."""
+    changed: Array | None = None
+    """A*Δy of the latest draw, in the precision of y or of W, whichever is less."""
+    stretches: Stretches | None = None
+    """What draws rows."""
+
+
+@dataclass(kw_only=True)
+class SpdhgState(State):
+    """Multipliers, the length of the steps, and the weight between both sides."""
+
+    tables: list[Multipliers]
+    """What is kept of every term."""
+    D: Array
+    """The step before."""
+    frames: list[Frame]
+    """Eigenvectors of the projection before, of every part."""
+    origin: Array
+    """W_1, in float64."""
+    norm: float = 1.0
+    """‖A‖, the rows of every family scaled to length 1."""
+    bend: float = 0.0
+    """Smoothness of f."""
+    length: float = 0.0
+    """s, the length of both steps."""
+    weight: float = 1.0
+    """ω, the ratio of the steps."""
+    due: float = 3.0
+    """Passes after which to measure next."""
+    bound: float = -np.inf
+    """The best lower bound that was measured."""
+
+
+@dataclass(frozen=True)
+class Spdhg(Method):
+    """Stochastic primal-dual passes.
+
+    Parameters
+    ----------
+    batch : int, float or "auto"
+        Rows per iteration and composite term: a count, a fraction, or as many as suit a projection.
+    table_dtype : float64, float32, "bfloat16" or "auto"
+        Precision of the multipliers, as of `condgrad.methods.sag_cgal.SagCgal`.
+    safety : float, default 0.9
+        Factor on the longest step that the latest change allows.
+    growth : float, default 0.6
+        A step is longer than the one before by at most 1 + (k + 1)^(−growth).
+    least, most : float, default 0.4 and 9
+        ω is kept between these times ‖y‖/‖W − W_1‖, the ratio of the distances that both sides have
+        to go. The constants were chosen on 30 graphs.
+    far, near, late : float, default 30, 2 and 250
+        ω is moved by 1.5 if violation and slack on one side, and the Frank-Wolfe gap of the
+        direction on the other, differ by more than `far`, or by `near` after `late` passes.
+    start : float, default 10
+        Passes over the rows before ω is held so; it moves after twice as many.
+    every, share, whole : float, default 5, 0.15 and 0.25
+        Passes between two measurements, and at least this part of all before, the last if all rows
+        are drawn at every iteration and passes are cheap beside bounds.
+    projection : Projection
+        How projections are made.
+    """
+
+    looks: ClassVar[bool] = True
+    portable: ClassVar[bool] = True
+    deals: ClassVar[bool] = True
+    batch: Batch | str = "auto"
+    table_dtype: Any = "auto"
+    safety: float = 0.9
+    growth: float = 0.6
+    least: float = 0.4
+    most: float = 9.0
+    far: float = 30.0
+    near: float = 2.0
+    late: float = 250.0
+    start: float = 10.0
+    every: float = 5.0
+    share: float = 0.15
+    whole: float = 0.25
+    projection: Projection = PROJECTION
+    slug: str = "spdhg"
+    name: str = "SPDHG"
+
+    def __post_init__(self) -> None:
+        check_tables(self.batch, self.table_dtype)
+
+    def suits(self, problem: Problem) -> str | None:
+        for term in problem.composite:
+            if why := objection(term, self.batch):
+                return f"{self.name} {why}"
+        if problem.domain.face is None or not problem.composite:
+            return (
+                f"method is {self.name}, which needs {NEEDS}: use sag_cgal(), or leave method out"
+            )
+        return None
+
+    def lighter(self, gpu: bool) -> Method | None:
+        if not (gpu and is_auto(self.table_dtype)):
+            return None
+        return replace(self, table_dtype=HALVED)
+
+    def takes_all(self, problem: Problem) -> bool:
+        """Whether every row is taken at every iteration."""
+        return all(self._rows_now(t) == t.map.size for t in problem.composite)
+
+    def _rows_now(self, term: Term) -> int:
+        """Rows to draw at an iteration, before they are as many as suit a projection."""
+        return rows_now(term, self.batch, ROUNDS, LEAST)
+
+    def init(
+        self,
+        problem: Problem,
+        W: Array,
+        rng: np.random.Generator,
+        known: Known,
+        multipliers: Sequence[Array | None] | None = None,
+    ) -> SpdhgState:
+        require_gpu(problem, self.table_dtype)
+        given = multipliers or [None for _ in problem.terms]
+        first = W if multipliers is None else problem.domain.center()
+        domain, face = problem.domain, _face(problem)
+        s = SpdhgState(
+            W=W.copy(),
+            rng=rng,
+            known=known,
+            tables=[self._table(t, problem, y) for t, y in zip(problem.terms, given, strict=True)],
+            D=np.zeros(domain.shape, like=face.basis),
+            frames=frames_of(face),
+            origin=first.astype(np.float64),
+            bound=max(known.floor, trivial(problem)),
+        )
+        s.rows, s.betas = [0] * len(s.tables), [1.0] * len(s.tables)
+        norms = [t.map.norm(domain.symmetric) / length_of(t) for t in problem.composite]
+        s.norm = float(np.linalg.norm(norms)) or 1.0
+        s.bend = sum(
+            t.weight * t.function.smoothness * t.map.norm(domain.symmetric) ** 2
+            for t in problem.terms
+            if isinstance(t.function, Smooth) and t.function.smoothness
+        )
+        s.length, s.weight = _shortest(s), _first_weight(problem, s, s.origin)
+        return s
+
+    def _table(self, term: Term, problem: Problem, y: Array | None) -> Multipliers:
+        G = term.map.zeros(problem.dtype)
+        if term.function.smooth:
+            return Multipliers(G)
+        dtype = precision(term, problem, self.table_dtype)
+        if y is None:
+            y = term.passes.table(dtype)
+        else:
+            term.passes.collect(G, y)
+        types = np.dtype(np.float32) if dtype == tiles.HALF else dtype, G.dtype
+        changed = np.zeros_like(G, dtype=min(types, key=lambda dtype: dtype.itemsize))
+        stretches = Stretches.of(term.map.size, term.map.stretch, self._rows_now(term))
+        return Multipliers(G, y, changed, stretches)
+
+    # --- an iteration
+
+    def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
+        s, k, face = state, state.k + 1, _face(problem)
+        begun, s.eta, s.beta = bool(np.isfinite(s.eta)), 1.0, 1 / (s.length * s.weight)
+        s.betas = [_scale(t) * s.beta for t in problem.terms]
+        found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
+        v = direction(problem, [estimate for estimate, _ in found])
+        if not self.projection.sees(face, s.frames):
+            require_finite(problem, v)
+        tau = 1 / (s.weight / s.length + s.bend)
+        s.D, spent = self.projection.move(face, s.W, v, tau, 1.0, s.frames, s.D)
+        self._lengthened(problem, s, [moved for _, moved in found], k)
+        s.k, s.calls, s.products, s.report = k, s.calls + 1, s.products + spent, None
+        self._weighed(problem, s)
+        return s
+
+    def _ascended(self, term: Term, s: SpdhgState, i: int, begun: bool) -> tuple[Array, float]:
+        """Move the multipliers of the drawn rows; A*(y + Δy/p), and ‖Δy‖²."""
+        table, beta = s.tables[i], s.betas[i]
+        if table.y is None:
+            s.rows[i] += gradient(term, s.W, table.G, beta, 2 if begun else 1)
+            return table.G, 0.0
+        assert table.changed is not None
+        assert table.stretches is not None
+        drawn, y, changed = table.stretches.draw(s.rng), table.y, table.changed
+        seen = s.W.astype(changed.dtype, copy=False)
+
+        def work(part: Sequence[slice], G: Array) -> float:
+            return term.passes.ascend(seen, G, part, y, beta)
+
+        changed.fill(0)
+        moved = sum(shared(term, drawn, work, changed))
+        table.G += changed
+        count = rows_of(drawn)
+        s.rows[i] += count
+        share = count / term.map.size
+        return table.G + (changed if share == 1 else changed / table.G.dtype.type(share)), moved
+
+    def _lengthened(self, problem: Problem, s: SpdhgState, moved: list[float], k: int) -> None:
+        """Set s for the next iteration."""
+        across = squares = 0.0
+        for t, table, change in zip(problem.terms, s.tables, moved, strict=True):
+            if table.changed is not None:
+                across += t.map.paired(table.changed, t.weight, s.D)
+                squares += t.weight**2 * change * length_of(t) ** 2
+        most = _share(s) * s.weight * square(s.D) + squares / s.weight
+        most /= max(2 * abs(across), 1e-300)
+        longer = (1 + (k + 1) ** -self.growth) * s.length
+        s.length = min(max(self.safety * most, _shortest(s)), longer)
+
+    # --- the weight
+
+    def _weighed(self, problem: Problem, s: SpdhgState) -> None:
+        """Measure if that is due, and move ω."""
+        passes = passes_over(problem, s.rows)
+        if passes < s.due:
+            return
+        share = self.whole if all(d.whole for d in _drawers(s)) else self.share
+        s.due = max(s.due + self.every, passes * (1 + share))
+        report = self.measure(problem, s)
+        if not report.evaluation.finite:
+            return
+        s.report, s.bound = report, max(s.bound, report.bound.value)
+        if passes >= 2 * self.start:
+            self._balanced(s, report, self.near if passes >= self.late else self.far)
+        if passes >= self.start:
+            self._held(problem, s)
+            self._widened(problem, s)
+
+    def _balanced(self, s: SpdhgState, report: Report, far: float) -> None:
+        """Move ω towards the side that has further to go."""
+        size = max(abs(report.evaluation.objective), abs(s.bound))
+        if not (size > 0 and np.isfinite(size)):
+            return
+        off = max((f.scaled for f in report.evaluation.families.values()), default=0.0)
+        need = max(max(report.slack) / size, off) / max(report.fw_gap / size, 1e-6)
+        s.weight *= 1.5 if need > far else 1 / 1.5 if need < 1 / far else 1
+
+    def _held(self, problem: Problem, s: SpdhgState) -> None:
+        """Keep ω near the ratio of both distances.
+
+        For the lower end y is that of inequalities alone, if there are some. Multipliers of
+        equations are often known up to little long before, or long in directions that cost nothing:
+        of W_ii = 1 over W of fixed trace their mean. In max-cut with triangle inequalities they are
+        twenty times as long as the others, and kept ω as much too large.
+        """
+        far = max(norm(s.W - s.origin), 1e-300)
+        squares, loose = [], []
+        for t, table in zip(problem.terms, s.tables, strict=True):
+            if table.y is not None:
+                squares.append(t.weight**2 * t.passes.square(table.y) * length_of(t) ** 2)
+                loose += squares[-1:] if t.loose else []
+        least, most = (float(np.sqrt(sum(some))) / far for some in (loose or squares, squares))
+        if np.isfinite(most) and most > 0:
+            s.weight = min(max(s.weight, self.least * least), self.most * most)
+
+    def _widened(self, problem: Problem, s: SpdhgState) -> None:
+        """Draw so many rows that a pass takes about as long as a projection."""
+        pairs = zip(s.frames, _face(problem).parts, strict=True)
+        columns = max(
+            (
+                (part.stop - part.start) / 3 if f.vectors is None else f.vectors.shape[1]
+                for f, part in pairs
+            ),
+            default=0,
+        )
+        for t, table in zip(problem.terms, s.tables, strict=True):
+            size = t.map.size
+            if table.stretches is None or self.batch != "auto" or self._rows_now(t) == size:
+                continue
+            wanted = max(self._rows_now(t), int(COLUMN * columns * np.prod(t.map.shape)))
+            if foreign(t.map.like) and columns > FEW:
+                wanted = max(wanted, size // 2)
+            if not 0.8 <= wanted / table.stretches.batch <= 1.25:
+                table.stretches = Stretches.of(size, t.map.stretch, min(wanted, size))
+
+    # --- for others
+
+    def duals(self, problem: Problem, state: SpdhgState) -> dict[str, Duals]:
+        pairs = zip(state.tables, state.betas, strict=True)
+        return {"slopes": [Slopes(b) if t.y is None else t.y for t, b in pairs]}
+
+    def multipliers(self, problem: Problem, state: SpdhgState) -> list[Array | None]:
+        return [t.y for t in state.tables]
+
+    def rebase(self, problem: Problem, state: SpdhgState, share: float) -> SpdhgState:
+        s = state
+        for term, t in zip(problem.terms, s.tables, strict=True):
+            if t.y is not None:
+                term.passes.scale(t.y, t.G, share)
+        s.frames = frames_of(_face(problem), s.frames)
+        s.bound = max(s.known.floor, trivial(problem))
+        s.weight = float(np.sqrt(s.weight * _first_weight(problem, s, s.W)))
+        return s
+
+    def measures(self, problem: Problem) -> bool:
+        return True
+
+    def errors(self, problem: Problem, state: SpdhgState, W: Array) -> dict[str, float]:
+        return {t.name: 0.0 for t in problem.smooth}
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        return [] if term.function.smooth else tables_memory(term, problem, self.table_dtype, 1)
+
+
+def _face(problem: Problem) -> Any:
+    """Face of a spectrahedron."""
+    return problem.domain.face
+
+
+def _drawers(s: SpdhgState) -> list[Stretches]:
+    """What draws the rows of composite terms."""
+    return [t.stretches for t in s.tables if t.stretches is not None]
+
+
+def _share(s: SpdhgState) -> float:
+    """p, the least of all families."""
+    return min(drawer.share for drawer in _drawers(s))
+
+
+def _shortest(s: SpdhgState) -> float:
+    """√p/‖A‖."""
+    return float(np.sqrt(_share(s)) / s.norm)
+
+
+def _scale(term: Term) -> float:
+    """β of a term in units of 1/(sω)."""
+    return 1.0 if term.function.smooth else term.weight * length_of(term) ** 2
+
+
+def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
+    """What a violation costs, or a guess by β of a step from W."""
+    known = s.known
+    if known.missed > 0 and known.above > known.below:
+        return 0.8 * s.norm * (known.above - known.below) / known.missed
+    guesses = zip(first_factors(problem, W, 0.5), problem.terms, strict=True)
+    return s.norm / float(np.mean([b / _scale(t) for b, t in guesses if not t.function.smooth]))
+
+
+@declare(
+    "spdhg",
+    "SPDHG",
+    estimates="full, multipliers on drawn rows",
+    needs=NEEDS,
+    iterations="not proved",
+    cost="not proved",
+    exponent=float("nan"),
+    reference="Chambolle, Ehrhardt, Richtárik, Schönlieb, SIAM J. Optim. 28(4), 2018; "
+    "Applegate et al., NeurIPS 2021, for the step rule",
+)
+def spdhg(
+    batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "auto"
+) -> Spdhg | Then:
+    """Stochastic primal-dual passes over a spectrahedron.
+
+    Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
+    a projection (`condgrad.methods.spdhg`). One number is kept per row. What is proved, and what is
+    not, is said there. The first passes are those of `sag_cgal`, as long as it gains
+    (`condgrad.methods.then.Then`): on easy problems they are all that is needed. There are none
+    where all rows are taken at every iteration.
+
+    Parameters
+    ----------
+    batch : int, float or "auto"
+        Rows drawn per iteration and composite term: a count, a fraction, or as many as suit a
+        projection.
+    first : float, default 10
+        Passes of `sag_cgal` at the start: fewer where it gains little, more where it gains a lot,
+        if that can be judged by feasible points that are proposed; 0 for none.
+    table_dtype : float64, float32, "bfloat16" or "auto"
+        Precision of the multipliers; ``"bfloat16"`` is for a GPU, where ``"auto"`` takes it if
+        float32 does not fit into the memory.
+    """
+    number = isinstance(first, (int, float, np.number)) and not isinstance(first, bool)
+    if not (number and 0 <= first < np.inf):
+        raise ProblemError(f"first is {first!r}: it must be a number of passes, at least 0")
+    lead, method = sag_cgal(batch=batch, table_dtype=table_dtype), Spdhg(batch, table_dtype)
+    return Then(lead, method, first) if first else method

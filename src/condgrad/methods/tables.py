@@ -1,0 +1,103 @@
+"""Tables with numbers for every row of a term: their precision, their memory, and what is drawn."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from condgrad.backends import tiles
+from condgrad.backends.arrays import foreign
+from condgrad.backends.memory import Need
+from condgrad.errors import ProblemError
+from condgrad.maps import RowStorage
+from condgrad.methods.sampling import Batch, batch_size, check_batch
+from condgrad.methods.table1 import check_precision
+from condgrad.problem import Problem, Term
+
+HALVED = "bfloat16"
+"""The name of tables in half precision, on a GPU."""
+FINE = 10_000_000
+"""Rows up to which a table is in float64 by itself: beyond that passes wait for the memory."""
+
+
+def check_tables(batch: Batch | str, dtype: Any) -> None:
+    """Refuse options of a method that are none."""
+    if batch != "auto":
+        check_batch(batch)
+    if not (isinstance(dtype, str) and dtype in ("auto", HALVED)):
+        check_precision(dtype)
+
+
+def is_auto(dtype: Any) -> bool:
+    """Whether the precision of tables is left open."""
+    return isinstance(dtype, str) and dtype == "auto"
+
+
+def is_halved(dtype: Any) -> bool:
+    """Whether tables are to be in half precision."""
+    return isinstance(dtype, str) and dtype == HALVED
+
+
+def require_gpu(problem: Problem, dtype: Any) -> None:
+    """Refuse tables in half precision on a CPU."""
+    here = not foreign(problem.like) and not any(t.dealt for t in problem.terms)
+    if here and is_halved(dtype):
+        raise ProblemError(
+            "table_dtype is 'bfloat16', which is for a GPU: use device='cuda', or float32"
+        )
+
+
+def stored(term: Term) -> bool:
+    """Whether the cotangent of a term has a number for every row, and is a table itself."""
+    return isinstance(term.map, RowStorage)
+
+
+def precision(term: Term, problem: Problem, dtype: Any) -> np.dtype[Any]:
+    """Precision of the tables of a term: the problem's if the cotangent is one."""
+    if stored(term):
+        return problem.dtype
+    if is_auto(dtype):
+        tiled = foreign(problem.like) and term.map.kernels is not None
+        fine = term.map.size <= FINE and not tiled
+        return np.dtype(np.float64 if fine else np.float32)
+    if is_halved(dtype):
+        return tiles.HALF if term.passes.halves else np.dtype(np.float32)
+    return np.dtype(dtype)
+
+
+def rows_now(term: Term, batch: Batch | str, rounds: int, least: int) -> int:
+    """Rows to draw at an iteration.
+
+    By "auto" they are all after `rounds` iterations, but at least `least` for an entry of W.
+    """
+    size = term.map.size
+    if not term.function.separable:
+        return size
+    if batch == "auto":
+        return min(size, max(-(-size // rounds), least * int(np.prod(term.map.shape))))
+    return batch_size(cast(Batch, batch), size)
+
+
+def objection(term: Term, batch: Batch | str) -> str | None:
+    """A sentence that says why rows of a term cannot be drawn, or None."""
+    if term.function.separable and batch != "auto":
+        try:
+            batch_size(cast(Batch, batch), term.map.size, term.name)
+        except ProblemError as error:
+            return f"cannot draw its rows: {error}"
+    return None
+
+
+def tables_memory(term: Term, problem: Problem, dtype: Any, numbers: int) -> list[Need]:
+    """Memory for the tables of a term, with so many numbers for a row beside the cotangent."""
+    kept, remedy = precision(term, problem, dtype), ""
+    if stored(term):
+        remedy = "solve in single precision (problem.astype('float32'))"
+    elif kept == np.float64:
+        remedy = "keep the table in single precision (table_dtype='float32')"
+    size = numbers * term.map.entries * kept.itemsize
+    needs = [Need(f"multipliers of {term.name}", size, remedy)]
+    if not term.function.separable:
+        needs.append(Need(f"rows of {term.name}", 5 * 8 * term.map.size))
+    return needs
