@@ -1,0 +1,3 @@
+class FactoredApg:
+    slug="factors"; name="x"
+def chosen(problem): return False
