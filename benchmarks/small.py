@@ -200,7 +200,7 @@ def plain(problem: Problem, X: Any, b: np.ndarray, gap: float) -> float:
     t = 1.0
     for k in range(100_000):
         v = (X.T @ (X @ Z.reshape(-1) - b) / m).reshape(W.shape)
-        S = projector.nearest(Z - v * (m / norm**2))[0]
+        S = projector.project(Z - v * (m / norm**2))[0]
         later = (1 + np.sqrt(1 + 4 * t * t)) / 2
         Z, W, t = S + (t - 1) / later * (S - W), S, later
         if k % 10 == 9:

@@ -1,14 +1,11 @@
 """Projections onto spectrahedra: domains to try, and an exact twin."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import scipy.linalg
 from scipy.optimize import brentq
 
 from condgrad import domains
-from condgrad.methods.spectral import SPECTRAL, SpectralStep
-from condgrad.points.low_rank import Matrix
+from condgrad.methods.frames import Projection, frames_of
 
 KINDS = ["whole", "pinned", "value", "two", "blocks"]
 
@@ -23,9 +20,17 @@ def domain_of(kind, n, equality=True):
     return domains.PinnedSpectrahedron(vectors, 4.0, values, equality)
 
 
-def bare(domain):
-    """A step to project with."""
-    return SpectralStep(SimpleNamespace(domain=domain, terms=()), domain.face, (), SPECTRAL)
+class Projected:
+    """Projections onto a domain, each begun where the one before has ended."""
+
+    def __init__(self, domain):
+        self.face, self.frames = domain.face, frames_of(domain.face)
+
+    def __call__(self, X):
+        offset = 0.0 if self.face.offset is None else self.face.offset
+        S = np.empty(X.shape)
+        Projection().nearest(self.face, X - offset, self.frames, S)
+        return S
 
 
 def nearest(domain, X):
@@ -46,13 +51,6 @@ def nearest(domain, X):
         t = brentq(excess, values[0] - face.trace - 1, values[-1], xtol=1e-14)
     EV = E @ V
     return offset + (EV * np.maximum(values - t, 0)) @ EV.T
-
-
-def projected(step, X):
-    offset = 0.0 if step._face.offset is None else step._face.offset
-    W = np.empty(X.shape)
-    step._projection(Matrix(X - offset))[0].write(W)
-    return W
 
 
 def symmetric(rng, n, size=1.0):

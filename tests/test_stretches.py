@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from condgrad.estimators.sampling import Stretches
+from condgrad.methods.sampling import AT_ONCE, Stretches
 
 SHAPES = [(12, 3, 3), (12, 3, 5), (13, 4, 4), (10, 4, 4), (100, 1, 7), (57, 10, 23), (30, 7, 29)]
 SHAPES += [(1000, 3, 301), (997, 1, 100), (5000, 7, 1003), (64, 1, 17)]
@@ -18,7 +18,7 @@ def rows(slices):
 
 @SHAPE
 def test_never_a_row_twice_in_one_draw(size, stretch, batch):
-    stretches, rng = Stretches(size, stretch, batch), np.random.default_rng(0)
+    stretches, rng = Stretches.of(size, stretch, batch), np.random.default_rng(0)
     for _ in range(60):
         drawn = stretches.draw(rng)
         ids = rows(drawn)
@@ -33,7 +33,7 @@ def test_never_a_row_twice_in_one_draw(size, stretch, batch):
 @SHAPE
 def test_at_least_the_batch_is_drawn(size, stretch, batch):
     """Also where the last stretch, which may be shorter, is among the drawn ones."""
-    stretches, rng = Stretches(size, stretch, batch), np.random.default_rng(1)
+    stretches, rng = Stretches.of(size, stretch, batch), np.random.default_rng(1)
     counts = [rows(stretches.draw(rng)).size for _ in range(200)]
     assert min(counts) >= batch
     assert max(counts) < batch + 2 * stretches.stretch or max(counts) == size
@@ -42,7 +42,7 @@ def test_at_least_the_batch_is_drawn(size, stretch, batch):
 @SHAPE
 def test_every_row_once_a_round(size, stretch, batch):
     """No row comes again before every other one came, also where a draw spans two rounds."""
-    stretches, rng = Stretches(size, stretch, batch), np.random.default_rng(2)
+    stretches, rng = Stretches.of(size, stretch, batch), np.random.default_rng(2)
     seen = np.zeros(size, int)
     for _ in range(100):
         seen[rows(stretches.draw(rng))] += 1
@@ -51,7 +51,7 @@ def test_every_row_once_a_round(size, stretch, batch):
 
 
 def test_rounds_that_divide_evenly_are_permutations():
-    stretches, rng = Stretches(60, 5, 15), np.random.default_rng(3)
+    stretches, rng = Stretches.of(60, 5, 15), np.random.default_rng(3)
     orders = []
     for _ in range(5):
         drawn = list(chain.from_iterable(stretches.draw(rng) for _ in range(4)))
@@ -61,7 +61,7 @@ def test_rounds_that_divide_evenly_are_permutations():
 
 
 def test_every_block_is_equally_likely_to_come_first():
-    first = [Stretches(40, 10, 10).draw(np.random.default_rng(s))[0].start for s in range(400)]
+    first = [Stretches.of(40, 10, 10).draw(np.random.default_rng(s))[0].start for s in range(400)]
     counts = np.bincount(np.array(first) // 10, minlength=4)
     assert counts.min() > 60
 
@@ -69,7 +69,7 @@ def test_every_block_is_equally_likely_to_come_first():
 @SHAPE
 def test_same_seed_same_draws(size, stretch, batch):
     def draws(seed):
-        stretches, rng = Stretches(size, stretch, batch), np.random.default_rng(seed)
+        stretches, rng = Stretches.of(size, stretch, batch), np.random.default_rng(seed)
         return [stretches.draw(rng) for _ in range(20)]
 
     assert draws(4) == draws(4)
@@ -79,7 +79,7 @@ def test_same_seed_same_draws(size, stretch, batch):
 
 @pytest.mark.parametrize("batch", [11, 12])
 def test_a_full_batch_is_everything_and_draws_nothing(batch):
-    stretches, rng = Stretches(12, 3, batch), np.random.default_rng(0)
+    stretches, rng = Stretches.of(12, 3, batch), np.random.default_rng(0)
     state = rng.bit_generator.state
     for _ in range(3):
         assert stretches.draw(rng) == [slice(0, 12)]
@@ -87,8 +87,8 @@ def test_a_full_batch_is_everything_and_draws_nothing(batch):
 
 
 def test_one_stretch():
-    assert Stretches(12, 12, 3).draw(np.random.default_rng(0)) == [slice(0, 12)]
-    assert Stretches(1, 1, 1).draw(np.random.default_rng(0)) == [slice(0, 1)]
+    assert Stretches.of(12, 12, 3).draw(np.random.default_rng(0)) == [slice(0, 12)]
+    assert Stretches.of(1, 1, 1).draw(np.random.default_rng(0)) == [slice(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_one_stretch():
     [(1, 16, 1), (1, 17, 2), (1, 160, 10), (6, 96, 6), (6, 97, 12), (6, 1, 6), (6, 960, 60)],
 )
 def test_a_large_batch_comes_in_few_slices(stretch, batch, merged):
-    stretches, rng = Stretches(6000, stretch, batch), np.random.default_rng(0)
+    stretches, rng = Stretches.of(6000, stretch, batch), np.random.default_rng(0)
     assert stretches.stretch == merged
     for _ in range(20):
         drawn = stretches.draw(rng)
-        assert len(drawn) <= Stretches.AT_ONCE + 1  # one more may make up for a short last stretch
+        assert len(drawn) <= AT_ONCE + 1  # one more may make up for a short last stretch
         assert all(s.start % merged == 0 for s in drawn)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from condgrad.errors import ProblemError
-from condgrad.estimators import tables
-from condgrad.estimators.sampling import Sampler, batch_size, check_batch
-from condgrad.estimators.tables import DenseTable, SparseTable, make_table
+from condgrad.methods import SAG
+from condgrad.methods.sampling import batch_size, check_batch, draw
+from condgrad.methods.table1 import swap
 
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 STORED = pytest.mark.parametrize("stored", [np.float64, np.float32])
@@ -31,90 +31,44 @@ def swaps(rng, size, dtype):
 @STORED
 @settings(max_examples=15)
 @given(size=st.integers(1, 3000), seed=st.integers(0, 10**6))
-def test_dense_and_sparse_tables_agree(dtype, stored, size, seed):
+def test_a_swap_gives_what_changed(dtype, stored, size, seed):
     rng = np.random.default_rng(seed)
-    both = DenseTable(size, stored), SparseTable(size, stored)
-    plain, total = np.zeros(size, stored), np.zeros(size)
+    table, plain, total = np.zeros(size, stored), np.zeros(size, stored), np.zeros(size)
     for at, new in swaps(rng, size, dtype):
         ids, kept = np.arange(size)[at], new.copy()
-        dense, sparse = (t.swap(at, new) for t in both)
-        assert dense.dtype == sparse.dtype == dtype
-        assert np.array_equal(dense, sparse)
+        change = swap(table, at, new)
+        assert change.dtype == dtype
         assert np.array_equal(new, kept)
         for i, v in zip(ids, new, strict=True):
             plain[i] = v
-        np.add.at(total, ids, dense.astype(float))
-        assert all(np.array_equal(t.dense(), plain) for t in both)
+        np.add.at(total, ids, change.astype(float))
+        assert np.array_equal(table, plain)
         assert total == pytest.approx(plain, abs=1e-12 if dtype == np.float64 else 1e-5)
-    assert all(t.dense().dtype == stored for t in both)
-    assert np.count_nonzero(plain) <= both[1].count <= size
 
 
 def test_single_precision_changes_are_of_what_is_stored():
     # A cotangent that follows the differences must not drift from the rounded table.
-    for table in (DenseTable(1, np.float32), SparseTable(1, np.float32)):
-        changes = [
-            table.swap(at, np.array([v]))[0]
-            for v in (0.1, 1 / 3)
-            for at in (np.array([0]), slice(0, 1))
-        ]
-        assert sum(changes) == float(np.float32(1 / 3))
+    table = np.zeros(1, np.float32)
+    changes = [
+        swap(table, at, np.array([v]))[0]
+        for v in (0.1, 1 / 3)
+        for at in (np.array([0]), slice(0, 1))
+    ]
+    assert sum(changes) == float(np.float32(1 / 3))
 
 
-@REAL
-def test_sparse_table_grows_only_with_what_is_not_zero(dtype):
-    table = SparseTable(10**12, dtype)
-    empty, rng = table.nbytes, np.random.default_rng(0)
-    assert not table.swap(np.arange(50_000), np.zeros(50_000, dtype)).any()
-    assert (table.nbytes, table.count) == (empty, 0)
-    ids = np.unique(rng.integers(0, 10**12, 20_000))
-    new = rng.standard_normal(ids.size).astype(dtype)
-    for part in np.array_split(np.arange(ids.size), 7):
-        assert np.array_equal(table.swap(ids[part], new[part]), new[part])
-    assert table.count == ids.size
-    assert empty < table.nbytes < 16 * 8 * ids.size
-    again = table.swap(ids[::-1].copy(), np.zeros(ids.size, dtype))
-    assert np.array_equal(again, -new[::-1])
-    assert not table.swap(ids, np.zeros(ids.size, dtype)).any()
-
-
-def test_bytes_of_a_dense_table():
-    assert DenseTable(1000, np.float32).nbytes == 4000
-    assert DenseTable(1000).nbytes == 8000
-
-
-def test_auto_is_sparse_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr(tables, "free_memory", lambda: 16_000.0)
-    assert isinstance(make_table(1000), DenseTable)
-    assert isinstance(make_table(1001), SparseTable)
-    assert isinstance(make_table(2000, dtype=np.float32), DenseTable)
-    assert isinstance(make_table(2001, dtype=np.float32), SparseTable)
-    assert isinstance(make_table(5000, "dense"), DenseTable)
-    assert isinstance(make_table(5, "sparse"), SparseTable)
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"kind": "hash"}, "table"),
-        ({"kind": None}, "table"),
-        ({"dtype": np.int64}, "table_dtype"),
-        ({"dtype": np.float16}, "table_dtype"),
-        ({"dtype": "fancy"}, "table_dtype"),
-        ({"dtype": complex}, "table_dtype"),
-    ],
-)
-def test_bad_tables_are_refused(options, name):
-    with pytest.raises(ProblemError, match=rf"^{name} "):
-        make_table(10, **options)
+@pytest.mark.parametrize("dtype", [np.int64, np.float16, "fancy", complex])
+def test_bad_tables_are_refused(dtype):
+    with pytest.raises(ProblemError, match=r"^table_dtype "):
+        SAG(table_dtype=dtype)
 
 
 @given(size=st.integers(2, 3000), part=st.floats(0.001, 1), seed=st.integers(0, 10**6))
 def test_draws_without_replacement_are_distinct(size, part, seed):
-    sampler, rng = Sampler(size, replace=False), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     batch = batch_size(part, size)
     for _ in range(3):
-        at = sampler.draw(batch, rng)
+        at = draw(size, batch, False, rng)
         if batch == size:
             assert at == slice(0, size)
             continue
@@ -127,10 +81,10 @@ def test_draws_without_replacement_are_distinct(size, part, seed):
 @pytest.mark.parametrize("batch", [1, 2, 5, 13, 39])
 @pytest.mark.parametrize("replace", [True, False])
 def test_every_row_is_equally_likely(batch, replace):
-    sampler, rng, size = Sampler(40, replace), np.random.default_rng(11), 40
+    rng, size = np.random.default_rng(11), 40
     counts, repeats = np.zeros(size), 0
     for _ in range(8000 // batch + 200):
-        at = sampler.draw(batch, rng)
+        at = draw(size, batch, replace, rng)
         counts += np.bincount(at, minlength=size)
         repeats += at.size - np.unique(at).size
     assert (repeats > 0) == (replace and batch > 1)
@@ -143,10 +97,10 @@ def test_every_row_is_equally_likely(batch, replace):
 
 @pytest.mark.parametrize("batch", [2, 5, 39])
 def test_pairs_are_equally_likely(batch):
-    sampler, rng = Sampler(40, replace=False), np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     together = np.zeros((40, 40))
     for _ in range(4000):
-        at = sampler.draw(batch, rng)
+        at = draw(40, batch, False, rng)
         together[np.ix_(at, at)] += 1
     pairs = together[np.triu_indices(40, 1)]
     expected = 4000 * batch * (batch - 1) / (40 * 39)
@@ -155,8 +109,8 @@ def test_pairs_are_equally_likely(batch):
 
 def test_all_but_one_row_is_quick():
     size = 200_000
-    rng, sampler = np.random.default_rng(0), Sampler(size, replace=False)
-    at = sampler.draw(size - 1, rng)
+    rng = np.random.default_rng(0)
+    at = draw(size, size - 1, False, rng)
     assert np.unique(at).size == at.size == size - 1
     calls = []
 
@@ -165,26 +119,26 @@ def test_all_but_one_row_is_quick():
             calls.append(name)
             return getattr(rng, name)
 
-    sampler.draw(size - 1, Counting())
+    draw(size, size - 1, False, Counting())
     assert len(calls) < 100
 
 
 def test_full_batch():
     rng = np.random.default_rng(0)
-    assert Sampler(7, replace=False).draw(7, rng) == slice(0, 7)
-    assert Sampler(7, replace=True).draw(7, rng).shape == (7,)
-    one = Sampler(1, replace=False).draw(1, rng)
+    assert draw(7, 7, False, rng) == slice(0, 7)
+    assert draw(7, 7, True, rng).shape == (7,)
+    one = draw(1, 1, False, rng)
     assert np.arange(1)[one].tolist() == [0]
 
 
 def test_draws_repeat_with_the_seed():
     for replace in (True, False):
-        first, second = (Sampler(500, replace).draw(30, np.random.default_rng(9)) for _ in range(2))
+        first, second = (draw(500, 30, replace, np.random.default_rng(9)) for _ in range(2))
         assert np.array_equal(first, second)
 
 
 def test_ids_beyond_32_bits():
-    at = Sampler(2**33, replace=True).draw(1000, np.random.default_rng(0))
+    at = draw(2**33, 1000, True, np.random.default_rng(0))
     assert at.max() > 2**32
     assert at.dtype == np.int64
 

@@ -37,22 +37,8 @@ class Projector(Protocol):
     def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         """The point of the set nearest to X, a new array, the next frame, and products taken."""
 
-    def nearest(self, X: Array) -> tuple[Array, int]:
-        """The point nearest to X, and products taken; the frame is kept by the projector."""
 
-
-class Remembering:
-    """A projector that keeps its frame."""
-
-    frame: Frame = None
-
-    def nearest(self: Any, X: Array) -> tuple[Array, int]:
-        """The point nearest to X, and products taken, from the frame of the call before."""
-        S, self.frame, products = self.project(X, self.frame)
-        return S, products
-
-
-class NuclearProjector(Remembering):
+class NuclearProjector:
     r"""The nearest matrix of nuclear norm at most r, singular values projected onto the simplex.
 
     .. math:: X = \sum_i σ_i u_i v_i^\top ↦ \sum_i d_i u_i v_i^\top, \qquad
@@ -99,7 +85,7 @@ class NuclearProjector(Remembering):
         return (left[:, :rank] * d) @ right[:, :rank].T, np.ascontiguousarray(kept), products
 
 
-class FaceProjector(Remembering):
+class FaceProjector:
     r"""The nearest point of a spectrahedron, eigenvalues projected onto the simplex.
 
     .. math:: X = \sum_i λ_i u_i u_i^\top ↦ \sum_i d_i u_i u_i^\top, \qquad
@@ -147,7 +133,7 @@ class FaceProjector(Remembering):
         return np.asarray(0.5 * (S + S.T), X.dtype), rest, sum(len(T) for T in whole)
 
 
-class SimplexProjector(Remembering):
+class SimplexProjector:
     """The nearest point of {s ≥ 0, Σ s = τ}, by sorting.
 
     Parameters
@@ -165,7 +151,7 @@ class SimplexProjector(Remembering):
         return project_simplex(X, self.total), None, 0
 
 
-class L1Projector(Remembering):
+class L1Projector:
     """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large are projected onto the simplex.
 
     Parameters
@@ -186,7 +172,7 @@ class L1Projector(Remembering):
         return np.copysign(project_simplex(sizes, self.radius), X), None, 0
 
 
-class L2Projector(Remembering):
+class L2Projector:
     """The nearest point of {‖s‖₂ ≤ r}.
 
     Parameters
@@ -205,7 +191,7 @@ class L2Projector(Remembering):
         return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm), None, 0
 
 
-class BoxProjector(Remembering):
+class BoxProjector:
     """The nearest point of {lower ≤ s ≤ upper}, entry by entry.
 
     Parameters
@@ -223,7 +209,7 @@ class BoxProjector(Remembering):
         return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False), None, 0
 
 
-class ProductProjector(Remembering):
+class ProductProjector:
     """The nearest point of a product, block by block; its frame is a list of theirs.
 
     Parameters

@@ -1,14 +1,16 @@
-"""`SagAugmented` against its docstring, written out in NumPy, and what stays true with batches."""
+"""SAG-CGAL's tables against its docstring, written out in NumPy, and what stays with batches."""
 
 import numpy as np
 import pytest
 
 import condgrad
 from condgrad import Problem, ProblemError, Term, domains, functions, maps
-from condgrad.estimators import Full, SagAugmented
 from condgrad.maps._base import RowStorage
+from condgrad.methods import ConditionalGradient, Full, sag_cgal
+from condgrad.methods.sag_cgal import LEAST, ROUNDS
+from condgrad.methods.tables import rows_now
 from condgrad.schedules import Constant, Power, Schedule
-from conformance.test_estimators import gradient, make, run
+from conformance.test_estimators import make
 
 RNG = np.random.default_rng(0)
 N, STEPS, BETA0 = 6, 30, 0.5
@@ -108,7 +110,7 @@ def test_full_batch_is_the_loop_of_the_docstring(make_problem):
     assert kinds == {True, False}
     path, y = by_hand(problem, smooth, slopes, STEPS)
     seen = []
-    method = condgrad.sag_cgal(BETA0, batch=1.0).with_effort(None)
+    method = sag_cgal(BETA0, batch=1.0).with_effort(None)
     look = [lambda info: seen.append(info.W.copy())]
     result = condgrad.solve(problem, method, max_iter=STEPS, callbacks=look)
     assert len(seen) == STEPS
@@ -120,48 +122,52 @@ def test_full_batch_is_the_loop_of_the_docstring(make_problem):
 
 
 @pytest.mark.parametrize("make_problem", [sdp, vector])
-def test_multipliers_of_a_full_batch(make_problem, monkeypatch):
+def test_multipliers_of_a_full_batch(make_problem):
     problem, smooth, slopes = make_problem()
     _, y = by_hand(problem, smooth, slopes, STEPS)
-    states = {}
-    init = SagAugmented.init
-
-    def remember(self, term, problem):
-        states[term.name] = init(self, term, problem)
-        return states[term.name]
-
-    monkeypatch.setattr(SagAugmented, "init", remember)
-    method = condgrad.sag_cgal(BETA0, batch=1.0).with_effort(None)
-    condgrad.solve(problem, method, max_iter=STEPS)
-    assert set(states) == set(y)
+    method = sag_cgal(BETA0, batch=1.0).with_effort(None)
+    state = condgrad.start(problem, method).advance(iterations=STEPS).state
+    found = {t.name: s.y for t, s in zip(problem.terms, state.tables, strict=True)}
     for name, mine in y.items():
-        np.testing.assert_allclose(states[name].y, mine, atol=1e-8)
+        np.testing.assert_allclose(found[name], mine, atol=1e-8)
 
 
 def families():
-    """Terms of every kind of map, by name."""
-    tri = Problem(
-        domains.Spectrahedron(8, 8.0), [Term(maps.Triangles(8), functions.AtMost(-1.0), name="t")]
-    )
+    """Problems with one g of every kind, and a cost that pulls against it."""
+    domain, rng = domains.Spectrahedron(8, 8.0), np.random.default_rng(1)
+    C = rng.standard_normal((8, 8))
+    cost = Term(maps.Inner(C + C.T), functions.Linear(), name="cost")
     per_row = functions.Interval(np.linspace(-1, 0, 168), np.linspace(0, 1, 168))
-    rows = Problem(tri.domain, [Term(maps.Triangles(8), per_row, name="t")])
-    entries = Problem(tri.domain, [Term(maps.AllEntries(8), functions.AtLeast(0.1), 0.3, name="t")])
     stack = maps.Stack([maps.RowSums(8), maps.Diagonal(8), maps.Triangles(8)])
-    stacked = Problem(tri.domain, [Term(stack, functions.Interval(0.0, 1.0), name="t")])
-    out = {"triangles": tri, "triangles per row": rows, "entries": entries, "stack": stacked}
-    made = {name: (p, p.terms[0]) for name, p in out.items()}
+    terms = {
+        "triangles": Term(maps.Triangles(8), functions.AtMost(-1.0), name="t"),
+        "triangles per row": Term(maps.Triangles(8), per_row, name="t"),
+        "entries": Term(maps.AllEntries(8), functions.AtLeast(0.1), 0.3, name="t"),
+        "stack": Term(stack, functions.Interval(0.0, 1.0), name="t"),
+    }
+    made = {name: (Problem(domain, [cost, t]), t) for name, t in terms.items()}
     for name, f in (
         ("l1", functions.L1(0.3)),
         ("hinge", functions.Hinge(1)),
         ("at most", functions.AtMost(0.2)),
         ("at least", functions.AtLeast(0.2)),
+        ("ball", functions.L2Ball(0.05)),
     ):
-        made[name] = make(f)
+        problem, t = make(f)
+        slope = Term(maps.Inner(rng.standard_normal(5)), functions.Linear(), name="cost")
+        made[name] = Problem(problem.domain, [slope, t]), t
     return made
 
 
 CASES = families()
-CASE = pytest.mark.parametrize("case", CASES)
+CASE = pytest.mark.parametrize("case", [name for name in CASES if name != "ball"])
+
+
+def states(problem, method, steps):
+    """The state after every iteration."""
+    run = condgrad.start(problem, method, certify=False)
+    for _ in range(steps):
+        yield run.advance(iterations=1).state
 
 
 @CASE
@@ -170,13 +176,13 @@ CASE = pytest.mark.parametrize("case", CASES)
 def test_cotangent_stays_the_adjoint_of_the_slopes(case, batch, table):
     problem, term = CASES[case]
     tol = 1e-10 if table is np.float64 else 1e-4
-    estimator = SagAugmented(batch, table_dtype=table)
-    *_, (_, _, s, _) = run(estimator, problem, term, 250, schedule=SCHEDULE)
-    y = s.slopes.astype(float)
+    method = sag_cgal(BETA0, batch, table_dtype=table)
+    _, s = condgrad.start(problem, method, certify=False).advance(iterations=250).state.tables
+    y, G = s.gamma.astype(float), np.zeros(term.map.shape)
+    term.map.add_to(s.G.astype(float), 1.0, G)
     assert np.count_nonzero(y) > 1
-    expected = term.weight * term.map.adjoint(y)
     size = 1 + np.abs(y).max() * np.abs(rows_of(term.map)).sum(axis=0).max()
-    assert np.abs(gradient(s, term) - expected).max() <= tol * size
+    assert np.abs(G - term.map.adjoint(y)).max() <= tol * size
     if not isinstance(term.map, RowStorage):
         assert s.slopes.dtype == s.y.dtype == table
 
@@ -185,18 +191,18 @@ def test_cotangent_stays_the_adjoint_of_the_slopes(case, batch, table):
 def test_only_drawn_rows_change(case):
     problem, term = CASES[case]
     slopes, y = np.zeros(term.map.size), np.zeros(term.map.size)
-    before = 0
-    for _, p, s, W in run(SagAugmented(0.3), problem, term, 40, schedule=SCHEDULE):
-        theta = p.beta / BETA0
-        new = term.function.slope(term.map.rows(W.array) + p.beta * y, p.beta)
-        drawn = np.flatnonzero((s.slopes != slopes) | (s.y != y))
-        spent = s.evaluated - before
+    before, W = 0, problem.domain.center()
+    for s in states(problem, sag_cgal(BETA0, 0.3), 40):
+        (_, beta), (_, table), theta = s.betas, s.tables, (s.k + 1) ** (-1 / 3)
+        new = term.function.slope(term.map.rows(W) + beta * y, beta)
+        drawn = np.flatnonzero((table.gamma != slopes) | (table.y != y))
+        spent = s.rows[1] - before
         assert spent >= 0.3 * term.map.size - 1
         assert drawn.size <= spent <= term.map.size
-        np.testing.assert_allclose(s.slopes[drawn], new[drawn], atol=1e-12)
+        np.testing.assert_allclose(table.gamma[drawn], new[drawn], atol=1e-12)
         moved = y[drawn] + theta * (new[drawn] - y[drawn])
-        np.testing.assert_allclose(s.y[drawn], moved, atol=1e-12)
-        slopes, y, before = s.slopes.copy(), s.y.copy(), s.evaluated
+        np.testing.assert_allclose(table.y[drawn], moved, atol=1e-12)
+        slopes, y, before, W = table.gamma.copy(), table.y.copy(), s.rows[1], s.W.copy()
 
 
 @CASE
@@ -204,9 +210,9 @@ def test_only_drawn_rows_change(case):
 def test_multipliers_stay_in_the_domain_of_the_conjugate(case, table):
     problem, term = CASES[case]
     f, nonzero = term.function, 0
-    eps = 4 * float(np.finfo(table).eps)
-    for _, _, s, _ in run(SagAugmented(0.4, table_dtype=table), problem, term, 200):
-        for y in SagAugmented().duals(s, term).values():
+    eps, method = 4 * float(np.finfo(table).eps), sag_cgal(BETA0, 0.4, table_dtype=table)
+    for s in states(problem, method, 200):
+        for _, y in method.duals(problem, s).values():
             if isinstance(f, functions.L1):
                 assert np.abs(y).max() <= f.scale * (1 + eps)
             elif isinstance(f, functions.Hinge):
@@ -221,28 +227,23 @@ def test_multipliers_stay_in_the_domain_of_the_conjugate(case, table):
 
 
 def test_a_function_that_does_not_separate_is_taken_whole():
-    problem, term = make(functions.L2Ball(0.05))
-    pairs = zip(
-        run(SagAugmented(2), problem, term, 20, schedule=SCHEDULE),
-        run(SagAugmented(1.0), problem, term, 20, schedule=SCHEDULE),
-        strict=True,
-    )
-    for (k, _, a, _), (_, _, b, _) in pairs:
-        assert a.evaluated == k * term.map.size
-        np.testing.assert_array_equal(a.G, b.G)
-        np.testing.assert_array_equal(a.y, b.y)
-    assert np.abs(a.y).max() > 0
-    assert SagAugmented(2).objection(term) is None
+    problem, term = CASES["ball"]
+    pairs = zip(*(states(problem, sag_cgal(BETA0, b), 20) for b in (2, 1.0)), strict=True)
+    for a, b in pairs:
+        assert a.rows[1] == a.k * term.map.size
+        assert np.array_equal(a.W, b.W)
+        assert np.array_equal(a.tables[1].y, b.tables[1].y)
+    assert np.abs(a.tables[1].y).max() > 0
 
 
 @pytest.mark.parametrize("name", ["triangles", "entries", "at most"])
 def test_without_multipliers_a_full_batch_is_the_full_gradient(name):
-    problem, term = CASES[name]
-    frozen = SagAugmented(1.0, rate=Constant(0.0))
-    pairs = zip(run(frozen, problem, term, 15), run(Full(), problem, term, 15), strict=True)
-    for (_, _, a, _), (_, _, b, _) in pairs:
-        np.testing.assert_allclose(a.G, b.G, atol=1e-11 * (1 + np.abs(b.G).max()))
-        assert not a.y.any()
+    problem, _ = CASES[name]
+    full = ConditionalGradient(Full(), Full(), SCHEDULE)
+    frozen = sag_cgal(BETA0, batch=1.0, rate=Constant(0.0))
+    for a, b in zip(states(problem, frozen, 15), states(problem, full, 15), strict=True):
+        np.testing.assert_allclose(a.W, b.W, atol=1e-9)
+        assert not a.tables[1].y.any()
 
 
 @pytest.mark.parametrize(
@@ -252,34 +253,32 @@ def test_without_multipliers_a_full_batch_is_the_full_gradient(name):
 def test_rows_per_iteration(batch, size, expected):
     term = Term(maps.Triangles(6), functions.AtMost(0.0), name="t")
     assert term.map.size == size
-    assert SagAugmented(batch).rows_now(term) == expected
+    assert rows_now(term, batch, ROUNDS, LEAST) == expected
 
 
 def test_automatic_batch_is_a_fifth_of_a_large_term():
-    term = Term(maps.Triangles(300), functions.AtMost(0.0), name="t")
-    assert SagAugmented().rows_now(term) == -(-term.map.size // 5)
-    term = Term(maps.Triangles(60), functions.AtMost(0.0), name="t")
-    assert SagAugmented().rows_now(term) == 20 * 3600
-    assert SagAugmented().rows_now(make(functions.L1(1.0))[1]) == 23
+    for n, expected in ((300, -(-maps.Triangles(300).size // 5)), (60, 20 * 3600)):
+        term = Term(maps.Triangles(n), functions.AtMost(0.0), name="t")
+        assert rows_now(term, "auto", ROUNDS, LEAST) == expected
+    assert rows_now(make(functions.L1(1.0))[1], "auto", ROUNDS, LEAST) == 23
 
 
-def test_objections_and_bad_options():
-    _, smooth = make(functions.Squared(0.0))
-    assert "which is smooth: use Full()" in SagAugmented().objection(smooth)
-    _, rows = make(functions.AtMost(0.0))
-    assert "batch is 24, but term 't' has only 23 rows" in SagAugmented(24).objection(rows)
-    assert SagAugmented().objection(rows) is None
+def test_bad_options():
+    problem, _ = make(functions.AtMost(0.0))
+    with pytest.raises(ProblemError, match="batch is 24, but term 't' has only 23 rows"):
+        condgrad.solve(problem, sag_cgal(batch=24))
     for bad in (0, -1, 1.5, True, None, "all"):
         with pytest.raises(ProblemError, match=r"^batch is"):
-            SagAugmented(bad)
+            sag_cgal(batch=bad)
     for bad in (int, "float16", np.complex128):
         with pytest.raises(ProblemError, match=r"^table_dtype is"):
-            SagAugmented(table_dtype=bad)
+            sag_cgal(table_dtype=bad)
 
 
 def test_tables_of_many_rows_are_in_single_precision(monkeypatch):
     problem, term = CASES["triangles"]
-    assert SagAugmented().init(term, problem).y.dtype == np.float64
-    monkeypatch.setattr("condgrad.estimators.multipliers.FINE", term.map.size - 1)
-    s = SagAugmented().init(term, problem)
-    assert s.y.dtype == s.slopes.dtype == np.float32
+    _, table = condgrad.start(problem, sag_cgal()).state.tables
+    assert table.y.dtype == np.float64
+    monkeypatch.setattr("condgrad.methods.tables.FINE", term.map.size - 1)
+    _, table = condgrad.start(problem, sag_cgal()).state.tables
+    assert table.y.dtype == table.slopes.dtype == np.float32
