@@ -9,9 +9,8 @@ import pytest
 
 import condgrad
 from condgrad import Problem, Status, Term, domains, functions, maps, solve
-from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
-from condgrad.methods.registry import Method
-from condgrad.schedules import Constant, Schedule
+from condgrad.methods import SAG, ConditionalGradient, Full, Momentum, Storm
+from condgrad.schedules import Constant
 from general import refused
 
 STEPS = 50
@@ -70,8 +69,6 @@ def test_full_batches_are_hcgm(problem):
     for method in (
         condgrad.h_sag_v1(0.5, batch=1.0),
         condgrad.h_sag_v2(0.5, batch=1.0),
-        condgrad.h_sag_v2(0.5, batch=1.0, rescale=True),
-        condgrad.h_sag_v2(0.5, batch=1.0, table="sparse"),
         condgrad.h_spider_fw(0.5, restart=lambda k: True),
         condgrad.h_spider_fw(0.5, batch_at=lambda k: 10**6),
         condgrad.cgal(0.5, bound=0.0),
@@ -85,7 +82,7 @@ def test_momentum_and_storm_with_rho_one_and_full_batches_are_hcgm(problem):
     schedule = replace(condgrad.hcgm(0.5).schedule, rho=Constant(1.0))
     reference = path(problem, exact(condgrad.hcgm(0.5)))
     for estimator in (Momentum(1.0), Storm(1.0)):
-        method = Method(estimator, estimator, schedule)
+        method = ConditionalGradient(estimator, estimator, schedule)
         np.testing.assert_allclose(path(problem, exact(method)), reference, atol=tolerance(problem))
 
 
@@ -93,8 +90,8 @@ def test_momentum_and_storm_with_rho_one_and_full_batches_are_hcgm(problem):
 def test_storm_with_rho_one_is_plain_stochastic_cgm(problem):
     """Same seed, same draws: the earlier point cancels, and Momentum forgets all it had."""
     schedule = replace(condgrad.hcgm(2.0).schedule, rho=Constant(1.0))
-    storm = path(problem, exact(Method(Storm(3), Storm(3), schedule)), seed=4)
-    plain = path(problem, exact(Method(Momentum(3), Momentum(3), schedule)), seed=4)
+    storm = path(problem, exact(ConditionalGradient(Storm(3), Storm(3), schedule)), seed=4)
+    plain = path(problem, exact(ConditionalGradient(Momentum(3), Momentum(3), schedule)), seed=4)
     np.testing.assert_allclose(storm, plain, atol=1e-8)
 
 
@@ -102,7 +99,7 @@ def test_plain_stochastic_cgm_against_numpy():
     """Storm(rho = 1) on the vector problem, transcribed."""
     problem, beta0 = vector(), 2.0
     schedule = replace(condgrad.hcgm(beta0).schedule, rho=Constant(1.0))
-    method = Method(Storm(3, replace=True), Storm(3, replace=True), schedule)
+    method = ConditionalGradient(Storm(3, replace=True), Storm(3, replace=True), schedule)
     got = path(problem, method, seed=4)
     rng, w = np.random.default_rng(4), np.full(6, 2.0 / 6)
     for k in range(1, STEPS + 1):
@@ -160,17 +157,12 @@ def test_linear_loss_makes_v1_exact_after_one_pass():
     problem = Problem(
         domains.Simplex(6), [Term(maps.DataMatrix(X), functions.Linear(c), 1 / 30, "f")]
     )
-    term, estimator = problem.terms[0], SAG(7)
-    state, rng = estimator.init(term, problem), np.random.default_rng(0)
-    W = condgrad.points.Dense(problem.domain.center())
-    seen = np.zeros(30, bool)
-    for k in range(1, 200):
-        estimator.update(state, term, W, condgrad.hcgm().schedule(k), rng)
-        seen |= state.table.dense() != 0
-        if seen.all():
-            break
-    assert 5 <= k < 199
-    np.testing.assert_allclose(state.G / 30, term.gradient(W.array, 1.0), atol=1e-12)
+    run = condgrad.start(problem, condgrad.h_sag_v1(batch=7))
+    while not np.all(run.state.terms[0].slopes):
+        run.advance(iterations=1)
+    assert 5 <= run.state.k < 199
+    exact = problem.terms[0].gradient(run.state.W, 1.0)
+    np.testing.assert_allclose(run.state.terms[0].G / 30, exact, atol=1e-12)
     warm = path(vector_linear(c), condgrad.h_sag_v1(0.5, batch=1, warm_start=True))
     np.testing.assert_allclose(warm, path(vector_linear(c), condgrad.hcgm(0.5)), atol=1e-9)
 
@@ -179,15 +171,6 @@ def vector_linear(c):
     _, cut, pull = vector().terms
     fit = Term(maps.DataMatrix(X), functions.Linear(c), 1 / 30, "fit")
     return Problem(domains.Simplex(6, 2.0), [fit, cut, pull])
-
-
-@EACH
-def test_sparse_and_dense_tables_give_one_trajectory(problem):
-    dense, sparse = (
-        path(problem, condgrad.h_sag_v2(0.5, batch=2, table=table), seed=3)
-        for table in ("dense", "sparse")
-    )
-    np.testing.assert_array_equal(dense, sparse)
 
 
 def samplers():
@@ -260,20 +243,16 @@ def test_sag_frank_wolfe_converges_as_one_over_k():
         assert gap[-1] * k[-1] < 50 * gap[0]
 
 
-def test_spider_with_its_defaults_differs_from_hcgm_only_between_restarts():
-    problem = vector()
-    restarts = {1, 2, 4, 8, 16, 32}
-    term, spider = problem.terms[0], Spider()
-    W = condgrad.points.Dense(problem.domain.center(), True)
-    state, rng, off = spider.init(term, problem), np.random.default_rng(0), []
-    schedule: Schedule = condgrad.h_spider_fw(1.0).schedule
+def test_spider_with_its_defaults_is_exact_at_restarts_only():
+    problem, restarts, off = vector(), {1, 2, 4, 8}, []
+    run = condgrad.start(problem, condgrad.h_spider_fw(1.0))
+    term = problem.terms[0]
     for k in range(1, 12):
-        p = schedule(k)
-        spider.update(state, term, W, p, rng)
-        gap = np.abs(term.weight * state.G - term.gradient(W.array, p.beta)).max()
+        W = run.state.W.copy()
+        kept = run.advance(iterations=1).state.terms[0]
+        gap = np.abs(term.weight * kept.G - term.gradient(W, 1.0)).max()
         if k in restarts:
             assert gap < 1e-12
         else:
             off.append(gap)
-        W.step(p.eta, problem.domain.lmo(rng.standard_normal(6)))
     assert min(off) > 1e-6

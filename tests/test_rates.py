@@ -31,7 +31,7 @@ import pytest
 
 import condgrad as cg
 from condgrad import domains, functions, maps
-from condgrad.methods.registry import METHODS, Method
+from condgrad.methods import METHODS, Method
 from condgrad.problem import Problem, Term
 from condgrad.theory import constants, guarantee, rate
 from general import GENERAL

@@ -9,9 +9,17 @@ import pytest
 
 import condgrad as cg
 from condgrad import domains, functions, maps
-from condgrad.estimators import SAG, Full, Momentum, Spider, Storm
-from condgrad.methods.registry import METHODS, Method
-from condgrad.points.dense import Dense
+from condgrad.methods import (
+    METHODS,
+    SAG,
+    ConditionalGradient,
+    Full,
+    Method,
+    Momentum,
+    Spider,
+    Storm,
+)
+from condgrad.methods.table1 import Now
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Power, Schedule, smoothing
 from condgrad.theory import constants, diameters, guarantee, guarantees, rate
@@ -182,15 +190,17 @@ def follow(problem: Problem, method: Method, ks: list[int], seed: int) -> np.nda
     """ℓ1 and ℓ2 error of the estimate of the only term; its map is the identity, so G = y."""
     rng, term = np.random.default_rng(seed), problem.terms[0]
     e = method.estimator(term)
-    s, W, out = e.init(term, problem), Dense(problem.domain.center(), e.needs_previous), []
+    s, W, out = e.begin(term, problem), problem.domain.center(), []
+    before = W.copy()
     for k in range(1, ks[-1] + 1):
         p = method.schedule(k)
-        e.update(s, term, W, p, rng)
+        e.follow(s, term, Now(W, before, p, rng))
         if k in ks:
-            r = term.function.slope(W.array, p.beta) - s.gain * s.G
+            r = term.function.slope(W, p.beta) - s.G
             out.append([np.abs(r).sum(), np.sum(r**2)])
-        noise = rng.standard_normal(W.array.size)  # any s_k of the domain will do
-        W.step(p.eta, problem.domain.lmo(s.G + noise))
+        noise = rng.standard_normal(W.size)  # any s_k of the domain will do
+        before[...] = W
+        problem.domain.lmo(s.G + noise).blend(W, p.eta)
     return np.array(out)
 
 
@@ -199,7 +209,6 @@ ESTIMATORS = [
     SAG(3),
     SAG(3, replace=True),
     SAG(2, warm_start=True),
-    SAG(2, rescale=True),
     Momentum(1),
     Momentum(4, replace=True),
     Storm(1),
@@ -219,9 +228,9 @@ def test_estimates_stay_within_their_error_bounds(e, h):
     problem = Problem(domains.Simplex(d, total=1.5), [Term(maps.DataMatrix(np.eye(d)), h)])
     rho = Power(3, 5, 2 / 3) if isinstance(e, Momentum) else Power(2, 1.5, 1)
     schedule = Schedule(Power(2, 1, 1), smoothing(BETA0, 1, 0.5), rho)
-    method = Method(e, e, schedule)
+    method = ConditionalGradient(e, e, schedule)
     runs = np.array([follow(problem, method, ks, seed) for seed in range(seeds)])
-    (t,), _ = guarantees._facts(problem, method, None)
+    _, (t,), _ = guarantees._facts(problem, method, None)
     u, bounds = guarantees._initial(t, schedule(1).beta), []
     for k in range(1, ks[-1] + 1):
         u, error = guarantees._follow(t, schedule(k), u)
@@ -233,7 +242,7 @@ def test_estimates_stay_within_their_error_bounds(e, h):
     bound = np.array([bounds[k - 1] for k in ks]) / unit
     slack = 4 * spread / np.sqrt(seeds) if isinstance(e, SAG) else 1.5 * spread / seeds**0.25
     assert np.all(error <= bound + slack + 1e-9)
-    if isinstance(e, SAG) and not e.rescale:  # the closed forms of Lemmas 4.2 and 4.3
+    if isinstance(e, SAG):  # the closed forms of Lemmas 4.2 and 4.3
         k, keep = np.array(ks), 1 - 1 / t.turnover
         start = keep**k * t.first(BETA0 if not h.smooth else 1.0)
         if h.smooth:
@@ -319,10 +328,11 @@ def test_corollary_for_lipschitz_terms():
 
 
 OTHERS = {
-    "rescaled": cg.h_sag_v2(beta0=0.5, rescale=True),
     "warm": cg.h_sag_v2(beta0=0.5, warm_start=True),
     "mixed": cg.most_fw(beta0=0.5).override({"bound": Storm(2), "cost": SAG(1)}),
-    "short first step": Method(Full(), Full(), Schedule(Power(2, 2, 1), smoothing(0.5, 1, 0.5))),
+    "short first step": ConditionalGradient(
+        Full(), Full(), Schedule(Power(2, 2, 1), smoothing(0.5, 1, 0.5))
+    ),
 }
 
 
@@ -350,7 +360,7 @@ def test_rate():
     assert rate(cg.shcgm()) == pytest.approx(1 / 3)
     assert rate("sag-fw") == 1
     with pytest.raises(cg.ProblemError, match="no rate is known for 'custom'"):
-        rate(Method(Full(), Full(), cg.hcgm().schedule))
+        rate(ConditionalGradient(Full(), Full(), cg.hcgm().schedule))
 
 
 @pytest.mark.parametrize(
@@ -363,14 +373,12 @@ def test_methods_without_constants(slug):
 
 def test_refusals():
     problem = by_hand()
-    with pytest.raises(cg.ProblemError, match="without rescale"):
-        constants(problem, cg.h_sag_v2(rescale=True))
     with pytest.raises(cg.ProblemError, match="term 'bound' by Augmented"):
         guarantee(problem, cg.cgal(), [10])
-    fast = Method(Full(), Full(), Schedule(Power(2, 1, 1), smoothing(1.0, 0, 3.0)))
+    fast = ConditionalGradient(Full(), Full(), Schedule(Power(2, 1, 1), smoothing(1.0, 0, 3.0)))
     with pytest.raises(cg.ProblemError, match="fall more slowly"):
         guarantee(problem, fast, [10])
-    growing = Method(Full(), Full(), Schedule(Power(2, 1, 1), smoothing(1.0, 1, -0.5)))
+    growing = ConditionalGradient(Full(), Full(), Schedule(Power(2, 1, 1), smoothing(1.0, 1, -0.5)))
     with pytest.raises(cg.ProblemError, match="let β grow"):
         guarantee(problem, growing, [10])
     for ks in ([], [0], [1.5]):
