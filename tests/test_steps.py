@@ -11,13 +11,8 @@ from condgrad import Problem, Term, domains, functions, maps
 from condgrad.applications import kmeans, sparsest_cut
 from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
-from condgrad.estimators import Full
-from condgrad.methods.spectral import SPECTRAL, Spectral, SpectralStep
-from condgrad.methods.steps import ATOMS, Atoms, AtomStep
+from condgrad.methods import Balance
 from condgrad.passes import passes_of
-from condgrad.points.dense import Dense
-from condgrad.rows import keeper_of
-from condgrad.run.loop import direction
 from projections import nearest, symmetric
 from random_problems import interior_point
 
@@ -41,21 +36,9 @@ def max_cut(n, seed=0):
     return Problem(domains.Spectrahedron(n, n, equality=True), [cost, ones])
 
 
-@pytest.fixture
-def steps(monkeypatch):
-    """The steps that `solve` has taken, by class."""
-    found = []
-
-    def spied(begin):
-        def spy(*arguments):
-            found.append(begin(*arguments))
-            return found[-1]
-
-        return spy
-
-    for rule in (Atoms, Spectral):
-        monkeypatch.setattr(rule, "begin", spied(rule.begin))
-    return lambda: [type(step) for step in found]
+def spectral(problem, method=None):
+    """Whether a run takes spectral steps, which alone keep the step before."""
+    return getattr(cg.start(problem, method).advance(iterations=3).state, "D", None) is not None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -64,7 +47,7 @@ def steps(monkeypatch):
     [cut(12), cut(110), clusters(15), clusters(130, 20), max_cut(14), max_cut(110)],
     ids=["cut-12", "cut-110", "kmeans-15", "kmeans-130", "max-cut-14", "max-cut-110"],
 )
-def test_every_iterate_lies_in_the_domain(problem, dtype, steps):
+def test_every_iterate_lies_in_the_domain(problem, dtype):
     tol, outside = 1e-9 if dtype == "float64" else 1e-5, []
 
     def look(info):
@@ -73,7 +56,7 @@ def test_every_iterate_lies_in_the_domain(problem, dtype, steps):
 
     for method in (cg.sag_cgal(), cg.spdhg()):
         cg.solve(problem.astype(dtype), method, max_iter=40, callbacks=[look])
-    assert steps()[0] is SpectralStep
+        assert spectral(problem.astype(dtype), method)
     assert not outside
 
 
@@ -101,9 +84,8 @@ FITS = with_terms(WHOLE, HALF)
     ],
     ids=["fits", "asked", "pinned", "no f", "Lipschitz", "not separable", "f", "blocks"],
 )
-def test_block_steps_where_they_fit(problem, method, steps):
-    cg.solve(problem, method, max_iter=3)
-    assert steps() == [SpectralStep]
+def test_block_steps_where_they_fit(problem, method):
+    assert spectral(problem, method)
 
 
 NUCLEAR = domains.NuclearBall((5, 5), 1.0)
@@ -117,71 +99,51 @@ ORACLE = domains.Oracle(domains.Simplex(5).lmo, 5, 2.0)
     [
         (FITS, cg.sag_cgal(spectral=False)),
         (FITS, cg.sag_cgal(beta0=1.0)),
-        (FITS, cg.sag_cgal().override({"half": Full()})),
         (FITS, cg.h_sag_v2(beta0="auto")),
         (FITS, cg.cgal()),
         (with_terms(WHOLE), None),
         (with_terms(NUCLEAR, HALF), cg.sag_cgal()),
         (Problem(ORACLE, [Term(maps.AllEntries((5,)), functions.AtMost(0.5))]), None),
     ],
-    ids=["no spectral", "beta0", "override", "v2", "cgal", "no g", "ball", "vector"],
+    ids=["no spectral", "beta0", "v2", "cgal", "no g", "ball", "vector"],
 )
-def test_atoms_elsewhere(problem, method, steps):
-    cg.solve(problem, method, max_iter=3)
-    assert steps() == [AtomStep]
+def test_atoms_elsewhere(problem, method):
+    assert not spectral(problem, method)
 
 
-def test_the_options_reach_the_method():
-    steps = [m.step for m in (cg.sag_cgal(), cg.sag_cgal(spectral=False), cg.h_sag_v2())]
-    assert steps == [SPECTRAL, ATOMS, ATOMS]
-    assert cg.sag_cgal(beta0=1.0).step is ATOMS
-    with pytest.raises(cg.ProblemError, match=r"step is Spectral.*automatic"):
-        replace(cg.h_sag_v2(), step=SPECTRAL)
-
-
-def test_nothing_to_gain_and_nothing_to_mend(steps):
+def test_nothing_to_gain_and_nothing_to_mend():
     zero = Term(maps.Inner(np.zeros((5, 5))), functions.Linear())
     result = cg.solve(Problem(WHOLE, [zero, HALF]), cg.sag_cgal(), max_iter=20)
-    assert steps() == [SpectralStep]
     assert result.objective == 0
     assert WHOLE.contains(result.W)
 
 
 @pytest.mark.parametrize("batch", [1.0, 0.3])
 def test_the_curvature_is_measured(batch):
-    n, rng = 8, np.random.default_rng(0)
-    triangles = Term(maps.Triangles(n), functions.AtMost(0.0), weight=2.0)
-    entries = Term(maps.AllEntries(n), functions.AtLeast(0.1), weight=0.5)
-    absolute = Term(maps.Diagonal(n), functions.Absolute(0.2))
-    domain = domains.Spectrahedron(n, 2.0)
-    problem = with_terms(domain, triangles, entries, absolute)
-    method = cg.sag_cgal(batch=batch)
-    rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
-    step = SPECTRAL.begin(problem, rows)
-    betas = [1.0, 0.5, 2.0, 3.0]
-    W = Dense(nearest(domain, symmetric(rng, n)))
-    for r, beta in zip(rows, betas, strict=True):
-        r.update(W, replace(step.params(method.schedule(1)), beta=beta), rng)
-    D = step.state.D = symmetric(rng, n)
-    expected = 0.0
-    for r, beta in list(zip(rows, betas, strict=True))[1:]:
-        t, s = r.term, r.state
+    """‖A D‖²/‖D‖² over the drawn rows with a slope, D the step before."""
+    n = 8
+    terms = [
+        Term(maps.Triangles(n), functions.AtMost(0.0), weight=2.0, name="triangles"),
+        Term(maps.AllEntries(n), functions.AtLeast(0.1), weight=0.5, name="entries"),
+        Term(maps.Diagonal(n), functions.Absolute(0.2), name="absolute"),
+    ]
+    problem, method = with_terms(domains.Spectrahedron(n, 2.0), *terms), cg.sag_cgal(batch=batch)
+    run = cg.start(problem, method).advance(iterations=1)
+    D, rows = run.state.D.copy(), list(run.state.rows)
+    before = [None if t.y is None else t.y.copy() for t in run.state.tables]
+    state = run.advance(iterations=1).state
+    for i, t in list(enumerate(problem.terms))[1:]:
         A = np.array([t.map.adjoint(e).reshape(-1) for e in np.eye(t.map.size)])
-        drawn = np.concatenate([np.arange(t.map.size)[at] for at in s.drawn])
-        active = drawn[s.slopes[drawn] != 0] if t.function.indicator else drawn
-        assert 0 < active.size <= drawn.size <= t.map.size
-        squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn.size
-        safety = SPECTRAL.safety_whole if batch == 1.0 else SPECTRAL.safety
-        expected += safety * t.weight * squares / beta / np.vdot(D, D)
-    long = float(np.vdot(D, D))
-    assert step._lipschitz(betas, long) == pytest.approx(expected)
-    again = step._lipschitz([2 * b for b in betas], long)  # the same step
-    assert again == pytest.approx(expected / 2)
+        table, drawn = state.tables[i], state.rows[i] - rows[i]
+        active = np.flatnonzero((table.y != before[i]) & (table.gamma != 0))
+        assert 0 < active.size <= drawn <= t.map.size
+        squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn
+        assert state.curvature.ratios[i] == pytest.approx(squares / np.vdot(D, D))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])  # connected, so that a cut is not free
 @pytest.mark.parametrize("make", [cut, max_cut])
-def test_known_optima(make, seed, steps):
+def test_known_optima(make, seed):
     problem = make(9, seed)
     optimum, missed = interior_point(problem)
     assert missed <= 1e-7
@@ -190,7 +152,6 @@ def test_known_optima(make, seed, steps):
         assert result.status is cg.Status.CONVERGED
         assert result.lower_bound <= optimum + 1e-6 * abs(optimum)
         assert result.objective == pytest.approx(optimum, rel=3e-4)
-    assert steps() == [SpectralStep]
 
 
 def test_fewer_passes_than_with_atoms():
@@ -246,44 +207,33 @@ def at_most(n, seed=0):
 
 
 @pytest.mark.parametrize("make", [max_cut, at_most])
-def test_whole_steps_are_the_linearised_method_of_multipliers(make, monkeypatch):
+def test_whole_steps_are_the_linearised_method_of_multipliers(make):
     """y ← y + ρ(AW − b), then W ← proj(W − (C + A*(y + ρ(AW − b)))/L), ρ = 1/(2β).
 
     With inequalities γ = (y + ρ(AW − b))₊ at the new y still, which is (y + (y + 2ρ(AW − b))₊)/2.
     """
-    problem, method, rng = make(7), cg.sag_cgal(batch=1.0), np.random.default_rng(0)
-    rows = [keeper_of(t, method.estimator(t), problem) for t in problem.terms]
-    states = [r.state for r in rows]
-    step, W = SPECTRAL.begin(problem, rows), Dense(problem.domain.center())
-    found, measure = [], step._lipschitz
-    monkeypatch.setattr(
-        step, "_lipschitz", lambda *given: found.append(measure(*given)) or found[0]
-    )
-    betas, v, moves = [1.0, 0.7, 2.0][: len(states)], np.zeros((7, 7)), 0.0
+    problem, method = make(7), cg.sag_cgal(batch=1.0)
+    run = cg.start(problem, replace(method, balance=Balance(per_decade=0)))
+    y, moves = [np.zeros(t.map.size) for t in problem.terms], 0.0
     for k in range(1, 400):
-        p = step.params(method.schedule(k))
-        assert p.eta == 1.0
-        own = [replace(p, beta=beta) for beta in betas]
-        before = W.array.copy()
-        y = [s.multipliers if s.multipliers is None else s.y.copy() for s in states]
-        for r, mine in zip(rows, own, strict=True):
-            r.update(W, mine, rng)
-        expected = problem.terms[0].gradient(before, 1.0)
-        for t, s, old, beta in list(zip(problem.terms, states, y, betas, strict=True))[1:]:
-            rho, opened = 1 / (2 * beta), t.name == "entries"
+        before = run.state.W.copy()
+        s = run.advance(iterations=1).state
+        assert s.eta == 1.0
+        v, L = problem.terms[0].gradient(before, 1.0), 0.0
+        for i, t in list(enumerate(problem.terms))[1:]:
+            rho, opened = 1 / (2 * s.betas[i]), t.name == "entries"
             away = t.map.rows(before) - t.function.upper
-            new = (old + np.maximum(old + 2 * rho * away, 0)) / 2 if opened else old + rho * away
-            np.testing.assert_allclose(s.y, new, atol=1e-12)
-            slopes = new + rho * away
-            expected = expected + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
-        direction(rows, v)
-        np.testing.assert_allclose(v, expected, atol=1e-10)
-        found.clear()
-        step.move(W, v, own, rng, lambda _: None)
+            new = y[i] + rho * away
+            if opened:
+                new = (y[i] + np.maximum(y[i] + 2 * rho * away, 0)) / 2
+            np.testing.assert_allclose(s.tables[i].y, new, atol=1e-12)
+            slopes, y[i] = new + rho * away, s.tables[i].y.copy()
+            v = v + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
+            L += method.safety_whole * t.weight * s.curvature.ratios[i] / s.betas[i]
         if k > 1:
-            X = before - (v + v.T) / (2 * found[0])
-            np.testing.assert_allclose(W.array, nearest(problem.domain, X), atol=1e-9)
-            moves = float(np.linalg.norm(W.array - before))
+            X = before - (v + v.T) / (2 * L)
+            np.testing.assert_allclose(s.W, nearest(problem.domain, X), atol=1e-9)
+            moves = float(np.linalg.norm(s.W - before))
     assert moves < 1e-4
-    assert max(v.relative for v in problem.violations(W.array).values()) < 1e-4
-    assert problem.objective(W.array) == pytest.approx(interior_point(problem)[0], rel=1e-3)
+    assert max(v.relative for v in problem.violations(s.W).values()) < 1e-4
+    assert problem.objective(s.W) == pytest.approx(interior_point(problem)[0], rel=1e-3)
