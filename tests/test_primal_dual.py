@@ -1,5 +1,7 @@
 """SPDHG: the iteration written out, its kernels, known optima, and what its bounds rest on."""
 
+from importlib import import_module
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,17 +10,15 @@ import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps
 from condgrad import applications as apps
 from condgrad.backends import _reference as reference
-from condgrad.estimators import Ascent, Full
-from condgrad.methods import suited
-from condgrad.methods.control import BalanceState
-from condgrad.methods.lead import Lead, Look
-from condgrad.methods.primal_dual import PRIMAL_DUAL, PRIMAL_WEIGHT, PrimalDualStep
+from condgrad.methods import choose
+from condgrad.methods.balance import Pressure
+from condgrad.methods.protocol import Known
 from condgrad.passes import passes_of
-from condgrad.points.dense import Dense
-from condgrad.rows import keeper_of
 from conformance.test_maps import MAPS, matrix_of
 from conformance.test_renew import FUNCTIONS
-from test_steps import cut, interior_point, max_cut, nearest
+from projections import nearest
+from random_problems import interior_point
+from test_steps import cut, max_cut
 
 PURE = cg.spdhg(first=0)
 numba_kernels = pytest.importorskip("condgrad.backends._numba", exc_type=ImportError)
@@ -28,7 +28,7 @@ numba_kernels = pytest.importorskip("condgrad.backends._numba", exc_type=ImportE
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("bounds", [(-np.inf, 0.1), (0.0, np.inf), (-0.3, 0.2), (0.2, 0.2)])
 def test_ascent_twins(bounds, dtype, stored):
-    n, rng = 19, np.random.default_rng(0)  # more rows than a chunk are in test_keepers
+    n, rng = 19, np.random.default_rng(0)  # more rows than a chunk are in test_passes
     size = n * (n - 1) * (n - 2) // 2
     W = rng.standard_normal((n, n)).astype(dtype)
     W, y = W + W.T, rng.standard_normal(size).astype(stored)
@@ -65,44 +65,34 @@ def test_ascent_is_its_definition(name, function):
 @pytest.mark.parametrize("batch", [1.0, 0.3])
 def test_the_iteration_written_out(batch):
     """y ← proj(y + σ A W) on the drawn rows, then W ← proj(W − τ(C + A*(y + Δy/p)))."""
-    n, rng = 7, np.random.default_rng(3)
+    n = 7
     problem = cut(n)
     C, triangles = problem.terms[0].gradient(np.eye(n), 1.0), problem.terms[1]
     M = matrix_of(triangles.map)
-    rows = [keeper_of(problem.terms[0], Full(), problem)]
-    rows.append(keeper_of(triangles, Ascent(batch), problem))
-    step = PRIMAL_DUAL.begin(problem, rows)
-    assert isinstance(step, PrimalDualStep)
-    W, y = Dense(problem.domain.center()), np.zeros(triangles.map.size)
-    step.state.weight = 0.3
-    norm = np.sqrt(n * (n - 1) / 2) / 2  # rows have length 2
-    assert step.state.length == pytest.approx(np.sqrt(rows[1].share) / norm)
+    method = cg.spdhg(batch=batch, first=0)
+    run = cg.start(problem, method, certify=False)
+    state, y, norm = run.state, np.zeros(triangles.map.size), np.sqrt(n * (n - 1) / 2) / 2
+    share = state.tables[1].stretches.share
+    least = np.sqrt(share) / norm  # rows have length 2
+    assert state.length == pytest.approx(least)
+    state.weight, state.due = 0.3, np.inf
     for k in range(1, 40):
-        s, omega, before = step.state.length, step.state.weight, W.array.copy()
-        p = step.params(PURE.schedule(k))
-        own = [p, cg.start(problem, PURE)._control.params(1, p)]
-        rows[0].update(W, own[0], rng)
-        rows[1].update(W, own[1], rng)
-        sigma, tau, share = s * omega / 4, s / omega, rows[1].state.share
-        drawn = np.flatnonzero(rows[1].state.y != y)
+        s, omega, before, rows = state.length, state.weight, state.W.copy(), state.rows[1]
+        state = run.advance(iterations=1).state
+        now, sigma, tau = state.tables[1].y, s * omega / 4, s / omega
+        drawn = np.flatnonzero(now != y)
         new = np.maximum(y + sigma * (M @ before.reshape(-1) - triangles.function.upper), 0)
-        np.testing.assert_allclose(rows[1].state.y[drawn], new[drawn], atol=1e-12)
-        change = rows[1].state.y - y
-        y = rows[1].state.y.copy()
-        v = np.zeros((n, n))
-        for r in rows:
-            r.add_to(v)
-        pull = (M.T @ (y + change / share)).reshape(n, n)
-        np.testing.assert_allclose(v, C + pull, atol=1e-10)
-        step.move(W, v, own, rng, lambda _: None)
+        np.testing.assert_allclose(now[drawn], new[drawn], atol=1e-12)
+        change, y, p = now - y, now.copy(), (state.rows[1] - rows) / triangles.map.size
+        v = C + (M.T @ (y + change / p)).reshape(n, n)
         v = (v + v.T) / 2
-        np.testing.assert_allclose(W.array, nearest(problem.domain, before - tau * v), atol=1e-9)
-        D = W.array - before
+        np.testing.assert_allclose(state.W, nearest(problem.domain, before - tau * v), atol=1e-9)
+        D = state.W - before
         across = 2 * abs(np.vdot(D, (M.T @ change).reshape(n, n)))
         top = share * omega * np.vdot(D, D) + 4 * np.square(change).sum() / omega
         longer = (1 + (k + 1) ** -0.6) * s
-        expected = min(max(0.9 * top / max(across, 1e-300), step.least), longer)
-        assert step.state.length == pytest.approx(expected, rel=1e-6)
+        expected = min(max(0.9 * top / max(across, 1e-300), least), longer)
+        assert state.length == pytest.approx(expected, rel=1e-6)
 
 
 def k_means(seed=0):
@@ -162,41 +152,19 @@ def test_it_is_refused_off_spectrahedra_and_without_g():
             cg.solve(problem, PURE)
 
 
-def test_one_number_a_row_and_the_rows_of_the_trace():
+def test_one_number_a_row():
     problem = cut(8)
-    run = cg.start(problem, cg.spdhg(batch=0.25, first=0))
-    run.advance(iterations=8)
-    listed = run.state.listed()
-    assert listed["terms[1].y"].size == problem.terms[1].map.size
-    assert "terms[1].slopes" not in listed
-    assert listed["control.first"].shape == (8, 8)
-    assert run.state.step.length > 0
-    assert run.state.step.weight > 0
+    state = cg.start(problem, cg.spdhg(batch=0.25, first=0)).advance(iterations=8).state
+    rows = [t.y for t in state.tables if t.y is not None]
+    assert [y.size for y in rows] == [problem.terms[1].map.size]
+    assert state.tables[1].changed.size == state.tables[1].G.size == 64
 
 
 def test_the_weight_stays_near_the_ratio_of_the_distances():
-    problem = cut(9)
-    run = cg.start(problem, PURE, gap=1e-9)
-    run.advance(iterations=300)
-    y, W = run.state.terms[1].state.y, run.state.W.array
-    far = np.linalg.norm(W - run.state.control.first)
-    ratio = 2 * np.linalg.norm(y) / far
-    least, most = 0.9 * PRIMAL_WEIGHT.least * ratio, 1.1 * PRIMAL_WEIGHT.most * ratio
-    assert least <= run.state.step.weight <= most
-
-
-def test_the_weight_moves_towards_the_side_that_is_behind():
-    run = cg.start(cut(9), PURE)
-    control, step = run._control, run.state.step
-    for need, late, factor in [
-        (40, False, 1.5),
-        (20, False, 1),
-        (20, True, 1.5),
-        (1 / 5, True, 2 / 3),
-    ]:
-        step.weight = 1.0
-        control._weigh(need, late)
-        assert step.weight == pytest.approx(factor)
+    run = cg.start(cut(9), PURE, gap=1e-9).advance(iterations=300)
+    far = np.linalg.norm(run.state.W - run.state.origin)
+    ratio = 2 * np.linalg.norm(run.state.tables[1].y) / far
+    assert 0.9 * PURE.least * ratio <= run.state.weight <= 1.1 * PURE.most * ratio
 
 
 @pytest.mark.parametrize("seed", range(1, 5))  # connected, so that a cut is not free
@@ -222,26 +190,21 @@ def test_the_first_passes_are_sag_cgal_and_go_over(n):
     plain = cg.start(problem, cg.sag_cgal(batch=0.3), gap=1e-12)
     while run.advance(iterations=1).result().epochs < 4:
         plain.advance(iterations=1)
-        assert np.array_equal(run.state.W.array, plain.state.W.array)
+        assert np.array_equal(run.state.W, plain.state.W)
     plain.advance(iterations=1)
-    y = plain.state.terms[1].state.y.copy()
-    W, epochs = plain.state.W.array.copy(), plain.result().epochs
-    assert np.array_equal(run.state.W.array, W)
-    run.advance(iterations=1)
-    state = run.state.terms[1].state
-    off = np.flatnonzero(state.y != y)
-    assert off.size <= np.ceil(state.share * y.size)
-    assert run.result().epochs == pytest.approx(epochs + state.share)
-    G = (matrix_of(problem.terms[1].map).T @ state.y).reshape(n, n)
-    np.testing.assert_allclose(state.G.reshape(n, n), G, atol=1e-9 * (1 + np.abs(G).max()))
+    y, rows = plain.state.tables[1].y.copy(), plain.state.rows[1]
+    assert np.array_equal(run.state.W, plain.state.W)
+    table = run.advance(iterations=1).state.tables[1]
+    off = np.flatnonzero(table.y != y)
+    assert off.size <= run.state.rows[1] - rows < y.size
+    G = (matrix_of(problem.terms[1].map).T @ table.y).reshape(n, n)
+    np.testing.assert_allclose(table.G.reshape(n, n), G, atol=1e-9 * (1 + np.abs(G).max()))
     assert run.result().method == "SPDHG"
     assert run.result().trace["k"][0] == 0
 
 
 def test_whole_passes_need_no_others_before():
     problem = cut(8, 1)
-    assert cg.spdhg(batch=1.0).on(problem).first is None
-    assert cg.spdhg(batch=0.5).on(problem).first is not None
     ends = [cg.solve(problem, cg.spdhg(batch=1.0, first=first), max_iter=9) for first in (0, 5)]
     assert np.array_equal(ends[0].W, ends[1].W)
 
@@ -262,7 +225,7 @@ def test_what_suits():
     assert cg.solve(apps.max_cut(A).problem, max_iter=3).method == "SAG-CGAL"
     floor = Term(maps.AllEntries((4,)), functions.AtLeast(0.1), name="floor")
     box = Problem(domains.Simplex(4), [floor])
-    assert suited(box).slug == "rpdhg"
+    assert choose(box).slug == "rpdhg"
     assert apps.sparsest_cut(A).default(1.0) == "sag-cgal"
 
 
@@ -272,7 +235,7 @@ def test_whether_it_is_advanced_in_pieces_does_not_matter():
     runs[0].advance(iterations=40)
     for _ in range(8):
         runs[1].advance(iterations=5)
-    assert np.array_equal(runs[0].state.W.array, runs[1].state.W.array)
+    assert np.array_equal(runs[0].state.W, runs[1].state.W)
     assert runs[0].result().lower_bound == runs[1].result().lower_bound
 
 
@@ -293,47 +256,57 @@ def test_rows_of_zero():
         assert result.status is Status.MAX_ITER
 
 
-def test_who_has_the_lead():
+def test_how_long_the_first_method_goes_on():
     """Ten passes; five where little is gained by then; more where a lot is."""
-    seen, lead = Look(np.eye(2), 0.0, 1.0), Lead(cg.sag_cgal())
+    problem, method = cut(8, 1), cg.spdhg(batch=0.3)
+    known = Known(below=0.0, above=1.0)
 
-    def over(passes, measured, bound, earlier=(-np.inf, 0.0), seen=seen):
-        rest = {"factors": [], "before": [], "moves": [], "speed": []}
-        state = BalanceState(**rest, bound=bound, passes=measured, earlier=earlier)
-        return lead.over(passes, state, seen)
+    def over(passes, measured, bound, bound_before=-np.inf, passes_before=0.0, known=known):
+        state = method.init(problem, problem.domain.center(), np.random.default_rng(0), known)
+        state.rows[1] = round(passes * problem.terms[1].map.size)
+        rest = {"factors": [], "moves": [], "speed": [], "due": 0.0}
+        state.pressure = Pressure(
+            **rest,
+            bound=bound,
+            passes=measured,
+            bound_before=bound_before,
+            passes_before=passes_before,
+        )
+        return method.over(problem, state)
 
     assert not over(9.9, 4.9, -np.inf)  # nothing was measured in time
     assert over(10.0, 4.9, -np.inf)
     assert not over(6.0, 6.0, 0.21)
     assert over(6.0, 6.0, 0.19)
-    assert over(30.0, 30.0, 0.99, (0.989, 25.0))
-    assert not over(30.0, 30.0, 0.993, (0.993, 25.0))  # 0.85^30 is 0.0076
-    assert not over(12.0, 12.0, 0.75, (0.5, 8.0))  # 0.5 · 0.85^4 is 0.26
-    assert over(12.0, 12.0, 0.7, (0.69, 8.0))
-    assert [over(t, t, 0.9, seen=None) for t in (9.0, 10.0)] == [False, True]
+    assert over(30.0, 30.0, 0.99, 0.989, 25.0)
+    assert not over(30.0, 30.0, 0.993, 0.993, 25.0)  # 0.85^30 is 0.0076
+    assert not over(12.0, 12.0, 0.75, 0.5, 8.0)  # 0.5 · 0.85^4 is 0.26
+    assert over(12.0, 12.0, 0.7, 0.69, 8.0)
+    assert [over(t, t, 0.9, known=Known()) for t in (9.0, 10.0)] == [False, True]
 
 
 def test_batches_grow_with_the_rank(monkeypatch):
     """Every row is still drawn once a round, and its share enters the steps."""
-    monkeypatch.setattr(Ascent, "least", 1)
+    monkeypatch.setattr(import_module("condgrad.methods.spdhg"), "LEAST", 1)
     problem = cut(30, 1)
-    run = cg.start(problem, cg.spdhg(first=0))
-    keeper = run.advance(iterations=3).state.terms[1]
-    before, step = keeper.share, run._step
-    keeper.widen(6.0)
-    assert before < keeper.share < 1
-    assert step.least == pytest.approx(np.sqrt(keeper.share) / step.norm)
-    drawn = np.zeros(keeper.term.map.size, int)
-    for _ in range(int(np.floor(1 / keeper.share))):
-        for at in keeper.state.stretches.draw(np.random.default_rng(0)):
+    run = cg.start(problem, cg.spdhg(first=0), certify=False)
+    before = run.state.tables[1].stretches.share
+    while run.state.tables[1].stretches.share == before and run.state.k < 400:
+        run.advance(iterations=1)
+    stretches = run.state.tables[1].stretches
+    assert before < stretches.share < 1
+    drawn = np.zeros(problem.terms[1].map.size, int)
+    for _ in range(int(np.floor(1 / stretches.share))):
+        for at in stretches.draw(np.random.default_rng(0)):
             drawn[at] += 1
     assert drawn.max() == 1
-    keeper.widen(6.5)  # nearly the same: nothing is dealt anew
-    assert drawn.mean() >= 1 - keeper.share
-    fixed = cg.start(problem, cg.spdhg(batch=0.1, first=0)).state.terms[1]
-    share = fixed.share
-    fixed.widen(100.0)
-    assert fixed.share == share
+    assert drawn.mean() >= 1 - stretches.share
+    rows = run.state.rows[1]
+    run.advance(iterations=1)
+    assert run.state.rows[1] - rows == pytest.approx(stretches.share * drawn.size, rel=0.1)
+    fixed = cg.start(problem, cg.spdhg(batch=0.1, first=0), certify=False)
+    share = fixed.state.tables[1].stretches.share
+    assert fixed.advance(iterations=run.state.k).state.tables[1].stretches.share == share
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -345,7 +318,7 @@ def test_bounds_from_tables_in_single_precision(seed):
     assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
     assert result.lower_bound == pytest.approx(optimum, rel=1e-4)
     run = cg.start(problem, method).advance(iterations=300)
-    s = run.state.terms[1].state
+    s = run.state.tables[1]
     G = (matrix_of(problem.terms[1].map).T @ s.y.astype(float)).reshape(9, 9)
     assert (s.y.dtype, s.changed.dtype, s.G.dtype) == (np.float32, np.float32, np.float64)
     np.testing.assert_allclose(s.G.reshape(9, 9), G, atol=3e-5 * np.abs(G).max())
