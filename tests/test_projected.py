@@ -8,11 +8,10 @@ import pytest
 
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps
-from condgrad.certificate import Certificate
+from condgrad.certificate import nuclear
 from condgrad.domains import projections
 from condgrad.domains.projections import NuclearProjector
-from condgrad.estimators import Relaxed
-from condgrad.methods.projected import AcceleratedStep, RelaxedStep
+from condgrad.methods.pdhg import DualSide, change, renew
 from test_run import same_state
 
 
@@ -32,7 +31,7 @@ def nearest(X, radius):
 @pytest.mark.parametrize("radius", [0.3, 3.0, 1e4])
 def test_small_matrices_are_projected_exactly(shape, radius):
     X = np.random.default_rng(0).standard_normal(shape)
-    S, _ = NuclearProjector(radius).nearest(X)
+    S = NuclearProjector(radius).project(X)[0]
     np.testing.assert_allclose(S, nearest(X, radius), atol=1e-12)
 
 
@@ -41,27 +40,27 @@ def test_large_ones_from_a_warm_subspace(shape, monkeypatch):
     monkeypatch.setattr(projections, "SMALL", 10)
     rng = np.random.default_rng(1)
     base = rng.standard_normal((shape[0], 4)) @ rng.standard_normal((4, shape[1]))
-    projector = NuclearProjector(0.8 * np.linalg.norm(base, "nuc"))
+    projector, frame = NuclearProjector(0.8 * np.linalg.norm(base, "nuc")), None
     for i in range(12):
         X = base + 0.02 * 0.5**i * rng.standard_normal(shape)
-        S, products = projector.nearest(X)
+        S, frame, products = projector.project(X, frame)
         assert products > 0
         assert np.linalg.norm(S, "nuc") <= projector.radius * (1 + 1e-12)
     np.testing.assert_allclose(S, nearest(X, projector.radius), atol=1e-4 * np.abs(base).max())
-    assert projector.frame.shape[1] <= 15
+    assert frame.shape[1] <= 15
 
 
 def test_the_subspace_grows_where_all_its_values_stay(monkeypatch):
     monkeypatch.setattr(projections, "SMALL", 10)
     X = np.random.default_rng(2).standard_normal((80, 60))
     radius = 0.7 * np.linalg.norm(X, "nuc")
-    S, _ = NuclearProjector(radius).nearest(X)  # of rank 50 or so
+    S = NuclearProjector(radius).project(X)[0]  # of rank 50 or so
     np.testing.assert_allclose(S, nearest(X, radius), atol=1e-10)
 
 
 def test_single_precision_stays_single():
     X = np.random.default_rng(3).standard_normal((30, 20)).astype(np.float32)
-    S, _ = NuclearProjector(5.0).nearest(X)
+    S = NuclearProjector(5.0).project(X)[0]
     assert S.dtype == np.float32
     np.testing.assert_allclose(S, nearest(X.astype(float), 5.0), atol=1e-4)
 
@@ -124,10 +123,9 @@ KINDS = ("plain", "box", "scaled box", "l1", "rows", "huber", "linear")
 def test_known_optima(kind, seed):
     problem, optimum = completion(kind, seed=seed)
     smooth = kind in ("plain", "huber")  # where W is kept as factors by itself
-    run = cg.start(problem, cg.apg() if smooth else None, gap=1e-5, feasibility=1e-6)
-    assert type(run._step) is (AcceleratedStep if smooth else RelaxedStep)
-    result = run.advance(iterations=4000).result()
-    assert result.status is Status.CONVERGED
+    method = cg.apg() if smooth else None
+    result = cg.solve(problem, method, gap=1e-5, feasibility=1e-6, max_iter=4000)
+    assert (result.method, result.status) == ("APG" if smooth else "PDHG", Status.CONVERGED)
     assert result.objective == pytest.approx(optimum, rel=3e-5)
     assert result.lower_bound <= optimum * (1 + 1e-7)
     assert problem.domain.contains(result.W, 1e-9)
@@ -142,24 +140,24 @@ def test_bounds_hold_at_every_iteration(kind):
         run = cg.start(problem, method, record=1000)
         for _ in range(12):
             run.advance(iterations=3)
-            judge = Certificate(problem)
-            judge.evaluate(run.state.W.array, run.state.terms, run._monitor.betas())
-            assert judge.best.value <= optimum + 1e-6 * abs(optimum)
+            bound = method.measure(problem, run.state).bound
+            assert bound.value <= optimum + 1e-6 * abs(optimum)
 
 
 @pytest.mark.parametrize("kind", ["box", "scaled box"])
-def test_clipping_gains_on_a_box(kind):
+def test_clipping_gains_on_a_box(kind, monkeypatch):
     """The same dual points with and without, early in a run."""
     problem, optimum = completion(kind, (24, 16), 40.0, seed=1, noise=1.5)
-    run, gains = cg.start(problem), []
+    method, gains = cg.pdhg(), []
+    run = cg.start(problem, method, certify=False)
     for _ in range(10):
-        run.advance(iterations=2)
-        one, two = Certificate(problem), Certificate(problem)
-        two._clipping = None
-        for judge in (one, two):
-            judge.evaluate(run.state.W.array, run.state.terms, run._monitor.betas())
-        assert one.best.value <= optimum * (1 + 1e-7)
-        gains.append((one.best.value - two.best.value) * ("clipped" in one.best.source))
+        state = run.advance(iterations=2).state
+        one = method.measure(problem, state).bound
+        with monkeypatch.context() as patch:
+            patch.setattr(nuclear, "serves", lambda problem: False)
+            two = method.measure(problem, state).bound
+        assert one.value <= optimum * (1 + 1e-7)
+        gains.append((one.value - two.value) * ("clipped" in one.source))
     assert max(gains) > 1e-3 * optimum
 
 
@@ -285,22 +283,15 @@ def test_multipliers_are_those_of_the_formula():
     for map, matrix in ((maps.AllEntries((4, 3)), np.eye(12)), (rows, A)):
         for function in (functions.Interval(-0.3, 0.2), functions.Squared(0.5), functions.L1(0.4)):
             term = Term(map, function, 2.0, "t")
-            problem = Problem(domains.NuclearBall((4, 3), 9.0), [term])
-            run = cg.start(problem, cg.pdhg()) if not function.smooth else None
-            estimator = Relaxed()
-            s = estimator.init(term, problem)
+            side = DualSide.of(term, Problem(domains.NuclearBall((4, 3), 9.0), [term]))
             y = np.zeros(map.size)
-            for k in range(1, 4):
-                p = cg.schedules.Schedule(cg.schedules.Constant(1.0), cg.schedules.Constant(0.7))(k)
-                p = type(p)(**{**vars(p), "theta": 1.6})
-                estimator.update(s, term, cg.points.dense.Dense(W), p, rng)
+            for _ in range(3):
+                renew(side, term, W, 0.7, 1.6)
                 z = matrix @ W.reshape(-1) + 0.7 * y
                 slope = (z - function.prox(z, 0.7)) / 0.7
                 before, y = y, y + 1.6 * (slope - y)
-                np.testing.assert_allclose(s.y, y, atol=1e-12)
+                np.testing.assert_allclose(side.y, y, atol=1e-12)
                 spread = np.zeros((4, 3))
-                map.add_to(s.estimate, 1.0, spread)
+                map.add_to(side.estimate, 1.0, spread)
                 np.testing.assert_allclose(spread.reshape(-1), matrix.T @ y, atol=1e-12)
-                off = np.sum((slope - before) ** 2)
-                assert estimator.change(s, 1.6) == pytest.approx(off, abs=1e-12)
-            assert run is None or type(run._step) is RelaxedStep
+                assert change(side, 1.6) == pytest.approx(np.sum((slope - before) ** 2), abs=1e-12)
