@@ -13,7 +13,7 @@ from condgrad.applications import kmeans
 from condgrad.certificate import Bound
 from condgrad.domains import eigen
 from condgrad.evaluation import Evaluation, Violation
-from condgrad.methods.control import BALANCE
+from condgrad.methods.balance import BALANCE
 from condgrad.run.limits import Goal, Limits
 from general import GENERAL, refused
 from test_methods import N, least_squares, max_cut

@@ -18,8 +18,6 @@ from condgrad import methods
 from condgrad.applications import kmeans, matrix_completion, sparsest_cut
 from condgrad.backends import memory
 from condgrad.errors import ProblemError
-from condgrad.estimators import tables
-from condgrad.run.prepare import needs
 from condgrad.run.result import Status
 from condgrad.sdp import SDP
 
@@ -37,14 +35,14 @@ METHODS = {
     "hcgm": methods.hcgm(),
     "h-sag-v2": methods.h_sag_v2(batch=0.05),
     "h-sag-v2 most": methods.h_sag_v2(batch=0.7),
-    "h-sag-v2 sparse": methods.h_sag_v2(batch=0.02, table="sparse"),
+    "spdhg": methods.spdhg(),
     "h-1sfw": methods.h_1sfw(batch=0.05),
     "h-spider-fw": methods.h_spider_fw(),
 }
 
 
 def predicted(problem, method):
-    return sum(need.bytes for need in needs(problem, [method.estimator(t) for t in problem.terms]))
+    return sum(need.bytes for need in method.on(problem).memory(problem, lambda term: True))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -82,11 +80,11 @@ def clusters():
     ],
     ids=["cut", "clusters", "completion", "completion v1"],
 )
-def test_an_iteration_allocates_nothing_of_the_size_of_w(make, method):
+def test_an_iteration_allocates_few_arrays_as_large_as_w(make, method):
     p, peaks = make(), []
 
     def watch(info):
-        if info.k == 35:  # control measures after 34 and 43
+        if info.k == 35:  # β is moved after 34 and 43
             tracemalloc.start()
         if info.k == 42:
             peaks.append(tracemalloc.get_traced_memory()[1])
@@ -94,7 +92,7 @@ def test_an_iteration_allocates_nothing_of_the_size_of_w(make, method):
 
     options = {"max_iter": 42, "record": 1, "certify": False, "n_jobs": 1}
     cg.solve(p, method, callbacks=[watch], **options)
-    assert peaks[0] < 0.7 * 8 * np.prod(p.domain.shape)
+    assert peaks[0] < 3 * 8 * np.prod(p.domain.shape)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -109,37 +107,15 @@ def test_refused_with_figure_and_remedy(name, monkeypatch):
     assert text.rpartition("are free: ")[2]
 
 
-@pytest.mark.parametrize(
-    ("method", "small", "large"),
-    [
-        (methods.sag_cgal, {"table_dtype": np.float32}, {"table_dtype": np.float64}),
-        (partial(methods.h_sag_v2, batch=100), {"table": "sparse"}, {"table": "dense"}),
-    ],
-    ids=["float32", "sparse"],
-)
-def test_the_remedy_works(method, small, large, monkeypatch):
+def test_the_remedy_works(monkeypatch):
     """Follow the advice, and the run fits."""
     p = problem(100)
-    little, much = predicted(p, method(**small)), predicted(p, method(**large))
-    for module in (memory, tables):
-        monkeypatch.setattr(module, "free_memory", lambda: memory.OTHER + (little + much) / 2)
-    advice = "table_dtype='float32'" if "table_dtype" in small else "table='sparse'"
-    with pytest.raises(ProblemError, match=advice):
-        cg.solve(p, method(**large), max_iter=2)
-    assert cg.solve(p, method(**small), max_iter=2).iterations == 2
-
-
-def test_a_table_that_cannot_grow_ends_the_run_with_its_best_point(monkeypatch):
-    p = problem(40)
-    method = methods.h_sag_v2(batch=500, table="sparse")
-    monkeypatch.setattr(tables, "free_memory", lambda: 40_000.0)
-    result = cg.solve(p, method, max_iter=500)
-    assert result.status is Status.OUT_OF_MEMORY
-    assert 0 < result.iterations < 500
-    assert np.isfinite(result.objective)
-    assert "rows and cannot grow, with " in result.note
-    assert result.note.endswith("solve a smaller problem")
-    assert result.note in str(result)
+    small, large = (methods.sag_cgal(table_dtype=dtype) for dtype in (np.float32, np.float64))
+    free = memory.OTHER + (predicted(p, small) + predicted(p, large)) / 2
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    with pytest.raises(ProblemError, match="table_dtype='float32'"):
+        cg.solve(p, large, max_iter=2)
+    assert cg.solve(p, small, max_iter=2).iterations == 2
 
 
 def test_no_memory_for_the_last_certificate_leaves_the_best_point(monkeypatch):
@@ -147,7 +123,7 @@ def test_no_memory_for_the_last_certificate_leaves_the_best_point(monkeypatch):
         raise MemoryError("Unable to allocate 3 GiB")
 
     run = cg.start(problem(20), methods.sag_cgal()).advance(iterations=3)
-    monkeypatch.setattr("condgrad.run.proofs.Proofs.certify", full)
+    monkeypatch.setattr(cg.domains.PinnedSpectrahedron, "minimum", full)
     run.advance(iterations=2)
     result = run.result()
     assert result.status is Status.OUT_OF_MEMORY
@@ -226,14 +202,6 @@ def test_a_huge_problem_is_refused_at_once():
         cg.solve(cg.Problem(domain, terms), max_iter=1)
 
 
-def test_sparse_slots_are_eight_bytes():
-    table = tables.SparseTable(10**9, np.float32)
-    assert table.nbytes == 8 * 1024
-    table.swap(np.array([0, 999_999_999]), np.array([1.0, 2.0]))
-    assert table.swap(np.array([999_999_999]), np.array([5.0])).tolist() == [3.0]
-    assert tables.SparseTable(2**31, np.float32).nbytes == 12 * 1024
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's own figures")
 def test_a_limit_on_the_address_space_counts():
     code = """
@@ -256,7 +224,7 @@ def test_free_memory_is_a_number_everywhere(monkeypatch):
 
 
 def test_a_bound_without_a_table_of_all_rows_takes_no_array_of_them():
-    p, method = problem(150), methods.h_sag_v2(batch=1000, table="sparse")
+    p, method = problem(150), methods.h_1sfw(batch=1000)
     cg.solve(p, method, max_iter=2)
     tracemalloc.start()
     cg.solve(p, method, max_iter=5, n_jobs=1)

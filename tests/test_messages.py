@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import condgrad as cg
-from condgrad import estimators, functions, maps, methods
+from condgrad import functions, maps, methods
 from condgrad.cli.program import app
 
 SOURCE = Path(cg.__file__).parent
@@ -58,7 +58,6 @@ def test_arguments():
         cg.applications,
         cg.cluster,
         cg.domains,
-        estimators,
         functions,
         maps,
         methods,
@@ -86,7 +85,7 @@ def test_cuts_have_what_is_recommended(door):
     )
     ring = [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
     options = {"presolve": False} if door is cg.sparsest_cut else {}
-    method = cg.h_sag_v2("auto", table="sparse")
+    method = cg.h_sag_v2("auto", table_dtype="float32")
     cut = door(ring, method=method, max_seconds=None, **options)
     assert cut.result.method == method.name
     assert cut.gap <= 1e-3
