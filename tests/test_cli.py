@@ -355,17 +355,17 @@ def test_impossible_radius(run, ratings):
 
 
 def test_interrupt_keeps_the_result(run, monkeypatch, tmp_path):
-    from condgrad.estimators import SAG
+    from condgrad.methods import SAG
 
-    update, calls = SAG.update, []
+    follow, calls = SAG.follow, []
 
     def interrupted(self, *args):
         calls.append(1)
         if len(calls) > 60:
             raise KeyboardInterrupt
-        update(self, *args)
+        return follow(self, *args)
 
-    monkeypatch.setattr(SAG, "update", interrupted)
+    monkeypatch.setattr(SAG, "follow", interrupted)
     out = tmp_path / "run.json"
     args = ("solve", "sparsest-cut", "petersen", "--preset", "paper", "--json", out, "--quiet")
     code, *_ = run(*args)

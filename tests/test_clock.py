@@ -8,7 +8,7 @@ import pytest
 
 import condgrad
 from condgrad import Status
-from condgrad.estimators import Full
+from condgrad.methods import Full
 from condgrad.run.limits import Clock
 from condgrad.run.result import Trace
 from condgrad.run.solve import solve
@@ -37,13 +37,13 @@ def test_clock_stands_in_metrics_and_callbacks(clock):
 
 
 def test_clock_runs_in_the_method(monkeypatch, clock):
-    real = Full.update
+    real = Full.follow
 
-    def update(*arguments):
+    def follow(*arguments):
         clock.now += 5.0
-        real(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(Full, "update", update)
+    monkeypatch.setattr(Full, "follow", follow)
     assert 100 <= solve(problem(), condgrad.hcgm(1.0), max_iter=10).seconds < 101
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import condgrad
 from condgrad import Problem, ProblemError, Status, StopWhen, Term, Trace, domains, functions, maps
-from condgrad.estimators import SAG
+from condgrad.methods import SAG
 from condgrad.run.solve import solve
 from general import GENERAL, refused
 
@@ -119,14 +119,14 @@ def test_keyboard_interrupt_in_a_callback():
 
 
 def test_keyboard_interrupt_in_an_estimator(monkeypatch):
-    update = SAG.update
+    follow = SAG.follow
 
-    def stop(self, s, term, W, p, rng):
-        if p.k == 7:
+    def stop(self, s, term, now):
+        if now.p.k == 7:
             raise KeyboardInterrupt
-        update(self, s, term, W, p, rng)
+        return follow(self, s, term, now)
 
-    monkeypatch.setattr(SAG, "update", stop)
+    monkeypatch.setattr(SAG, "follow", stop)
     result = solve(problem(), V2, max_iter=50)
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 6)
     check_best(problem(), result)

@@ -176,7 +176,7 @@ def sparsest_cut(
         Solve block by block; False, or with a `method`: solve the relaxation of the whole graph.
     method : str or Method, optional
         How to solve that relaxation: a name out of `condgrad.METHODS`, or a `Method` such as
-        ``condgrad.h_sag_v2("auto", table="sparse")``, which takes less memory. Default: what suits.
+        ``condgrad.h_sag_v2("auto")``. Default: what suits.
     n_jobs : int, optional
         Threads, as for `condgrad.solve`.
     device : {"cpu", "cuda", "auto"}
