@@ -4,16 +4,8 @@
 `pdhg`, `rpdhg`, `apg`, `pfw` and `factored_apg` one each, and `choice` picks one for a problem.
 """
 
-from condgrad.methods.apg import apg
-from condgrad.methods.balance import Balance
-from condgrad.methods.choice import choose
-from condgrad.methods.pdhg import pdhg
-from condgrad.methods.pfw import pfw
-from condgrad.methods.protocol import Method, State
-from condgrad.methods.register import METHODS, Entry, check, declare
-from condgrad.methods.rpdhg import rpdhg
-from condgrad.methods.sag_cgal import sag_cgal
-from condgrad.methods.spdhg import spdhg
+# The order of imports is that of `METHODS`
+# isort: off
 from condgrad.methods.table1 import (
     SAG,
     Augmented,
@@ -35,6 +27,18 @@ from condgrad.methods.table1 import (
     sag_fw,
     shcgm,
 )
+from condgrad.methods.sag_cgal import sag_cgal
+from condgrad.methods.spdhg import spdhg
+from condgrad.methods.pdhg import pdhg
+from condgrad.methods.rpdhg import rpdhg
+from condgrad.methods.apg import apg
+from condgrad.methods.pfw import pfw
+
+# isort: on
+from condgrad.methods.balance import Balance
+from condgrad.methods.choice import choose
+from condgrad.methods.protocol import Method, State
+from condgrad.methods.register import METHODS, Entry, check, declare
 
 __all__ = [
     "METHODS",
