@@ -84,7 +84,7 @@ DOORS = {
 def __getattr__(name: str) -> Any:
     """Methods by their own name, ``condgrad.h_sag_v2(beta0=1.0)``, and what is loaded on demand."""
     if name.replace("_", "-") in METHODS:
-        return getattr(methods, name)
+        return METHODS[name.replace("_", "-")].build
     if name in DOORS:
         return getattr(importlib.import_module(f"condgrad.{DOORS[name]}"), name)
     if name in ("applications", "cluster", "graphs", "html", "io", "plot", "quadratic", "record"):
