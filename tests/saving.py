@@ -1,5 +1,7 @@
 """Runs that are saved and taken up again, beside runs that never stop."""
 
+import json
+import zlib
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -7,6 +9,7 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import METHODS, Problem, Term, applications, domains, functions, maps
+from condgrad.run.files import MAGIC
 from factored_problems import problem as ratings
 from general import GENERAL
 
@@ -123,6 +126,21 @@ def same(a, b, what):
         assert a.bit_generator.state == b.bit_generator.state, what
     else:
         equal(a, b, what)
+
+
+def text_in(raw):
+    """The description in the bytes of a file."""
+    at = len(MAGIC) + 8
+    return json.loads(raw[at : at + int.from_bytes(raw[len(MAGIC) : at], "little")])
+
+
+def with_text(raw, text):
+    """The bytes with another description and the checksum that belongs to them."""
+    at = len(MAGIC) + 8
+    arrays = raw[at + int.from_bytes(raw[len(MAGIC) : at], "little") : -4]
+    new = json.dumps(text).encode()
+    body = MAGIC + len(new).to_bytes(8, "little") + new + arrays
+    return body + zlib.crc32(body).to_bytes(4, "little")
 
 
 def same_result(one, two):

@@ -37,7 +37,7 @@ KINDS = "biufcSU"
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 FAULTS = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError),
-    *(RecursionError, AssertionError, ProblemError),
+    *(RecursionError, AssertionError),
 )
 """Errors that a changed text raises."""
 

@@ -241,6 +241,8 @@ def opened(path: str | PathLike[str]) -> Kept:
         parts = {
             n: [Entry(dict(e), next(rest)) for e in about[n]] for n in ("done", "runs", "pages")
         }
+    except InputError:
+        raise
     except (*FAULTS, StopIteration):
         raise damaged(path, "its description cannot be read") from None
     return Kept(Path(path), **parts)
