@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from condgrad.run.loop import Options, Run
     from condgrad.run.solve import Asked
 
+COMMON: dict[str, Any] = {"number": int, "prints": dict}
+PARTS: dict[str, dict[str, Any]] = {
+    "done": {"name": str, "prints": dict},
+    "runs": {**COMMON, "last": int, "since": tuple, "lightness": int, "device": str},
+    "pages": COMMON,
+}
+"""Facts of the entries of a file, with their types."""
 _told: ContextVar[Mapping[str, Any]] = ContextVar("condgrad_told", default=MappingProxyType({}))
 OPTIONS = ("record", "errors", "duals", "certify", "floor")
 """Options of `Watch` that a checkpoint keeps."""
@@ -238,9 +245,11 @@ def opened(path: str | PathLike[str]) -> Kept:
                 "on with that version, or start anew",
             )
         rest = iter(packs)
-        parts = {
-            n: [Entry(dict(e), next(rest)) for e in about[n]] for n in ("done", "runs", "pages")
-        }
+        parts = {name: [Entry(facts, next(rest)) for facts in about[name]] for name in PARTS}
+        for name, entries in parts.items():
+            for entry in entries:
+                if any(not isinstance(entry.about[n], kind) for n, kind in PARTS[name].items()):
+                    raise TypeError("facts of other types")
     except InputError:
         raise
     except (*FAULTS, StopIteration):
@@ -335,7 +344,10 @@ def revived(own: Asked, entry: Entry, path: Path) -> Run:
     run, about = Run.__new__(Run), entry.about
     wish = _for_shards(about.get("shards"), own.options.cluster)
     options = replace(own.options, device=about["device"], cluster=wish)
-    run.prepare(own.problem, own.method, options, int(about["lightness"]))
+    try:
+        run.prepare(own.problem, own.method, options, about["lightness"])
+    except AssertionError:
+        raise damaged(path, "its run has no such form") from None
     try:
         restore(run, entry, path)
     except BaseException:
