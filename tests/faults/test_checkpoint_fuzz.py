@@ -6,11 +6,9 @@ import json
 import pytest
 
 import condgrad as cg
-from condgrad.checkpoint import Reader, write
-from condgrad.checkpoint.arrays import Memory
-from saving import case
+from saving import case, text_in, with_text
 
-NAMES = ["spdhg on triangles", "sparse tables", "compiled loop", "factors"]
+NAMES = ["spdhg on triangles", "float32 tables", "compiled loop", "factors"]
 OTHERS = [None, -1, 0, 1, 2**70, 1e308, "", "x", "object", [], ["object"], {}, True, "<f4", "|O"]
 
 
@@ -56,7 +54,7 @@ def test_bytes(name, tmp_path, rng, many):
         path.write_bytes(raw)
         seen[outcome(path, *given)] += 1
     print(name, dict(seen))
-    assert seen["a run"] <= 0.02 * sum(seen.values())  # where padding was hit
+    assert not seen["a run"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,10 +62,8 @@ def test_descriptions(name, tmp_path, rng, many):
     """… with the checksums made right again."""
     path = tmp_path / "run"
     given, seen = saved(name, path), collections.Counter()
-    reader = Reader(path)
-    blocks = [reader.block(i) for i in range(len(reader._blocks))]
-    memory = [Memory(b.ctypes.data, b.ctypes.data + b.nbytes, [b]) for b in blocks]
-    text = json.dumps({k: v for k, v in reader.text.items() if k != "blocks"})
+    raw = path.read_bytes()
+    text = json.dumps(text_in(raw))
     ways = [way for way in places(json.loads(text)) if way]
     for _ in range(many(500)):
         changed = json.loads(text)
@@ -75,7 +71,7 @@ def test_descriptions(name, tmp_path, rng, many):
         for key in way[:-1]:
             part = part[key]
         part[way[-1]] = OTHERS[rng.integers(len(OTHERS))]
-        write(path, changed, memory)
+        path.write_bytes(with_text(raw, changed))
         seen[outcome(path, *given)] += 1
     print(name, dict(seen))
     assert seen["InputError"] + seen["ProblemError"] > 0

@@ -1,18 +1,23 @@
 """SIGKILL at random moments of checkpointed commands: what is resumed ends as if nothing was."""
 
 import json
+import os
+import signal
 import sys
 import time
+from pathlib import Path
 from subprocess import TimeoutExpired
 
 import networkx as nx
 import numpy as np
 import pytest
 
+import condgrad as cg
 import processes
-from condgrad.checkpoint import Reader
 from condgrad.io import write_sdpa
+from condgrad.run import files
 from condgrad.sdp import SDP
+from saving import CASES, case, same_result
 
 TIMES = ("seconds", "profile")
 """What differs from run to run."""
@@ -90,7 +95,7 @@ def test_killed_and_resumed(command, tmp_path, rng, many):
             except TimeoutExpired:
                 kills += 1
         if kept.exists():
-            Reader(kept).check()
+            files.load(kept)
             found += 1
     with started(command, out, kept) as process:
         _, errors = process.communicate()
@@ -98,3 +103,27 @@ def test_killed_and_resumed(command, tmp_path, rng, many):
     assert plain(json.loads(out.read_text())) == whole
     assert not [f for f in tmp_path.glob(".condgrad-*") if f.stat().st_size]
     print(f"{command[0]}: {kills} kills in {length:.1f} s, {found} times with a checkpoint")
+
+
+PROGRAM = """
+import os, signal, sys
+import condgrad as cg
+from saving import case
+kill = lambda info: info.k > int(sys.argv[3]) and os.kill(os.getpid(), signal.SIGKILL)
+problem, method = case(sys.argv[2])
+how = {"checkpoint": sys.argv[1], "every": 1e-9 if int(sys.argv[3]) % 2 else 0}
+cg.solve(problem, method, max_iter=40, callbacks=[kill], **how)
+"""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_killed_run_of_every_method(name, tmp_path, rng):
+    """Every iteration is written; every other time a thread writes when SIGKILL comes."""
+    (problem, method), path, at = case(name), tmp_path / "run", int(rng.integers(3, 38))
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = (sys.executable, "-c", PROGRAM, str(path), name, str(at))
+    done = processes.run(*command, env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    how = {"max_iter": 40, "callbacks": [lambda info: None]}
+    found = cg.solve(problem, method, checkpoint=path, resume=True, **how)
+    same_result(found, cg.solve(problem, method, **how))

@@ -83,11 +83,14 @@ class LocalTriangles:
     @property
     def state(self) -> tuple[Any, ...]:
         """State that a checkpoint keeps."""
-        return self.multipliers, self._cover, self._give, self._steps, self._matrix
+        A = self._matrix
+        matrix = A.data, A.indices, A.indptr
+        return self.multipliers, self._cover, self._give, self._steps, matrix
 
     @state.setter
     def state(self, kept: tuple[Any, ...]) -> None:
-        self.multipliers, self._cover, self._give, self._steps, self._matrix = kept
+        self.multipliers, self._cover, self._give, self._steps, matrix = kept
+        self._matrix = sp.csr_array(matrix, shape=self._matrix.shape)
 
     def step(self, V: Array) -> None:
         """Raise the multipliers of what VVᵀ violates and lower the others.

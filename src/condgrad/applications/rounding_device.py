@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,18 @@ class DeviceGraph:
         self.total = float(A.sum())
 
 
+@dataclass
+class Seen:
+    """What a `DeviceRounder` remembers."""
+
+    improved: dict[bytes, Cut] = field(default_factory=dict)
+    """The improved cut of every cut that was improved."""
+    next: int = 0
+    """The first row of W to try next."""
+    near: Array | None = None
+    """Vectors near the leading eigenvectors, as rows."""
+
+
 class DeviceRounder:
     """Rounds matrices on a GPU to cuts of one graph.
 
@@ -65,13 +78,12 @@ class DeviceRounder:
     ----------
     graph : DeviceGraph
         The graph.
+    seen : Seen, optional
+        What the calls before remember.
     """
 
-    def __init__(self, graph: DeviceGraph) -> None:
-        self._own = graph
-        self._improved: dict[bytes, Cut] = {}
-        self._next = 0
-        self._near: Array | None = None
+    def __init__(self, graph: DeviceGraph, seen: Seen | None = None) -> None:
+        self._own, self.seen = graph, seen or Seen()
 
     def __call__(self, W: Array) -> Cut:
         """The best cut.
@@ -79,8 +91,8 @@ class DeviceRounder:
         Orders do not change where a number is added to all entries of a row: W is not centred.
         """
         n, mu = W.shape[0], self._own.mu
-        some = (self._next + np.arange(min(n, AT_ONCE))) % n
-        self._next = (self._next + AT_ONCE) % n
+        some = (self.seen.next + np.arange(min(n, AT_ONCE))) % n
+        self.seen.next = (self.seen.next + AT_ONCE) % n
         at, leading = np.asarray(some, like=W), self._leading(W)
         rows, own = W[at], diagonal(W)
         if self._own.weights is None:
@@ -117,16 +129,16 @@ class DeviceRounder:
         B = np.empty((2 * width, n), like=W)
         Y, Z = B[:width], B[width:]
         Z[:] = drawn(n, width, W).T
-        if self._near is not None:
-            Z[: len(self._near)] = self._near
+        if self.seen.near is not None:
+            Z[: len(self.seen.near)] = self.seen.near
         Z.dot(W).dot(W, out=Y)
         Y.dot(W, out=Z)
         M = host(B.dot(B.T))
         mix = ritz_pairs(M[:width, :width], M[:width, width:])[1]
         if not mix.size:  # W is 0
             return Y[:VECTORS]
-        self._near = np.asarray(np.ascontiguousarray(mix[:, :VECTORS].T), like=W).dot(Y)
-        return self._near
+        self.seen.near = np.asarray(np.ascontiguousarray(mix[:, :VECTORS].T), like=W).dot(Y)
+        return self.seen.near
 
     def _sweep(self, scores: Array) -> dict[bytes, float]:
         """The best prefixes of the orders given by the rows of `scores`, with their values."""
@@ -146,10 +158,10 @@ class DeviceRounder:
 
     def _step(self, key: bytes) -> Cut:
         """A cut improved, and its value summed over the edges across."""
-        if key not in self._improved:
+        if key not in self.seen.improved:
             side = self._improve(np.frombuffer(key, bool))
-            self._improved[key] = self._own.graph.cut(side)
-        return self._improved[key]
+            self.seen.improved[key] = self._own.graph.cut(side)
+        return self.seen.improved[key]
 
     def _improve(self, side: Array) -> Array:
         """`improved` on the GPU: a few numbers come to the CPU for every step."""

@@ -20,7 +20,7 @@ from condgrad.applications._base import (
 from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.rounding import cut_matrix, round_cut, sizes_of
-from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
+from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder, Seen
 from condgrad.applications.spectral import floor_of
 from condgrad.backends.arrays import floats, foreign
 from condgrad.domains import PinnedSpectrahedron, Spectrahedron
@@ -179,12 +179,12 @@ class Rounding:
     """
 
     anywhere = True
-    remembers = ("_device", "_best")
+    remembers = ("_seen", "_best")
 
     def __init__(self, A: Any, weights: Any) -> None:
         self._graph = A, weights
         self._sent: list[DeviceGraph] = []  # one for all of `fresh`
-        self._device: DeviceRounder | None = None
+        self._seen = Seen()
         self._best: Rounded | None = None
 
     def fresh(self) -> Rounding:
@@ -202,8 +202,7 @@ class Rounding:
     def __call__(self, W: Any) -> Rounded:
         adjacency, weights = self._graph
         if foreign(W):
-            self._device = self._device or DeviceRounder(self.sent(W))
-            cut = self._device(floats(W))
+            cut = DeviceRounder(self.sent(W), self._seen)(floats(W))
             if self._best is None or cut.value < self._best.value:  # its matrix is large
                 self._best = Rounded(cut.value, cut_matrix(cut.side, weights, W), cut)
             return self._best

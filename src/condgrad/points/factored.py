@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +20,7 @@ CHUNK = 1 << 18
 """Entries computed at a time."""
 
 
+@dataclass(repr=False, eq=False)
 class Factored:
     """W = U diag(s) Vᵀ, of which only the factors are kept.
 
@@ -45,10 +47,13 @@ class Factored:
            [0., 0.]])
     """
 
-    ndim = 2
+    ndim: ClassVar[int] = 2
+    U: Any
+    s: Any
+    V: Any
 
-    def __init__(self, U: Any, s: Any, V: Any) -> None:
-        self.U, self.s, self.V = (_floats(x) for x in (U, s, V))
+    def __post_init__(self) -> None:
+        self.U, self.s, self.V = (_floats(x) for x in (self.U, self.s, self.V))
         good = self.U.ndim == self.V.ndim == 2 and self.s.ndim == 1
         if not good or not self.U.shape[1] == self.V.shape[1] == self.s.size:
             raise ProblemError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from condgrad._types import Array
 
 
+@dataclass(repr=False, eq=False)
 class Gram:
     """V Vᵀ, of which only V is kept; as an array it is made where one is asked for.
 
@@ -23,8 +25,7 @@ class Gram:
     ((2, 2), [[1.0, -1.0], [-1.0, 1.0]])
     """
 
-    def __init__(self, factor: Array) -> None:
-        self.factor = factor
+    factor: Array
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from condgrad import _keyboard
-from condgrad.checkpoint import Pack, Print, Reader, packed, print_of, unpacked
 from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
+from condgrad.run.files import Pack
 from condgrad.run.limits import Limits
 from condgrad.run.pages import Open, Page
+from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
+from condgrad.run.saved import Entry, Kept
 from condgrad.run.writer import Writing
 
 if TYPE_CHECKING:
@@ -55,18 +57,17 @@ class Journal:
         Where to write; None: nowhere.
     every : float
         Seconds between two times that it is written.
-    reader : Reader, optional
-        The file to go on from.
+    kept : Kept, optional
+        What the file to go on from has.
     """
 
-    def __init__(self, path: PathLike | None, every: float, reader: Reader | None) -> None:
+    def __init__(self, path: PathLike | None, every: float, kept: Kept | None) -> None:
         self._writing = None if path is None else Writing(path, every)
-        self._reader = reader
-        text = {"done": [], "runs": [], "pages": []} if reader is None else reader.text
-        self._stored: list[Any] = text["done"]
-        self._runs = {entry["number"]: entry for entry in text["runs"]}
-        self._pages = {entry["number"]: entry for entry in text["pages"]}
-        self._done: list[Pack] = []
+        kept = kept or Kept()
+        self._file, self._stored = kept.path, kept.done
+        self._runs = {entry.about["number"]: entry for entry in kept.runs}
+        self._pages = {entry.about["number"]: entry for entry in kept.pages}
+        self._done: list[Entry] = []
         self._open: dict[int, Open] = {}
         self._page: Page | None = None
         self._next = 0
@@ -80,11 +81,9 @@ class Journal:
         if known is not None:
             result, memories = known
             if result is None:
-                self._done.append(self._again(number, known))
                 raise _refusal(*memories)
             for who, memory in zip(saved.watchers(watch), memories, strict=False):
                 saved.remind(who, memory)
-            self._done.append(self._again(number, known))
             found: Result = result
             return replace(found, resumed=found.iterations)
         entry = self._runs.pop(number, None)
@@ -103,6 +102,7 @@ class Journal:
             raise
         self._open[number] = Open(run, prints, number, number)
         how["over"] = entry is not None and saved.ended(run)
+        del entry  # with arrays that the run will not keep
         try:
             with _keyboard.offers(run.snapshot, source=True) as offer:
                 result = offer.keep(self._advance(self._open[number], limits, None, **how))
@@ -121,17 +121,15 @@ class Journal:
             prints = saved.prints(run.asked, run.method, run._options)
             own = self._open[number] = Open(run, prints, number, number)
         own.last, entry = number, self._runs.get(own.number)
-        here = entry is not None and entry["last"] == number
+        here = entry is not None and entry.about["last"] == number
         if entry is not None and here:
             self._check(entry, own.prints)
             saved.restore(run, entry, self._file)
-            own.since = tuple(entry["since"])
-            del self._runs[own.number]
+            own.since = entry.about["since"]
+            del self._runs[own.number], entry
         else:
-            own.since = (0, 0.0, 0) if run.stale else run._monitor.counts
+            own.since = run._monitor.counts
         if known is not None:
-            run.stale = not here
-            self._done.append(self._again(number, known))
             found: Result = known
             return found
         over = here and saved.ended(run)
@@ -142,12 +140,10 @@ class Journal:
     def value(self, name: str, work: Callable[[], Any], data: Any = None) -> Any:
         """Result of some work on these data, which is not done again."""
         prints = {} if data is None else print_of(data, name)
-        number, known = self._stage(name, prints)
+        _, known = self._stage(name, prints)
         if known is None:
             known = work()
             self._finish(known, name, prints)
-        else:
-            self._done.append(self._again(number, known))
         return known
 
     def page(self, name: str, data: Any) -> Page:
@@ -155,12 +151,11 @@ class Journal:
         prints = print_of(data, name)
         number, result = self._stage(name, prints)
         if result is not None:
-            self._done.append(self._again(number, result))
             return Page(name, None, number, result)
         entry, known = self._pages.pop(number, None), None
         if entry is not None:
             self._check(entry, prints)
-            known = unpacked(entry, self._file)
+            known = entry.pack.tree(self._file)
         self._page = Page(name, self, number, None, known, prints=prints)
         return self._page
 
@@ -170,34 +165,26 @@ class Journal:
         self._finish(value, page.name, page.prints)
         self.leave(None)
 
-    @property
-    def _file(self) -> Reader:
-        assert self._reader is not None
-        return self._reader
-
     def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
         """The number of the next stage, and what came of it where it was done before."""
         number, self._next = self._next, self._next + 1
         if number >= len(self._stored):
             if number in (self._pages if name in ("solve", "advance") else self._runs):
-                raise InputError(self._file.path, "this checkpoint is of another call")
+                raise InputError(self._file, "this checkpoint is of another call")
             return number, None
         entry = self._stored[number]
-        if entry.get("name") != name:
-            raise InputError(self._file.path, "this checkpoint is of another call")
+        if entry.about.get("name") != name:
+            raise InputError(self._file, "this checkpoint is of another call")
         self._check(entry, prints)
-        return number, unpacked(entry, self._file)
+        self._done.append(entry)
+        return number, entry.pack.tree(self._file)
 
-    def _check(self, entry: Any, prints: Print) -> None:
-        saved.refuse(self._file.path, prints, entry.get("prints", {}))
-
-    def _again(self, number: int, value: Any) -> Pack:
-        """Result that was read, to be written as it was."""
-        entry = self._stored[number]
-        return packed(value, "the result", name=entry["name"], prints=entry["prints"])
+    def _check(self, entry: Entry, prints: Print) -> None:
+        saved.refuse(self._file, prints, entry.about.get("prints", {}))
 
     def _finish(self, value: Any, name: str, prints: Print) -> None:
-        self._done.append(packed(value, "the result", name=name, prints=prints))
+        about = {"name": name, "prints": prints}
+        self._done.append(Entry(about, Pack.of(value, "the result")))
 
     def _advance(
         self, own: Open, limits: Limits, until: Any, over: bool = False, **how: Any
@@ -211,7 +198,8 @@ class Journal:
             if not over:
                 run.advance_to(limits, until, own.since)
             run._monitor.keep = None
-            self.leave(run._monitor.status, saved.sound(run) and not run._monitor.hurried)
+            record = run._monitor.record
+            self.leave(record.status, saved.sound(run) and not record.hurried)
             return run.result(**how)
         except BaseException:
             self._broken = True
@@ -243,10 +231,10 @@ class Journal:
             return
         with self._writing.timed():
             try:
-                runs = [own.pack() for own in self._open.values() if not own.run.stale]
+                runs = [own.pack() for own in self._open.values()]
                 pages = [self._page.pack()] if self._page is not None and self._page.begun else []
-                about = {"condgrad": saved.version()}
-                self._writing.put(about, {"done": self._done, "runs": runs, "pages": pages})
+                kept = Kept(self._file, list(self._done), runs, pages)
+                self._writing.put(kept.packs, 1 + len(self._done))
             except (ProblemError, MemoryError) as error:  # it could be held at the start
                 self._writing.warn(error)
 
@@ -306,9 +294,9 @@ def checkpoints(
         if path is None:
             raise ProblemError("resume is True, but there is no checkpoint: give its path")
         resume = path if Path(path).exists() else None
-    reader = saved.opened(resume) if resume else None
+    kept = saved.opened(resume) if resume else None
     into: Any = resume if path is None else path
-    journal = Journal(into, every, reader)
+    journal = Journal(into, every, kept)
     token = _current.set(journal)
     try:
         yield journal

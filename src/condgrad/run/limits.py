@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -73,17 +73,23 @@ class Limits:
         return None
 
 
+@dataclass
 class Clock:
-    """Clock of a run: every second since `start` belongs to one part of the run.
+    """Clock of a run: every second since `start` belongs to one part of the run."""
 
-    Seconds of the method alone leave out what does not count (metrics, callbacks) and the time
-    that kernels take to compile.
-    """
+    parts: dict[str, float] = field(default_factory=dict)
+    """Seconds of each part."""
+    seconds: float = 0.0
+    """Seconds of the method alone: without metrics, callbacks, and the compiling of kernels."""
 
-    def __init__(self) -> None:
-        self.parts: dict[str, float] = {}
-        self.seconds = 0.0
+    def __post_init__(self) -> None:
         self.start()
+
+    def copy(self) -> Clock:
+        """A clock that shows the same, and goes on by itself."""
+        same = copy.copy(self)
+        same.parts = dict(self.parts)
+        return same
 
     def start(self) -> None:
         """Begin now; what went before belongs to no part."""

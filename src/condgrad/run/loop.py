@@ -26,8 +26,8 @@ from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
 from condgrad.run import saved
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Counts, Goal, Limits
-from condgrad.run.monitor import Monitor, proposal
+from condgrad.run.limits import Clock, Counts, Goal, Limits
+from condgrad.run.monitor import Monitor, Record, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
 from condgrad.run.result import KEEP, Result, Status
 from condgrad.testing import check_parts
@@ -67,15 +67,8 @@ class Run:
     1.0
     """
 
-    _transient: tuple[str, ...] = (
-        *("problem", "method", "form", "lightness", "asked", "_options", "_threads"),
-        *("torn", "stale", "_note", "resumed"),
-    )
-    """Attributes outside the state: they were given, or are made of what was (`saved.py`)."""
     torn = False
     """Whether the run was broken off, maybe within an iteration; also while it is at work."""
-    stale = False
-    """Whether the state is still in a file, from which it will come (`journal.py`)."""
     resumed: int | None = None
     """The iteration from which the run went on, if it came from a file."""
     _note = ""
@@ -116,10 +109,10 @@ class Run:
             return known
         return replace(known, **look(self.problem, watch.propose, W))
 
-    def _watch_it(self, clock: Any = None) -> None:
-        """Begin to watch the run over its problem."""
-        goal, watch = self._options.goal, self._options.watch
-        self._monitor = Monitor(self.problem, self.form, self.state, goal, watch, clock)
+    def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
+        """Begin to watch the run over its problem, or go on with the record of a file."""
+        own, watch = (self.problem, self.form, self.state), self._options.watch
+        self._monitor = Monitor(*own, self._options.goal, watch, clock, record)
 
     def advance(
         self,
@@ -173,9 +166,9 @@ class Run:
                     self._loop(monitor)
                     self.torn = False
                 except deadline.OutOfTime:
-                    monitor.status = Status.MAX_SECONDS
+                    monitor.record.status = Status.MAX_SECONDS
                 except np.linalg.LinAlgError:
-                    monitor.status = Status.NONFINITE
+                    monitor.record.status = Status.NONFINITE
                 except BREAKS as error:
                     self._break_off(error)
         return self
@@ -193,9 +186,9 @@ class Run:
     def _break_off(self, error: BaseException) -> None:
         """Say what has broken it off."""
         if isinstance(error, MemoryError):
-            self._monitor.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+            self._monitor.record.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
         elif from_keyboard(error):
-            self._monitor.status = Status.INTERRUPTED
+            self._monitor.record.status = Status.INTERRUPTED
         else:
             raise error
 
@@ -232,14 +225,12 @@ class Run:
                 f"domain is a {type(domain).__name__}: the run is over a "
                 f"{type(before.domain).__name__}"
             )
-        if self._monitor.status in KEEP:
-            raise ProblemError(f"the run cannot go on ({self._monitor.status}): start another")
+        status = self._monitor.record.status
+        if status in KEEP:
+            raise ProblemError(f"the run cannot go on ({status}): start another")
         weights = before.infeasibility_weights
         problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
         problem.like = before.like
-        if self.stale:
-            self.problem = problem
-            return self
         check_parts(problem, self._options.watch.certify)
         W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
@@ -254,7 +245,7 @@ class Run:
                 share = self.form.measure(problem, s).scale
             s.known, s.report = self._known(s.W), None
             self.state = self.form.rebase(problem, s, share)
-            self._watch_it(self._monitor.clock)
+            self._watch_it(self._monitor.record.clock)
         return self
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -271,14 +262,13 @@ class Run:
         saved.save(self, path)
 
     def __repr__(self) -> str:
-        return (
-            f"<Run: {self.name} after {counted(self.state.k, 'iteration')}; {self._monitor.status}>"
-        )
+        done, status = counted(self.state.k, "iteration"), self._monitor.record.status
+        return f"<Run: {self.name} after {done}; {status}>"
 
     def __iter__(self) -> Iterator[Info]:
         """Advance by one iteration at a time, until the run ends by itself."""
-        while self.advance(iterations=1)._monitor.status in GOES_ON:
-            self._monitor.status = Status.PAUSED
+        while self.advance(iterations=1)._monitor.record.status in GOES_ON:
+            self._monitor.record.status = Status.PAUSED
             yield self._monitor.info()
 
     @property
@@ -308,8 +298,8 @@ class Run:
 
     def snapshot(self, found: Any = None) -> Result:
         """Result so far, for a program that is about to end, see `_keyboard`."""
-        if self._monitor.status not in KEEP:
-            self._monitor.status = Status.INTERRUPTED
+        if self._monitor.record.status not in KEEP:
+            self._monitor.record.status = Status.INTERRUPTED
         return self._monitor.result(self.name, self._options.seed, judge=False)
 
 

@@ -1,10 +1,13 @@
-"""What watches a run: clock, limits, trace, callbacks, proofs, the best point. It changes nothing."""
+"""What watches a run: clock, limits, trace, callbacks, proofs, the best point.
+
+It changes nothing of the run. What it finds is in one `Record`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +43,49 @@ class Best:
     proposed: bool = False
 
 
+@dataclass
+class Record:
+    """What a run has shown so far; beside the state of its method a file keeps nothing else."""
+
+    bound: Bound
+    """The best bound on the optimum."""
+    since: int
+    """The iteration at which watching began."""
+    next_record: int
+    """The next iteration that the trace gets a row of."""
+    next_proof: int
+    """The next iteration after which the optimum is bounded."""
+    proves: bool
+    """Whether bounds are wanted and none has turned out to be wrong."""
+    clock: Clock
+    best: Best
+    last: Evaluation
+    """The evaluation of the latest recorded iterate."""
+    trace: Trace = field(default_factory=Trace)
+    status: Status | None = Status.PAUSED
+    """Why the run ended; None while it is at work."""
+    recorded: int = -1
+    """The latest recorded iteration."""
+    proved: int = -1
+    """The latest iteration after which the optimum was bounded."""
+    duals: dict[str, Array] = field(default_factory=dict)
+    """Multipliers behind the bound, if they are asked for."""
+    ray: dict[str, Array] = field(default_factory=dict)
+    """Multipliers that prove the problem infeasible."""
+    looks: infeasible.Looks = field(default_factory=infeasible.Looks)
+    """When such a proof is looked for."""
+    failure: float = 0.0
+    """The chance that one of all these looks errs."""
+    hurried: bool = False
+    """Whether the clock has kept the run from something that it would have done."""
+
+    def copy(self) -> Record:
+        """A record of its own, which may change without this one."""
+        own = {name: getattr(self, name).copy() for name in ("clock", "trace")}
+        best = replace(self.best, W=self.best.W.copy())
+        return replace(self, best=best, looks=replace(self.looks), **own)
+
+
 class Monitor:
     """The record of a run and what is proved of it.
 
@@ -51,16 +97,15 @@ class Monitor:
         What the user asked for.
     clock : Clock, optional
         The clock of a run that has moved to another domain.
+    record : Record, optional
+        What was shown of a run that comes from a file.
     """
 
-    _transient = ("_until", "keep", "before")
     _until: Callable[[Info], object] | None = None
     keep: Callable[[], None] | None = None
     """Called between two iterations."""
     before: Any = None
     """W before the latest iteration, if errors of estimates are asked for."""
-    hurried = False
-    """Whether the clock has kept the run from something that it would have done."""
 
     def __init__(
         self,
@@ -70,36 +115,31 @@ class Monitor:
         goal: Goal,
         watch: Watch,
         clock: Clock | None = None,
+        record: Record | None = None,
     ) -> None:
         self._problem, self._method, self._state = problem, method, state
         self._goal, self._watch = goal, watch
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
-        first, self._pace = method.proofs
-        self._since, self._first = state.k, max(first, state.k // 10)
-        self._next_proof = state.k + self._first
-        self._next = state.k + 1
-        self._recorded = self._proved = -1
-        self._proves = watch.certify
-        """Whether bounds are wanted and none has turned out to be wrong."""
-        self.bound = self._known_bound() if watch.certify else Bound()
-        self.duals: dict[str, Array] = {}
-        """Multipliers behind the bound."""
-        self.ray: dict[str, Array] = {}
-        """Multipliers that prove the problem infeasible."""
-        self._looks, self._failure = infeasible.Looks(), 0.0
-        """When such a proof is looked for, and the chance that one of all looks errs."""
         self._proposed: tuple[Any, Any] = (None, None)
         self._pause = Pause()
         self._pause.plan(problem.domain.shape)
-        self.trace, self.clock = Trace(), clock or Clock()
-        self.clock.start()
-        self.seconds = self.clock.seconds
-        self.status: Status | None = Status.PAUSED
-        self._best = Best(state.W.copy(), state.k, *self._record())
-        if not self._best.evaluation.finite:
-            self.status = Status.NONFINITE
-        self._doubt(state.W, self._best.evaluation)
+        since = state.k if record is None else record.since
+        first, self._pace = method.proofs
+        self._first = max(first, since // 10)
+        if record is not None:
+            self.record = record
+            return
+        bound = self._known_bound() if watch.certify else Bound()
+        due, clock = (since + 1, since + self._first), clock or Clock()
+        unseen = Evaluation(np.nan, {}, np.nan)
+        best = Best(state.W.copy(), state.k, unseen, {})
+        self.record = r = Record(bound, since, *due, watch.certify, clock, best, unseen)
+        clock.start()
+        best.evaluation, best.metrics = self._record()
+        if not best.evaluation.finite:
+            r.status = Status.NONFINITE
+        self._doubt(state.W, best.evaluation)
 
     def _known_bound(self) -> Bound:
         """The larger one of the user's bound and that of y = 0."""
@@ -115,16 +155,21 @@ class Monitor:
         return self._state.k, self.epochs, self._state.calls
 
     @property
+    def trace(self) -> Trace:
+        """The rows so far."""
+        return self.record.trace
+
+    @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
         return passes_over(self._problem, self._state.rows)
 
     def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
         """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
-        self._goal = goal
-        if self.status in (Status.CONVERGED, *ends):
-            met = goal.wanted and self._distance(self._best.evaluation) <= 1
-            self.status = Status.CONVERGED if met else Status.PAUSED
+        self._goal, r = goal, self.record
+        if r.status in (Status.CONVERGED, *ends):
+            met = goal.wanted and self._distance(r.best.evaluation) <= 1
+            r.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
         self,
@@ -134,60 +179,63 @@ class Monitor:
         since: Counts | None = None,
     ) -> bool:
         """Count limits from now or `since`; False if the run has ended by other than `ends`."""
-        if self.status not in ends:
+        r = self.record
+        if r.status not in ends:
             return False
         k, epochs, calls = since or self.counts
         self._until = until
-        self._limits = limits.since(k, epochs, self.seconds, calls)
+        self._limits = limits.since(k, epochs, r.clock.seconds, calls)
         self._pause.watched()
-        self.status = self._reached()
-        self.clock.start()
-        return self.status is None
+        r.status = self._reached()
+        r.clock.start()
+        return r.status is None
 
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
-        s, problem = self._state, self._problem
+        s, r, problem = self._state, self.record, self._problem
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
-        due = min(self._next, self._next_proof) if self._watched else self._next
+        due = min(r.next_record, r.next_proof) if self._watched else r.next_record
         share = passes_over(problem, [self._method.drawn(t) for t in problem.terms])
         room = self._limits.room(s.k, self.epochs, s.calls, share)
         return max(1, int(min(due - s.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
         """The next of so many iterations per decade, counted from where the watching began."""
-        done = self._state.k - self._since
-        return self._since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
+        since = self.record.since
+        done = self._state.k - since
+        return since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        found = self._limits.reached(self._state.k, self.epochs, self.seconds, self._state.calls)
+        k, epochs, calls = self.counts
+        found = self._limits.reached(k, epochs, self.record.clock.seconds, calls)
         return found or (Status.MAX_SECONDS if self._pause.due() else None)
 
     @property
     def _watched(self) -> bool:
         """Whether bounds count before the end."""
-        return self._proves and (self._goal.wanted or self._method.measures(self._problem))
+        return self.record.proves and (self._goal.wanted or self._method.measures(self._problem))
 
     # --- after an iteration
 
     def after(self, state: State) -> bool:
         """Look at the state after some iterations; True ends the run."""
-        self._state, k, report = state, state.k, state.report
-        self.seconds = self.clock.lap("method")
+        self._state, r, k, report = state, self.record, state.k, state.report
+        r.clock.lap("method")
         self._pause.iterated()
-        prove = self._watched and (k >= self._next_proof or report is not None)
-        if k >= self._next or prove:
-            if k >= self._next:
-                self._next = self._later(1, self._per_decade)
+        prove = self._watched and (k >= r.next_proof or report is not None)
+        if k >= r.next_record or prove:
+            if k >= r.next_record:
+                r.next_record = self._later(1, self._per_decade)
             self._judge()
-        if self.status is None:
-            self.status = self._ask() or self._reached()
+        if r.status is None:
+            r.status = self._ask() or self._reached()
         progress.look(self)
-        if self.status is None and self.keep is not None:
+        if r.status is None and self.keep is not None:
             self.keep()
-        self.clock.lap("metrics", counts=False)
+        r.clock.lap("metrics", counts=False)
         self._pause.watched()
-        return self.status is not None
+        return r.status is not None
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
@@ -205,41 +253,41 @@ class Monitor:
 
     def info(self) -> Info:
         """View of the latest iteration, for callbacks."""
-        s = self._state
-        params = Scalars(s.k, s.eta, s.beta)
-        return Info(s.k, params, s.W, self.seconds, self.epochs, s.calls, self.trace, self._problem)
+        s, (k, epochs, calls) = self._state, self.counts
+        params, seconds = Scalars(k, s.eta, s.beta), self.record.clock.seconds
+        return Info(k, params, s.W, seconds, epochs, calls, self.trace, self._problem)
 
     def _judge(self) -> None:
         """Record the iterate, keep the best point so far, and see whether it has converged."""
-        evaluation, metrics = self._record()
+        r, (evaluation, metrics) = self.record, self._record()
         if not evaluation.finite:
-            self.status = Status.NONFINITE
+            r.status = Status.NONFINITE
             return
         self._offer(self._state.W, evaluation, metrics)
         propose = self._watch.propose
-        if self._goal.wanted and propose is not None and self._proved == self._state.k:
-            self.clock.lap("metrics", counts=False)
-            self.hurried = True
+        if self._goal.wanted and propose is not None and r.proved == self._state.k:
+            r.clock.lap("metrics", counts=False)
+            r.hurried = True
             with suppress(OutOfTime), self._pause.part("proposal"):
                 self._consider(proposal(propose, self._state.W))
-                self.hurried = False
-            self.clock.lap("proposal", counts=False)
-        self._doubt(self._best.W, self._best.evaluation)
+                r.hurried = False
+            r.clock.lap("proposal", counts=False)
+        self._doubt(r.best.W, r.best.evaluation)
         if self._converged():
-            self.status = Status.CONVERGED
+            r.status = Status.CONVERGED
 
     def _record(self) -> tuple[Evaluation, dict[str, float]]:
         """Add a row to the trace."""
-        s, problem, report = self._state, self._problem, self._state.report
+        s, r, problem, report = self._state, self.record, self._problem, self._state.report
         evaluation = report.evaluation if report else self._method.evaluate(problem, s, s.W)
         metrics = dict.fromkeys(self._watch.metrics, np.nan)
         if evaluation.finite:
             metrics = self._measured(s.W)
         self._prove(evaluation)
-        self._last = evaluation
+        r.last = evaluation
         row: dict[str, float] = {
             "k": s.k,
-            "seconds": self.seconds,
+            "seconds": r.clock.seconds,
             "epochs": self.epochs,
             "lmo_calls": s.calls,
             "matvecs": s.products,
@@ -247,8 +295,8 @@ class Monitor:
             "objective": evaluation.objective,
             "smoothed": self._smoothed(evaluation) if s.k else np.nan,
             "infeasibility": evaluation.infeasibility,
-            "lower_bound": self.bound.value,
-            "gap": relative_gap(evaluation.objective, self.bound.value, problem.unit),
+            "lower_bound": r.bound.value,
+            "gap": relative_gap(evaluation.objective, r.bound.value, problem.unit),
             "eta": s.eta,
             "beta": s.beta,
         }
@@ -259,14 +307,14 @@ class Monitor:
         if self._method.measures(problem):
             row.update({f"{t.name}.beta": b for t, _, b in trios if not t.function.smooth})
         if self._watch.errors:
-            known = self.before is not None and evaluation.finite and self.status not in KEEP
+            known = self.before is not None and evaluation.finite and r.status not in KEEP
             errors = self._method.errors(problem, s, self.before if known else s.W)
             row.update({f"{name}.error": e if known else np.nan for name, e in errors.items()})
         clash = sorted(set(row) & set(metrics))
         if clash:
             raise ProblemError(f"metrics names {clash}, which the trace has already: rename them")
-        self.trace.append({**row, **metrics})
-        self._recorded = s.k
+        r.trace.append({**row, **metrics})
+        r.recorded = s.k
         return evaluation, metrics
 
     def _smoothed(self, evaluation: Evaluation) -> float:
@@ -296,22 +344,23 @@ class Monitor:
                 known = self._problem.evaluate(point), self._measured(point)
                 self._proposed = (proposed, (point, *known))
         if self._proposed[1] is not None:
-            self._offer(*self._proposed[1], proposed=True)
+            point, evaluation, metrics = self._proposed[1]
+            self._offer(point, evaluation, metrics, proposed=True)
 
     def _offer(
         self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
     ) -> None:
         """Keep a point that is the best so far."""
         self._doubt(W, evaluation)
-        best = self._best
-        if self._goal.wanted and np.isfinite(self.bound.value):
+        r, best = self.record, self.record.best
+        if self._goal.wanted and np.isfinite(r.bound.value):
             better = self._rank(evaluation) <= self._rank(best.evaluation)
         else:
             better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
             kept = best.W if plain else W
-            self._best = Best(kept, self._state.k, evaluation, metrics, proposed)
+            r.best = Best(kept, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
                 kept[...] = W
 
@@ -325,19 +374,20 @@ class Monitor:
 
     def _distance(self, evaluation: Evaluation) -> float:
         """Distance of a point from convergence: at most 1 if it has converged."""
-        return self._goal.distance(evaluation, self.bound, self._problem.unit)
+        return self._goal.distance(evaluation, self.record.bound, self._problem.unit)
 
     def _converged(self) -> bool:
         """Whether the best point meets the goal, the price of what it violates included.
 
-        The price is Σ ω |y_l| |r_l|, y the multipliers behind the bound; they are 0 behind the
-        values of the terms.
+        The price is Σ ω |y_l| |r_l|, y the multipliers behind the bound, or the slopes if it was
+        given; they are 0 behind the values of the terms.
         """
-        best, bound, unit = self._best, self.bound, self._problem.unit
+        best, bound, unit = self.record.best, self.record.bound, self._problem.unit
         if not self._goal.wanted or self._distance(best.evaluation) > 1:
             return False
         most, which = best.evaluation.objective, bound.source.partition(",")[0]
         if which != "values":
+            which = "slopes" if which == "given" else which
             most += self._method.price(self._problem, self._state, which, best.W)
         return relative_gap(most, bound.value, unit) <= self._goal.tolerances[0]
 
@@ -345,113 +395,130 @@ class Monitor:
 
     def _prove(self, evaluation: Evaluation) -> None:
         """Bound the optimum, by what the method has measured if it did."""
-        s, k, report = self._state, self._state.k, self._state.report
-        due = k >= self._next_proof or self.status is not None or report is not None
-        if not self._proves or not due or not evaluation.finite:
+        r, k, report = self.record, self._state.k, self._state.report
+        due = k >= r.next_proof or r.status is not None or report is not None
+        if not r.proves or not due or not evaluation.finite:
             return
-        self._next_proof = self._later(self._first, self._pace)
+        r.next_proof = self._later(self._first, self._pace)
         if self._goal.wanted and self._sparse:
-            self._next = self._next_proof
-        self.clock.lap("metrics", counts=False)
-        self._proved = k
+            r.next_record = r.next_proof
+        r.clock.lap("metrics", counts=False)
+        r.proved = k
         try:
-            with self._pause.part("certificate", report is None, FIRST if k == self._since else 1):
-                self._accept(report or self._method.measure(self._problem, s))
-                if self.status is None:
+            with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
+                self._accept(report or self._method.measure(self._problem, self._state))
+                if r.status is None:
                     self._refute(evaluation)
         except OutOfTime:  # the last good bound stands
-            self.hurried = True
-            self.status = self.status or Status.MAX_SECONDS
+            r.hurried = True
+            r.status = r.status or Status.MAX_SECONDS
             return
-        self.seconds = self.clock.lap("certificate", counts=self._goal.wanted)
+        r.clock.lap("certificate", counts=self._goal.wanted)
 
     def _accept(self, report: Report) -> None:
         """Keep the better bound, and its multipliers if they are asked for."""
-        if self._watch.duals and self._problem.composite:
-            if report.bound.value > self.bound.value or not self.duals:
-                duals = self._method.duals(self._problem, self._state)
-                self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
-        self.bound = lower_bound.better(self.bound, report.bound)
+        r = self.record
+        better = report.bound.value > r.bound.value or not r.duals
+        if self._watch.duals and self._problem.composite and better:
+            duals = self._method.duals(self._problem, self._state)
+            r.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
+        r.bound = lower_bound.better(r.bound, report.bound)
 
     def _refute(self, evaluation: Evaluation) -> None:
         """Look for a proof that no point is feasible, if the violation does not fall."""
-        far = self._goal.far(evaluation)
-        if not evaluation.families or not self._looks.due(self._state.k, far):
+        r, far = self.record, self._goal.far(evaluation)
+        if not evaluation.families or not r.looks.due(self._state.k, far):
             return
         found = self._method.ray(self._problem, self._state, self._watch.duals)
-        self._failure += found.bound.failure
+        r.failure += found.bound.failure
         if found.bound.value > 0:
-            self.bound = found.bound._replace(failure=self._failure)
-            self.ray, self.status = found.ray, Status.INFEASIBLE
+            r.bound = found.bound._replace(failure=r.failure)
+            r.ray, r.status = found.ray, Status.INFEASIBLE
 
     def _doubt(self, point: Any, evaluation: Evaluation) -> None:
         """End the run, and take back its bound, if a feasible point of the domain lies below it.
 
         Then a part of the problem, or a bound that was given, is wrong.
         """
-        bound, value = self.bound.value, evaluation.objective
+        r = self.record
+        bound, value = r.bound.value, evaluation.objective
         size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
-        if self.bound.source == "given":
+        if r.bound.source == "given":
             size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
         if not np.isfinite(bound) or not value < bound - slack * size:
             return
         if any(v.max > 0 for v in evaluation.families.values()):
             return
         if self._problem.domain.contains(point, 1e3 * float(np.finfo(point.dtype).eps)):
-            self._proves, self.bound = False, Bound()
-            self.trace.replace("lower_bound", -np.inf)
-            self.trace.replace("gap", np.inf)
-            if self.status not in KEEP:
-                self.status = Status.CONTRADICTION
+            r.proves, r.bound = False, Bound()
+            r.trace.replace("lower_bound", -np.inf)
+            r.trace.replace("gap", np.inf)
+            if r.status not in KEEP:
+                r.status = Status.CONTRADICTION
 
     # --- the result
 
     def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
         """The result, with the last iterate judged and recorded unless `judge` is False.
 
-        With `factors` a point that is kept as such stays so, however small it is.
+        That is done on a copy of the record, so that the run goes on as if nobody had looked. With
+        `factors` a point that is kept as such stays so, however small it is.
         """
-        s, problem = self._state, self._problem
-        judge = judge and finite(s.W)
-        if judge and self._recorded != s.k:
+        kept = self.record
+        self.record, judge = kept.copy(), judge and finite(self._state.W)
+        try:
+            if judge:
+                self._look_again()
+            return self._shown(method, seed, judge, factors)
+        finally:
+            self.record = kept
+
+    def _look_again(self) -> None:
+        """Judge and record the last iterate, and bound the optimum, if that is not done yet."""
+        s, r = self._state, self.record
+        if r.recorded != s.k:
             self._judge()
-        elif judge and self._proved != s.k and self.status is not Status.CONVERGED:
-            self._prove(self._last)
-            self._doubt(s.W, self._last)
-            self._doubt(self._best.W, self._best.evaluation)
-            gap = relative_gap(self._last.objective, self.bound.value, problem.unit)
-            self.trace.amend({"lower_bound": self.bound.value, "gap": gap})
-        assert self.status is not None
-        W, best = self._best.W, self._best.evaluation
-        if not judge and foreign(W):  # a signal may have come between
+        elif r.proved != s.k and r.status is not Status.CONVERGED:
+            self._prove(r.last)
+            self._doubt(s.W, r.last)
+            self._doubt(r.best.W, r.best.evaluation)
+            gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
+            r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
+
+    def _shown(self, method: str, seed: Any, judged: bool, factors: bool) -> Result:
+        """The record as a result."""
+        s, r, problem = self._state, self.record, self._problem
+        W, best = r.best.W, r.best.evaluation
+        assert r.status is not None
+        if foreign(W) and not judged:  # a signal may have come between
             best = problem.evaluate(W)
-        self.clock.lap("metrics", counts=False)
+        r.clock.lap("metrics", counts=False)
         return Result(
-            W=W.copy() if factors else shown(host(W.copy())),
-            status=self.status,
+            W=W if factors else shown(host(W)),
+            status=r.status,
             objective=best.objective,
             infeasibility=best.infeasibility,
             families=best.families,
             iterations=s.k,
-            best_iteration=self._best.k,
+            best_iteration=r.best.k,
             epochs=self.epochs,
-            seconds=self.seconds,
+            seconds=r.clock.seconds,
             lmo_calls=s.calls,
             matvecs=s.products,
             rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
-            trace=self.trace.copy(),
+            trace=r.trace,
             method=method,
             seed=seed,
-            metrics=self._best.metrics,
-            proposed=self._best.proposed,
-            lower_bound=self.bound.value,
-            gap=relative_gap(best.objective, self.bound.value, problem.unit),
-            bound_kind=self.bound.kind,
-            bound_failure=self.bound.failure,
-            bound_source=self.bound.source,
-            profile=dict.fromkeys(PARTS, 0.0) | self.clock.parts,
-            duals=self.ray or self.duals if self._watch.duals else {},
-            ray=self.ray,
+            metrics=r.best.metrics,
+            proposed=r.best.proposed,
+            lower_bound=r.bound.value,
+            gap=relative_gap(best.objective, r.bound.value, problem.unit),
+            bound_kind=r.bound.kind,
+            bound_failure=r.bound.failure,
+            bound_source=r.bound.source,
+            profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
+            duals=r.ray or r.duals if self._watch.duals else {},
+            ray=r.ray,
             device=device_of(s.W),
         )
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from condgrad.checkpoint import Pack, Print, packed
 from condgrad.run import saved
+from condgrad.run.files import Pack
 from condgrad.run.limits import Counts
+from condgrad.run.prints import Print
 from condgrad.run.result import Status
+from condgrad.run.saved import Entry
 
 if TYPE_CHECKING:
     from condgrad.run.journal import Journal
@@ -29,10 +31,10 @@ class Open:
     since: Counts = (0, 0.0, 0)
     """Counts at the beginning of that latest stage."""
 
-    def pack(self) -> Pack:
-        """Pack of the run, as it is written."""
-        about = {"number": self.number, "last": self.last, "since": list(self.since)}
-        return saved.pack(self.run, prints=self.prints, **about)
+    def pack(self) -> Entry:
+        """Entry of the run, as it is written."""
+        about = {"number": self.number, "last": self.last, "since": self.since}
+        return saved.entry_of(self.run, self.prints, **about)
 
 
 @dataclass
@@ -70,7 +72,8 @@ class Page:
         if self.journal is not None:
             self.journal.turn(self, result())
 
-    def pack(self) -> Pack:
-        """Pack of the state, as it is written."""
+    def pack(self) -> Entry:
+        """Entry of the state, as it is written."""
         assert self._state is not None
-        return packed(self._state(), "the state", number=self.number, prints=self.prints)
+        about = {"number": self.number, "prints": self.prints}
+        return Entry(about, Pack.of(self._state(), "the state"))

@@ -71,6 +71,7 @@ KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 """Ends of a run that say more than that a bound was taken back."""
 
 
+@dataclass(repr=False, eq=False)
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
@@ -93,8 +94,7 @@ class Trace:
     array([2.])
     """
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[float]] = {}
+    _columns: dict[str, list[float]] = field(default_factory=dict)
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row; every row has the same columns."""
@@ -103,9 +103,7 @@ class Trace:
 
     def copy(self) -> Trace:
         """The rows so far, in a trace of their own."""
-        other = Trace()
-        other._columns = {name: list(values) for name, values in self._columns.items()}
-        return other
+        return Trace({name: list(values) for name, values in self._columns.items()})
 
     def amend(self, row: Mapping[str, float]) -> None:
         """Replace entries of the latest row."""

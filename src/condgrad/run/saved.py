@@ -6,25 +6,25 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign
-from condgrad.checkpoint import Given, Pack, Print, Reader, packed, print_of, unpacked, write
-from condgrad.checkpoint.graph import Maker, attributes
-from condgrad.checkpoint.packs import FAULTS
-from condgrad.checkpoint.prints import difference
 from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
 from condgrad.methods.protocol import Method, State
+from condgrad.run import files
 from condgrad.run.callbacks import Callback, Watch
-from condgrad.run.monitor import Monitor
+from condgrad.run.files import FAULTS, Pack, damaged
+from condgrad.run.limits import Goal
+from condgrad.run.monitor import Record
+from condgrad.run.prints import Print, difference, print_of
 from condgrad.run.result import KEEP, Status
 
 if TYPE_CHECKING:
@@ -32,30 +32,48 @@ if TYPE_CHECKING:
     from condgrad.run.loop import Options, Run
     from condgrad.run.solve import Asked
 
-COMMON = {"arrays": list, "prints": dict}
-PARTS: dict[str, dict[str, type]] = {
-    "done": {"name": str, **COMMON},
-    "runs": {"number": int, "last": int, "since": list, "lightness": int, "device": str, **COMMON},
-    "pages": {"number": int, **COMMON},
+COMMON: dict[str, Any] = {"number": int, "prints": dict}
+PARTS: dict[str, dict[str, Any]] = {
+    "done": {"name": str, "prints": dict},
+    "runs": {**COMMON, "last": int, "since": tuple, "lightness": int, "device": str},
+    "pages": COMMON,
 }
-"""Keys and types of the entries of a file."""
+"""Facts of the entries of a file, with their types."""
 _told: ContextVar[Mapping[str, Any]] = ContextVar("condgrad_told", default=MappingProxyType({}))
 OPTIONS = ("record", "errors", "duals", "certify", "floor")
 """Options of `Watch` that a checkpoint keeps."""
 
 
+@dataclass
+class Entry:
+    """A part of a file: a run, a page, or the result of a stage that is done."""
+
+    about: dict[str, Any]
+    """Facts that are known before the tree is made."""
+    pack: Pack
+
+
+@dataclass
+class Kept:
+    """The entries of a file."""
+
+    path: Path = Path()
+    done: list[Entry] = field(default_factory=list)
+    runs: list[Entry] = field(default_factory=list)
+    pages: list[Entry] = field(default_factory=list)
+
+    @property
+    def packs(self) -> list[Pack]:
+        """All that is to be written: a description, and the trees."""
+        parts = {"done": self.done, "runs": self.runs, "pages": self.pages}
+        about = {name: [entry.about for entry in part] for name, part in parts.items()}
+        head = Pack.of({"condgrad": version(), **about}, "the checkpoint")
+        return [head, *(entry.pack for part in parts.values() for entry in part)]
+
+
 def version() -> str:
     """Version of this package."""
     return str(sys.modules["condgrad"].__version__)
-
-
-def given_by(run: Run) -> Given:
-    """Objects that a run was given, or that are made of them before it begins."""
-    watch = run._options.watch
-    roots = {"problem": run.problem, "method": run.form}
-    opaque = {"watch": watch, "metrics": watch.metrics, "propose": watch.propose}
-    opaque |= {f"callback {i}": c for i, c in enumerate(watch.callbacks)}
-    return Given(roots, opaque)
 
 
 def memory_of(value: Any) -> dict[str, Any] | None:
@@ -89,33 +107,23 @@ def watchers(watch: Watch) -> list[Any]:
     return [watch.propose, *watch.callbacks]
 
 
-def pack(run: Run, **facts: Any) -> Pack:
+def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     """All that a run needs to go on."""
     options = run._options
-    value = {
-        "run": attributes(run),
-        "goal": options.goal,
+    method: Method | None = run.method
+    tree = {
+        "state": run.state,
+        "record": run._monitor.record,
         "memories": [memory_of(w) for w in watchers(options.watch)],
     }
-    about = {
-        "lightness": run.lightness,
-        "device": "cuda" if foreign(run.problem.like) else "cpu",
-        "method": _alone(run.method),
-        "options": _alone(
-            {name: getattr(options.watch, name) for name in OPTIONS}
-            | {"seed": options.seed, "goal": options.goal}
-        ),
-    }
-    return packed(value, "the run", given_by(run), **about, **facts)
-
-
-def _alone(method: Any) -> Any:
-    """A method as it can be made again without being given; None where it has a user's parts."""
     try:
-        found = packed(method, "method")
-    except ProblemError:
-        return None
-    return None if found.blocks else found.text
+        Pack.of(method, "method")
+    except ProblemError:  # it has a user's parts
+        method = None
+    about |= {"lightness": run.lightness, "device": "cuda" if foreign(run.problem.like) else "cpu"}
+    about |= {"method": method, "prints": prints, "goal": options.goal, "seed": options.seed}
+    about["options"] = {name: getattr(options.watch, name) for name in OPTIONS}
+    return Entry(about, Pack.of(tree, "run"))
 
 
 def prints(problem: Problem, method: Method, options: Options) -> Print:
@@ -148,37 +156,37 @@ def told(**options: Any) -> Iterator[None]:
         _told.reset(token)
 
 
-def restore(run: Run, entry: Any, reader: Reader) -> None:
+def restore(run: Run, entry: Entry, path: Path) -> None:
     """Give a run that is prepared the state of one that was saved."""
-    for name in attributes(run):
-        delattr(run, name)  # another state of the same size
-    found = unpacked(entry, reader, given_by(run), run.problem.like)
+    for name in {"state", "_monitor"} & set(vars(run)):
+        delattr(run, name)  # another state of the same size comes
+    found = entry.pack.tree(path, run.problem.like)
     try:
-        vars(run).update(found["run"])
-        _require_fit(run)
-        run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
+        run.state, record, goal = found["state"], found["record"], entry.about["goal"]
+        _require_fit(run, record, goal)
+        run._options, watch = replace(run._options, goal=goal), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
-        if run._monitor.status is None:
-            run._monitor.status = Status.PAUSED
+        run._watch_it(record=record)
+        record.status = record.status or Status.PAUSED
     except FAULTS as error:
-        raise reader.damaged(f"it does not fit together ({error})") from None
-    run.stale = run.torn = False
+        raise damaged(path, f"it does not fit together ({error})") from None
+    run.torn = False
     run.resumed = run.state.k
 
 
-def _require_fit(run: Run) -> None:
+def _require_fit(run: Run, record: Any, goal: Any) -> None:
     """Raise a TypeError if arrays are not those of the problem; kernels do not look."""
     s, terms = run.state, run.problem.terms
-    good = isinstance(s, State) and isinstance(run._monitor, Monitor)
-    good = good and s.W.shape == run._monitor._best.W.shape == run.problem.domain.shape
+    good = isinstance(s, State) and isinstance(record, Record) and isinstance(goal, Goal)
+    good = good and s.W.shape == record.best.W.shape == run.problem.domain.shape
     good = good and len(s.rows) == len(s.betas) == len(terms)
     good = good and isinstance(s.rng, np.random.Generator)
     for f in fields(s):
         parts = getattr(s, f.name)
         if not (isinstance(parts, list) and parts and is_dataclass(parts[0])):
             continue
-        for term, part in zip(terms, parts, strict=True):
+        for term, part in zip(terms, parts, strict=False):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
             own = {n: getattr(part, n, None) for n in sizes}
             good = good and all(
@@ -192,19 +200,17 @@ def save(run: Run, path: str | PathLike[str]) -> None:
     """Write a run to a file."""
     if not sound(run):
         raise ProblemError(
-            f"the run was broken off ({run._monitor.status}), maybe within an iteration: save it "
-            "before, or let solve(..., checkpoint=path) do so"
+            f"the run was broken off ({run._monitor.record.status}), maybe within an iteration: "
+            "save it before, or let solve(..., checkpoint=path) do so"
         )
     own = prints(run.asked, run.method, run._options)
-    ready = pack(run, number=0, last=0, since=[0, 0.0, 0], prints=own)
-    blocks: list[Any] = []
-    entry = ready.entry(blocks)
-    write(path, {"condgrad": version(), "done": [], "runs": [entry], "pages": []}, blocks)
+    entry = entry_of(run, own, number=0, last=0, since=(0, 0.0, 0))
+    files.save(path, Kept(runs=[entry]).packs)
 
 
 def sound(run: Run) -> bool:
     """True if the state is that of a whole iteration."""
-    status = run._monitor.status
+    status = run._monitor.record.status
     return status not in KEEP and not (run.torn and status is not None)
 
 
@@ -214,40 +220,41 @@ def ended(run: Run) -> bool:
     Such a callback depends on nothing but the iteration. After the others a run goes on.
     """
     monitor = run._monitor
-    if monitor.status not in (Status.STOPPED, *Status.limits()) or not run.state.k:
+    if monitor.record.status not in (Status.STOPPED, *Status.limits()) or not run.state.k:
         return False
     watchers = [c for c in run._options.watch.callbacks if getattr(c, "final", False)]
     return any(bool(c(monitor.info())) for c in watchers)
 
 
-def opened(path: str | PathLike[str]) -> Reader:
+def opened(path: str | PathLike[str]) -> Kept:
     """A checkpoint of this version, or the reason why it is none."""
     try:
-        reader = Reader(path)
+        head, *packs = files.load(path) or [Pack()]
     except FileNotFoundError:
         raise ProblemError(
             f"there is no checkpoint {str(path)!r}: start without it (resume=None)"
         ) from None
     except OSError as error:
         raise InputError(Path(path), f"the checkpoint cannot be read ({error.strerror})") from None
-    text = reader.text
-    if not isinstance(text, dict) or not all(_entries(text.get(n), PARTS[n]) for n in PARTS):
-        raise reader.damaged("its description cannot be read")
-    if text.get("condgrad") != version():
-        raise InputError(
-            reader.path,
-            f"this checkpoint is of condgrad {text.get('condgrad')}, and this is {version()}: go "
-            "on with that version, or start anew",
-        )
-    return reader
-
-
-def _entries(found: Any, parts: dict[str, type]) -> bool:
-    """Whether these are entries of a file with such parts."""
-    return isinstance(found, list) and all(
-        isinstance(e, dict) and all(isinstance(e.get(n), kind) for n, kind in parts.items())
-        for e in found
-    )
+    about = head.tree(path)
+    try:
+        if about["condgrad"] != version():
+            raise InputError(
+                Path(path),
+                f"this checkpoint is of condgrad {about['condgrad']}, and this is {version()}: go "
+                "on with that version, or start anew",
+            )
+        rest = iter(packs)
+        parts = {name: [Entry(facts, next(rest)) for facts in about[name]] for name in PARTS}
+        for name, entries in parts.items():
+            for entry in entries:
+                if any(not isinstance(entry.about[n], kind) for n, kind in PARTS[name].items()):
+                    raise TypeError("facts of other types")
+    except InputError:
+        raise
+    except (*FAULTS, StopIteration):
+        raise damaged(path, "its description cannot be read") from None
+    return Kept(Path(path), **parts)
 
 
 def resume(
@@ -293,30 +300,27 @@ def resume(
     from condgrad.run.loop import Options  # which saves itself
     from condgrad.run.solve import Asked
 
-    reader = opened(path)
-    if not reader.text["runs"]:
-        raise InputError(
-            reader.path, "this checkpoint has no run at work: its call has other parts"
-        )
-    entry = reader.text["runs"][-1]
+    kept = opened(path)
+    if not kept.runs:
+        raise InputError(kept.path, "this checkpoint has no run at work: its call has other parts")
+    entry = kept.runs[-1]
     try:
-        options, old, device = dict(_plain(entry["options"])), entry["prints"], entry["device"]
-        if method is None:
-            method = _plain(entry["method"])
+        about = entry.about
+        method = about["method"] if method is None else method
         if method is None:
             raise ProblemError("the method has parts of your own: pass it as `method`")
-        seed, goal = options.pop("seed"), options.pop("goal")
-        watch = Watch(metrics=metrics or {}, callbacks=callbacks, propose=propose, **options)
-        wish = cluster_of(cluster)
-        own = Asked(problem, method, Options(None, goal, watch, seed, n_jobs, device, wish))
+        watch = Watch(
+            metrics=metrics or {}, callbacks=callbacks, propose=propose, **about["options"]
+        )
+        wish, goal, device = cluster_of(cluster), about["goal"], about["device"]
+        options = Options(None, goal, watch, about["seed"], n_jobs, device, wish)
+        there = {n: v for n, v in about["prints"].items() if n.startswith(("problem", "method"))}
     except ProblemError:
         raise
     except FAULTS:
-        raise reader.damaged("its description cannot be read") from None
-    here = {**print_of(problem, "problem"), **print_of(method, "method")}
-    there = {n: v for n, v in old.items() if n.startswith(("problem", "method"))}
-    refuse(path, here, there)
-    return revived(own, entry, reader)
+        raise damaged(path, "its description cannot be read") from None
+    refuse(path, {**print_of(problem, "problem"), **print_of(method, "method")}, there)
+    return revived(Asked(problem, method, options), entry, kept.path)
 
 
 def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
@@ -333,16 +337,19 @@ def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
     return replace(wish, shards=int(shards))
 
 
-def revived(own: Asked, entry: Any, reader: Reader) -> Run:
+def revived(own: Asked, entry: Entry, path: Path) -> Run:
     """The run that an entry of a file is of; `own` says what is given to it."""
     from condgrad.run.loop import Run  # which saves itself
 
-    run = Run.__new__(Run)
-    wish = _for_shards(entry.get("shards"), own.options.cluster)
-    options = replace(own.options, device=entry.get("device", "cpu"), cluster=wish)
-    run.prepare(own.problem, own.method, options, int(entry.get("lightness", 0)))
+    run, about = Run.__new__(Run), entry.about
+    wish = _for_shards(about.get("shards"), own.options.cluster)
+    options = replace(own.options, device=about["device"], cluster=wish)
     try:
-        restore(run, entry, reader)
+        run.prepare(own.problem, own.method, options, about["lightness"])
+    except AssertionError:
+        raise damaged(path, "its run has no such form") from None
+    try:
+        restore(run, entry, path)
     except BaseException:
         run.close()
         raise
@@ -354,8 +361,3 @@ def refuse(path: Any, here: Print, there: Print) -> None:
     other = difference(here, there)
     if other is not None:
         raise InputError(path, f"this checkpoint is of something else: {other}")
-
-
-def _plain(text: Any) -> Any:
-    """A value without arrays."""
-    return Maker(Given({}, {}), cast(Any, [])).value(text)

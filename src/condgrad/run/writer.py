@@ -7,14 +7,14 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from condgrad._files import sweep
 from condgrad.backends.memory import free_memory
-from condgrad.checkpoint import Pack, write
 from condgrad.errors import ProblemError, cause
+from condgrad.run import files
+from condgrad.run.files import Pack
 
 SHARE = 2
 """Copies are made where they take at most the free memory divided by this."""
@@ -68,22 +68,16 @@ class Writing:
             took = time.monotonic() - began
             self._next = began + max(self._every, REST * took if self._every else 0.0)
 
-    def put(self, about: Mapping[str, Any], parts: Mapping[str, Sequence[Pack]]) -> None:
-        """Write it, `done` as it is and all else as it is now."""
+    def put(self, packs: Sequence[Pack], still: int) -> None:
+        """Write trees, the first `still` of which will not change."""
         self.wait()
-        changing = [name for name in parts if name != "done"]
-        size = sum(p.nbytes for name in changing for p in parts[name])
-        aside = self._every > 0 and size < free_memory() / SHARE
+        aside = self._every > 0 and sum(p.nbytes for p in packs[still:]) < free_memory() / SHARE
         if aside:
             try:
-                parts = {**parts, **{n: [p.copy() for p in parts[n]] for n in changing}}
+                packs = [*packs[:still], *(pack.copy() for pack in packs[still:])]
             except MemoryError:
                 aside = False
-        blocks: list[Any] = []
-        text = {name: [p.entry(blocks) for p in packs] for name, packs in parts.items()}
-        work = threading.Thread(
-            target=self._write, args=({**about, **text}, blocks), name="checkpoint", daemon=True
-        )
+        work = threading.Thread(target=self._write, args=(packs,), name="checkpoint", daemon=True)
         if aside:
             self._thread = work
             work.start()
@@ -91,9 +85,9 @@ class Writing:
             work.run()
             self.wait()
 
-    def _write(self, text: Any, blocks: Any) -> None:
+    def _write(self, packs: Sequence[Pack]) -> None:
         try:
-            write(self.path, text, blocks)
+            files.save(self.path, packs)
         except Exception as error:  # the run matters more
             self._trouble = error
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad.backends.arrays import foreign, host
-from condgrad.checkpoint.graph import attributes, inside
+from condgrad.run.files import OURS
 
 PIECE = 1 << 24
 MARK = ", with the digest "
@@ -25,7 +25,7 @@ def print_of(value: Any, name: str) -> Print:
     """Fingerprint of a value, part by part: classes, numbers, and digests of arrays.
 
     Functions count by their names. What an object finds out by itself when it is asked
-    (`cached_property`, and what its class calls transient) does not count.
+    (`cached_property`) does not count.
     """
     found: Print = {}
     _enter(value, name, found, set())
@@ -68,10 +68,11 @@ def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
         parts = {f"[{i}]": v for i, v in enumerate(value)}
     elif isinstance(value, (set, frozenset)):
         parts = {"": repr(sorted(map(repr, value)))}
-    elif inside(value):
-        own = attributes(value)
-        lazy = [n for n in own if isinstance(getattr(type(value), n, None), cached_property)]
-        parts = {f".{n}": v for n, v in own.items() if n not in lazy}
+    elif any(kind.__module__.startswith(OURS) for kind in type(value).__mro__):
+        lazy = [
+            n for n in vars(value) if isinstance(getattr(type(value), n, None), cached_property)
+        ]
+        parts = {f".{n}": v for n, v in vars(value).items() if n not in lazy}
     else:
         parts = {}
     for step, part in parts.items():
