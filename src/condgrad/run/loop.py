@@ -69,11 +69,13 @@ class Run:
 
     _transient: tuple[str, ...] = (
         *("problem", "method", "form", "lightness", "asked", "_options", "_threads"),
-        *("torn", "stale", "_note", "resumed"),
+        *("torn", "whole", "stale", "_note", "resumed"),
     )
     """Attributes outside the state: they were given, or are made of what was (`saved.py`)."""
     torn = False
     """Whether the run was broken off, maybe within an iteration; also while it is at work."""
+    whole = True
+    """Whether W is that of a whole iteration."""
     stale = False
     """Whether the state is still in a file, from which it will come (`journal.py`)."""
     resumed: int | None = None
@@ -173,9 +175,9 @@ class Run:
                     self._loop(monitor)
                     self.torn = False
                 except deadline.OutOfTime:
-                    monitor.status = Status.MAX_SECONDS
+                    monitor.status, self.whole = Status.MAX_SECONDS, True
                 except np.linalg.LinAlgError:
-                    monitor.status = Status.NONFINITE
+                    monitor.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
                     self._break_off(error)
         return self
@@ -187,7 +189,11 @@ class Run:
         while not over:
             if errors:
                 monitor.before = self.state.W.copy()
-            self.state = self.form.step(self.problem, self.state, monitor.room())
+            k = self.state.k
+            try:
+                self.state = self.form.step(self.problem, self.state, monitor.room())
+            finally:  # a compiled call may have made iterations before it was broken off
+                self.whole = self.state.k > k
             over = monitor.after(self.state)
 
     def _break_off(self, error: BaseException) -> None:
@@ -294,7 +300,7 @@ class Run:
         with self._threads():
             how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
-                found = self._monitor.result(**how, judge=not self.torn)
+                found = self._monitor.result(**how, judge=self.whole)
             except (deadline.OutOfTime, *BREAKS) as error:
                 if not isinstance(error, deadline.OutOfTime):
                     self._break_off(error)
