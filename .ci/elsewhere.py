@@ -20,7 +20,7 @@ CLOSE = (
     *("test_factored.py", "test_fused.py"),
     *("test_infeasible.py", "test_lapack.py", "test_magnitudes.py", "test_primal_dual.py"),
     *("test_projections.py", "test_rounding.py", "test_sdp_attacks.py", "test_steps.py"),
-    *("test_stretches.py", "test_units.py", "test_vector_loop.py"),
+    *("test_stretches.py", "test_units.py", "test_vector_sag.py"),
 )
 """Where the last digits matter: kernels and their twins, oracles, projections, bounds and proofs
 against exact arithmetic, runs that must agree to rounding."""

@@ -2,10 +2,12 @@
 
     python benchmarks/golden.py compare REVISION [--only planted] [--part states,traces,answers]
     python benchmarks/golden.py record FILE [--only …] [--part …]
+    python benchmarks/golden.py differ THEN NOW
 
 `compare` checks REVISION out below `build/golden`, in an environment of its own, lets both record
 themselves on this machine, one thread each, and prints every difference. It ends with 1 if any bit
 of a state or a trace differs, or an answer is worse. Hashes are never kept: processors differ.
+`differ` does the same for two files that `record` wrote.
 
 * states: every method on eight problems, one of them float32, one with a `move`; after each
   iteration W, the random generator, and every array that the state has;
@@ -170,6 +172,9 @@ def listed(name: str, value: Any, found: dict[str, Any]) -> dict[str, Any]:
 def seen(state: Any) -> dict[str, str]:
     """Hashes of arrays, generators and lists of numbers of a state, by place."""
     parts = state.listed() if hasattr(state, "listed") else listed("state", state, {})
+    v = getattr(state, "v", None)  # up to 0.1 a direction was kept, and its memory lent
+    if v is not None:
+        parts = {n: a for n, a in parts.items() if not np.may_share_memory(a, v)}
     orders: dict[str, list[int]] = {}
     found = {}
     for name, value in parts.items():
@@ -328,15 +333,19 @@ def compare(revision: str, only: str, parts: list[str]) -> int:
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     files = []
     for side, program, top in (("then", python, folder), ("now", Path(sys.executable), None)):
-        file = folder.parent / f"{side}.jsonl"
+        files.append(file := folder.parent / f"{side}.jsonl")
         source = {"PYTHONPATH": str((top or Path(__file__).resolve().parents[1]) / "src")}
         command = [str(program), __file__, "record", str(file), "--only", only]
         subprocess.check_call(
             [*command, "--part", ",".join(parts)], env={**os.environ, **one, **source}
         )
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        files.append({(line["part"], line["case"]): line["found"] for line in lines})
-    then, now = files
+    return differ(*files)
+
+
+def differ(*files: Path) -> int:
+    """Print what differs between two records; 1 if anything is worse."""
+    lines = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    then, now = ({(one["part"], one["case"]): one["found"] for one in side} for side in lines)
     worse = 0
     for key, before in then.items():
         part, case = key
@@ -385,7 +394,11 @@ def main() -> int:
         own.add_argument(what, type=Path if what == "file" else str)
         own.add_argument("--only", default="", help="cases whose name has this in it")
         own.add_argument("--part", default=",".join(PARTS), help="states, traces or answers")
+    own = commands.add_parser("differ")
+    own.add_argument("files", type=Path, nargs=2)
     args = parser.parse_args()
+    if args.command == "differ":
+        return differ(*args.files)
     parts = args.part.split(",")
     if args.command == "record":
         record(args.file, args.only, parts)

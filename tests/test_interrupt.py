@@ -11,7 +11,7 @@ import condgrad
 from condgrad import Problem, Status, Term, cli, domains, functions, maps, solve
 from condgrad.applications import max_cut
 from condgrad.applications import mixing as warm_start
-from condgrad.run import vector_loop
+from condgrad.backends import ops
 
 DATA = np.random.default_rng(0).normal(size=(2, 20, 20))
 PROBLEM = Problem(domains.Simplex(20), [Term(maps.DataMatrix(DATA[0]), functions.Squared(1.0))])
@@ -101,8 +101,8 @@ def test_command_prints_what_an_interrupted_warm_start_found(impatient, monkeypa
     assert "Cut found" in out
 
 
-def test_keyboard_interrupt_in_the_vector_loop(monkeypatch):
-    real, calls = vector_loop.ops.vector_sag, []
+def test_keyboard_interrupt_in_the_compiled_form(monkeypatch):
+    real, calls = ops.vector_sag, []
 
     def stop(*args):
         real(*args)
@@ -110,7 +110,7 @@ def test_keyboard_interrupt_in_the_vector_loop(monkeypatch):
         if len(calls) == 3:
             raise SystemError("kernel") from KeyboardInterrupt()
 
-    monkeypatch.setitem(vector_loop.ops.__dict__, "vector_sag", stop)
+    monkeypatch.setitem(ops.__dict__, "vector_sag", stop)
     result = solve(PROBLEM, condgrad.sag_fw(batch=5), max_iter=500)
     assert (result.status, len(calls)) == (Status.INTERRUPTED, 3)
     assert result.iterations == sum(calls) < 500

@@ -144,6 +144,9 @@ class PrimalDual(Method):
     def move(self, problem: Problem, s: Any, v: Array, k: int) -> int:
         """Move W along the direction, which may be written to; the products taken."""
 
+    def measures(self, problem: Problem) -> bool:
+        return True
+
     def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
         pairs = zip(state.terms, state.betas, strict=True)
         point: list[Dual] = [Slopes(beta) if f.y is None else f.gamma for f, beta in pairs]
@@ -235,7 +238,7 @@ class Pdhg(PrimalDual):
             rng=rng,
             known=known,
             rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
+            betas=scales(problem),
             terms=[DualSide.of(t, problem) for t in problem.terms],
             ahead=W.copy(),
             before=W.copy(),

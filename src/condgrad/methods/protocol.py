@@ -146,7 +146,7 @@ class Method(ABC):
         raise ProblemError(f"{self.name} cannot go on over another domain: start another run")
 
     def measures(self, problem: Problem) -> bool:
-        """Whether the method measures bounds for its own use."""
+        """Whether β is found as it runs: then its bounds and every β are recorded without a goal."""
         return False
 
     def measure(self, problem: Problem, state: Any, level: int | None = None) -> Report:

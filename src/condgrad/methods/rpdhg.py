@@ -27,6 +27,7 @@ from condgrad.methods.pdhg import (
     norm_of,
     projected,
     renew,
+    scales,
 )
 from condgrad.methods.protocol import Known, length_of
 from condgrad.methods.register import declare
@@ -153,7 +154,7 @@ class Rpdhg(PrimalDual):
             rng=rng,
             known=known,
             rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
+            betas=scales(problem),
             terms=[AnchoredSide.of(t, problem) for t in problem.terms],
             ahead=W.copy(),
             before=W.copy(),

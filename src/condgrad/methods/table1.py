@@ -530,7 +530,9 @@ class ConditionalGradient(Method):
         return None
 
     def on(self, problem: Problem) -> Method:
-        return self
+        from condgrad.methods.vector_sag import compiled  # which is derived from this class
+
+        return compiled(self, problem)
 
     def init(
         self,
@@ -557,13 +559,13 @@ class ConditionalGradient(Method):
             own = replace(p, beta=factor * p.beta, beta_before=s.betas[i])
             now = Now(s.W, s.W if s.before is None else s.before, own, s.rng)
             s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)
-        s.eta, s.beta, s.betas = p.eta, p.beta, [factor * p.beta for factor in factors]
         v = direction(problem, [f.G for f in s.terms])
         require_finite(problem, v)
         atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
         if s.before is not None:
             s.before[...] = s.W
         atom.blend(s.W, p.eta)
+        s.eta, s.beta, s.betas = p.eta, p.beta, [factor * p.beta for factor in factors]
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
             report = self.measure(problem, s, s.pressure.level)
@@ -619,7 +621,7 @@ def effort_of(effort: Any) -> Callable[[int], float]:
     return effort if callable(effort) else Constant(cast(float, effort))
 
 
-def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
+def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
     """η_k = 2/(k + 1), β_k = β0/√(k + 1)."""
     return Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 2), rho)
 

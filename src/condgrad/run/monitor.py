@@ -445,11 +445,12 @@ class Monitor:
         size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
         if r.bound.source == "given":
             size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
-        if not np.isfinite(bound) or not value < bound - slack * size:
+        rounding = 1e3 * float(np.finfo(point.dtype).eps)
+        if not np.isfinite(bound) or not value < bound - max(slack, rounding) * size:
             return
         if any(v.max > 0 for v in evaluation.families.values()):
             return
-        if self._problem.domain.contains(point, 1e3 * float(np.finfo(point.dtype).eps)):
+        if self._problem.domain.contains(point, rounding):
             r.proves, r.bound = False, Bound()
             r.trace.replace("lower_bound", -np.inf)
             r.trace.replace("gap", np.inf)

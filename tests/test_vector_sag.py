@@ -1,4 +1,4 @@
-"""The compiled loop for vectors is the generic loop, only faster."""
+"""The compiled iterations for vectors are those of Table 1, only faster."""
 
 import cvxpy as cp
 import numpy as np
@@ -8,14 +8,12 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps, solve
 from condgrad.backends import backend, ops
-from condgrad.estimators import SAG, Full
-from condgrad.estimators.sampling import Sampler
 from condgrad.magnitudes import RANGE
-from condgrad.methods.registry import Method
-from condgrad.run import vector_loop
+from condgrad.methods import SAG, ConditionalGradient, Full, homotopy, sampling, vector_sag
+from condgrad.methods.sampling import draw, draw_many
 from condgrad.schedules import Constant, Power, Schedule, values
 
-pytestmark = pytest.mark.skipif(backend() != "numba", reason="there is no compiled loop")
+pytestmark = pytest.mark.skipif(backend() != "numba", reason="there is no compiled form")
 
 SAME = ("k", "epochs", "rows", "lmo_calls", "matvecs", "eta", "beta", "epochs.f")
 CLOSE = ("objective", "lower_bound", "smoothed")
@@ -53,7 +51,7 @@ def calls(monkeypatch):
 
 def generic(*args, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vector_loop, "applies", lambda *_: False)
+        patch.setattr(ConditionalGradient, "on", lambda method, problem: method)
         return solve(*args, **options)
 
 
@@ -94,6 +92,14 @@ def test_single_precision(calls, loss, domain, batch):
     assert sum(calls) == 1000
 
 
+def test_rounding_in_single_precision_contradicts_no_bound():
+    """A linear loss is solved by one step, and the bound is the optimum to more digits."""
+    case = problem("linear", "simplex", dtype=np.float32)
+    result = solve(case, cg.sag_fw(warm_start=True), max_iter=300)
+    assert (result.status, result.iterations) == (Status.MAX_ITER, 300)
+    assert result.gap < 1e-6
+
+
 @pytest.mark.parametrize(
     "method",
     [
@@ -101,10 +107,10 @@ def test_single_precision(calls, loss, domain, batch):
         cg.h_sag_v2(beta0="auto"),
         cg.sag_fw(batch=5, replace=True),
         cg.sag_fw(warm_start=True),
-        cg.sag_fw(rescale=True, table_dtype=np.float32),
+        cg.sag_fw(table_dtype=np.float32),
         cg.hcgm().override({"f": SAG(batch=2)}),
-        Method(SAG(), Full(), Schedule(Constant(0.3), Power(1, 1, 0.5))),
-        Method(SAG(), Full(), Schedule(lambda k: 2 / (k + 1), Power(1, 1, 0.5))),
+        ConditionalGradient(SAG(), Full(), Schedule(Constant(0.3), Power(1, 1, 0.5))),
+        ConditionalGradient(SAG(), Full(), Schedule(lambda k: 2 / (k + 1), Power(1, 1, 0.5))),
     ],
     ids=["v1", "auto", "replace", "warm", "options", "override", "constant", "callable"],
 )
@@ -141,7 +147,7 @@ def test_options_and_limits(options, batch):
 
 
 def test_time_ends_it_after_a_whole_call(calls, monkeypatch, clock):
-    monkeypatch.setattr(vector_loop, "WORK", 10_000)
+    monkeypatch.setattr(vector_sag, "WORK", 10_000)
     result = solve(problem(), cg.sag_fw(), max_seconds=0.05, record=1)
     assert result.status is Status.MAX_SECONDS
     assert result.seconds <= 0.05 <= clock.now < 0.06
@@ -204,13 +210,21 @@ def test_where_it_does_not_apply(calls):
     class Other(functions.Squared):
         """A class of its own, which may mean something else."""
 
+    class OtherSAG(SAG):
+        """An estimator of its own."""
+
+    class OtherMethod(ConditionalGradient):
+        """A method of its own."""
+
     case = problem("squared")
     (term,) = case.terms
     twice = Problem(case.domain, [term, Term(term.map, term.function, name="again")])
     solve(twice, cg.sag_fw(), max_iter=5)
     solve(Problem(case.domain, [Term(term.map, Other(0.0))]), cg.sag_fw(), max_iter=5)
     solve(Problem(domains.LinfBall(150), [term]), cg.sag_fw(), max_iter=5)
-    for method in (cg.sag_fw(batch=1.0), cg.sag_fw(table="sparse"), cg.hcgm(), cg.shcgm()):
+    parts = Full(), homotopy(1.0)
+    others = ConditionalGradient(OtherSAG(), *parts), OtherMethod(SAG(), *parts)
+    for method in (cg.sag_fw(batch=1.0), cg.hcgm(), cg.shcgm(), *others):
         solve(case, method, max_iter=5)
     assert calls == []
     solve(case, cg.sag_fw(), max_iter=5)
@@ -270,14 +284,13 @@ def test_many_draws_are_the_single_ones(size, batch, replace):
 def both_draws(size, batch, replace):
     """300 draws one by one and at once, and the states of the generators after them."""
     one, many = np.random.default_rng(1), np.random.default_rng(1)
-    single, together = Sampler(size, replace), Sampler(size, replace)
-    draws = np.array([single.draw(batch, one) for _ in range(300)])
-    at_once = together.draw_many(300, batch, many)
+    draws = np.array([draw(size, batch, replace, one) for _ in range(300)])
+    at_once = draw_many(300, size, batch, replace, many)
     return draws, at_once, [rng.bit_generator.state for rng in (one, many)]
 
 
 def test_a_draw_that_falls_short_is_made_again(monkeypatch):
-    monkeypatch.setattr(Sampler, "_enough", lambda self, more, batch: more)
+    monkeypatch.setattr(sampling, "_enough", lambda more, batch, size: more)
     draws, at_once, states = both_draws(20, 10, False)
     assert np.array_equal(draws, at_once)
     assert all(len(set(row)) == 10 for row in at_once.tolist())

@@ -1,0 +1,123 @@
+"""SAG on the rows of one data matrix over the simplex or the l1 ball, many iterations in a call.
+
+An iteration moves one entry of W and a few of G, next to which a turn of the loop in Python is
+expensive. Here the iterations between two that the monitor wants to see run in one compiled call.
+Rows and steps are those of `table1.ConditionalGradient`, so that both runs agree up to rounding,
+which decides ties.
+
+Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICML 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import cast
+
+import numpy as np
+
+from condgrad._types import Array
+from condgrad.backends import backend, ops
+from condgrad.domains import L1Ball, Simplex
+from condgrad.errors import from_keyboard
+from condgrad.functions import Function, Huber, Linear, Logistic, Squared
+from condgrad.maps import DataMatrix
+from condgrad.methods.protocol import Known
+from condgrad.methods.sampling import batch_size, draw_many
+from condgrad.methods.table1 import SAG, ConditionalGradient, Now, TableOneState
+from condgrad.problem import Problem
+from condgrad.schedules import values
+
+LOSSES = {Linear: "c", Squared: "target", Logistic: "labels", Huber: "target"}
+"""The losses in the order of their numbers in the kernel, with the name of their data."""
+WORK = 10_000_000
+"""Non-zeros handled in one call, a few hundredths of a second: how soon time and keyboard count."""
+DRAWN = 1 << 20
+"""Rows drawn ahead for one call."""
+
+
+@dataclass(kw_only=True)
+class VectorState(TableOneState):
+    """W = c u: a step changes c and one entry of u. Kept, so that no run depends on its calls."""
+
+    u: Array
+    c: Array
+    """One number."""
+
+
+@dataclass(frozen=True)
+class VectorSag(ConditionalGradient):
+    """The compiled form of a method with a SAG estimate of one loss."""
+
+    def init(
+        self,
+        problem: Problem,
+        W: Array,
+        rng: np.random.Generator,
+        known: Known,
+        multipliers: Sequence[Array | None] | None = None,
+    ) -> VectorState:
+        state = super().init(problem, W, rng, known, multipliers)
+        return VectorState(**vars(state), u=W.copy(), c=np.ones(1))
+
+    def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> VectorState:
+        s, (term,), domain = cast(VectorState, state), problem.terms, problem.domain
+        (kept,), k, sag = s.terms, s.k, cast(SAG, self.estimator(term))
+        size, arrays = term.map.size, cast(DataMatrix, term.map).arrays
+        batch, interrupted = batch_size(sag.batch, size), False
+        if k == 0 and sag.warm_start:
+            s.rows[0] += sag.follow(kept, term, Now(s.W, s.W, self.schedule(1), s.rng))
+            count, ids = 1, np.empty((1, 0), np.int64)
+        else:
+            cost = batch * (1 + arrays[2].size // size) + int(np.sqrt(domain.shape[0]))
+            count = max(1, min(at_most, WORK // cost, DRAWN // batch))
+            ids = draw_many(count, size, batch, sag.replace, s.rng)
+        ball, eta = isinstance(domain, L1Ball), values(self.schedule.eta, k + 1, count)
+        radius = domain.radius if isinstance(domain, L1Ball) else cast(Simplex, domain).total
+        fixed = (*_loss(term.function, size), ball, radius, term.weight)
+        most, done = float(np.finfo(s.W.dtype).max), np.zeros(1, np.int64)
+        point, table = (s.u, s.c, s.W), (kept.G, kept.slopes)
+        try:
+            ops.vector_sag(*arrays, *point, *table, ids, eta, *fixed, most, done)
+        except (KeyboardInterrupt, SystemError) as error:  # the call is over, or never began
+            if not from_keyboard(error):
+                raise
+            interrupted = True
+        steps = int(done[0])
+        s.rows[0] += ids.shape[1] * (steps if interrupted else min(count, steps + 1))
+        if steps:
+            p = self.schedule(k + steps)
+            s.k, s.calls, s.eta, s.beta, s.betas = p.k, s.calls + steps, p.eta, p.beta, [p.beta]
+        if interrupted:
+            raise KeyboardInterrupt
+        if steps < count:
+            raise np.linalg.LinAlgError("the direction is not finite")
+        return s
+
+
+def compiled(method: ConditionalGradient, problem: Problem) -> ConditionalGradient:
+    """The compiled form of a method if it has one for a problem, else the method itself.
+
+    Types are compared exactly, since a class derived from one of them can mean something else.
+    """
+    term, size = problem.terms[0], problem.terms[0].map.size
+    sag = method.estimator(term)
+    kinds = (type(method), type(sag), type(term.map))
+    fits = (
+        len(problem.terms) == 1
+        and kinds == (ConditionalGradient, SAG, DataMatrix)
+        and type(term.function) in LOSSES
+        and type(problem.domain) in (Simplex, L1Ball)
+        and backend() == "numba"
+        and (size == 1 or batch_size(cast(SAG, sag).batch, size) < size)
+    )
+    if not fits:
+        return method
+    return VectorSag(**{f.name: getattr(method, f.name) for f in fields(method)})
+
+
+def _loss(function: Function, size: int) -> tuple[int, Array, float]:
+    """Number of the loss, its data row by row, and δ."""
+    data = getattr(function, LOSSES[type(function)])
+    target = np.ascontiguousarray(data if np.size(data) == size else np.full(size, data))
+    return list(LOSSES).index(type(function)), target, float(getattr(function, "delta", 0.0))
