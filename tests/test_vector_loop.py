@@ -10,7 +10,7 @@ from condgrad import Problem, Status, Term, domains, functions, maps, solve
 from condgrad.backends import backend, ops
 from condgrad.estimators import SAG, Full
 from condgrad.estimators.sampling import Sampler
-from condgrad.magnitudes import RANGE
+from condgrad.problem import RANGE
 from condgrad.methods.registry import Method
 from condgrad.run import vector_loop
 from condgrad.schedules import Constant, Power, Schedule, values
