@@ -566,7 +566,7 @@ class ConditionalGradient(Method):
         atom.blend(s.W, p.eta)
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s, s.pressure.level)
+            report = self.measure(problem, s)
             if report.evaluation.finite:
                 s.report = report
                 self.balance.moved(problem, s.pressure, s, report, press=1.0)
@@ -619,7 +619,7 @@ def effort_of(effort: Any) -> Callable[[int], float]:
     return effort if callable(effort) else Constant(cast(float, effort))
 
 
-def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
+def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
     """η_k = 2/(k + 1), β_k = β0/√(k + 1)."""
     return Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 2), rho)
 

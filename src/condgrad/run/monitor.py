@@ -1,4 +1,4 @@
-"""What watches a run: clock, limits, trace, callbacks, proofs, the best point. It changes nothing."""
+"""What watches a run: clock, limits, trace, callbacks, proofs, best point. It changes nothing."""
 
 from __future__ import annotations
 
@@ -291,12 +291,13 @@ class Monitor:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            point = None if proposed is None else like(proposed, self._state.W)
-            if point is not None and self._problem.domain.contains(point, 1e-6):
-                known = self._problem.evaluate(point), self._measured(point)
-                self._proposed = (proposed, (point, *known))
+            W = None if proposed is None else like(proposed, self._state.W)
+            if W is not None and self._problem.domain.contains(W, 1e-6):
+                known = self._problem.evaluate(W), self._measured(W)
+                self._proposed = (proposed, (W, *known))
         if self._proposed[1] is not None:
-            self._offer(*self._proposed[1], proposed=True)
+            point, evaluation, metrics = self._proposed[1]
+            self._offer(point, evaluation, metrics, proposed=True)
 
     def _offer(
         self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
@@ -367,10 +368,10 @@ class Monitor:
 
     def _accept(self, report: Report) -> None:
         """Keep the better bound, and its multipliers if they are asked for."""
-        if self._watch.duals and self._problem.composite:
-            if report.bound.value > self.bound.value or not self.duals:
-                duals = self._method.duals(self._problem, self._state)
-                self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
+        wanted = self._watch.duals and self._problem.composite
+        if wanted and (report.bound.value > self.bound.value or not self.duals):
+            duals = self._method.duals(self._problem, self._state)
+            self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
         self.bound = lower_bound.better(self.bound, report.bound)
 
     def _refute(self, evaluation: Evaluation) -> None:
