@@ -208,8 +208,10 @@ def point_of(term: Term, W: Array, y: Dual) -> Array:
 
 
 class Shift(NamedTuple):
-    """A direction c in which the multipliers of a family of equations may be moved freely."""
+    """A direction in which the multipliers of a family of equations may be moved freely."""
 
+    c: Array
+    """The direction, row by row."""
     v: Array
     """ω A*c, near the identity."""
     conjugate: float
@@ -296,7 +298,7 @@ def _shift_of(term: Term) -> Shift | None:
         return None
     w, h = term.weight, term.function
     sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
+    return Shift(c, np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
 
 
 def _fixed(problem: Problem, direction: Array) -> bool:
@@ -477,18 +479,38 @@ def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) 
 def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point: Array) -> float:
     """Σ ω |y_l| |r_l| over the constraints, r the residuals of a point.
 
-    The optimum is not above the value of the point by more, if y is optimal.
+    The optimum is not above the value of the point by more, if y is optimal. For a bound that no
+    dual point proves, y is the first.
     """
     point, W = (a.astype(np.float64, copy=False) for a in (point, W))
-    pairs = zip(problem.terms, duals[which], strict=True)
-    return sum(t.weight * _price(t, W, y, point) for t, y in pairs if t.function.indicator)
+    pairs = zip(problem.terms, duals.get(which) or next(iter(duals.values())), strict=True)
+    return sum(t.weight * price_of(t, W, y, point) for t, y in pairs if t.function.indicator)
 
 
-def _price(term: Term, W: Array, y: Dual, point: Array) -> float:
+def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
+    """Σ |y_l| |r_l| of a constraint at a point."""
     if term.dealt:
         return float(cast(Any, term).price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
+
+
+def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound) -> bool:
+    """Whether a point of the domain without any violation lies below a bound: one of both is wrong.
+
+    Rounding is allowed for: a point outside of a cone by ε can gain √ε, and the value of the point
+    is a sum whose terms may cancel.
+    """
+    value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
+    size = abs(value) + abs(bound.value) + 1e6 * problem.unit
+    if not (np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
+        return False
+    reach = float(problem.domain.reach)
+    largest = [(t.function.magnitude(t.map.row_norm * reach), t) for t in problem.terms]
+    summed = sum(t.weight * t.map.size * h for h, t in largest)
+    met = all(v.max == 0 for v in evaluation.families.values())
+    below = bound.value > value + 2 * np.sqrt(outside) * size + outside * summed
+    return below and met and bool(problem.domain.contains(W, outside))
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:

@@ -25,10 +25,6 @@ from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
 from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
 
-SLACK = 1e-9
-"""Rounding error that is allowed, relative to the numbers that are compared."""
-
-
 @dataclass
 class Best:
     """The best point so far."""
@@ -390,15 +386,7 @@ class Monitor:
 
         Then a part of the problem, or a bound that was given, is wrong.
         """
-        bound, value = self.bound.value, evaluation.objective
-        size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
-        if self.bound.source == "given":
-            size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
-        if not np.isfinite(bound) or not value < bound - slack * size:
-            return
-        if any(v.max > 0 for v in evaluation.families.values()):
-            return
-        if self._problem.domain.contains(point, 1e3 * float(np.finfo(point.dtype).eps)):
+        if lower_bound.contradicted(self._problem, point, evaluation, self.bound):
             self._proves, self.bound = False, Bound()
             self.trace.replace("lower_bound", -np.inf)
             self.trace.replace("gap", np.inf)
