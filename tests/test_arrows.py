@@ -25,7 +25,7 @@ LAYERS = (
     ("maps",),
     ("points", "functions"),
     ("domains",),
-    ("magnitudes", "passes", "_ours"),
+    ("passes", "_ours"),
     ("problem", "schedules"),
     ("estimators",),
     ("rows",),

@@ -5,7 +5,8 @@ import pytest
 
 import condgrad
 from condgrad import Problem, Term, domains, functions, maps, solve
-from condgrad.estimators import SAG
+from condgrad._ours import ours
+from condgrad.methods.table1 import SAG
 
 
 def rows():
@@ -30,7 +31,7 @@ def test_a_sampled_linear_term_beside_multipliers():
     problem = Problem(problem.domain, [*problem.terms, cap])
     X = np.sort(problem.terms[0].map.adjoint(np.ones(50)))
     optimum = 0.6 * X[0] + 0.4 * X[1]
-    method = condgrad.sag_cgal().override({"f": SAG(1)})
+    method = condgrad.cgal().override({"f": SAG(1)})
     assert solve(problem, method, max_iter=60).lower_bound <= optimum
 
 
@@ -164,3 +165,15 @@ def test_a_floor_is_a_bound_and_is_named():
     assert result.lower_bound >= 0
     with pytest.raises(condgrad.ProblemError, match="floor is nan"):
         solve(problem, floor=float("nan"))
+
+
+class Wrong(maps.Diagonal):
+    """A user's map."""
+
+
+def test_a_map_within_a_map_is_not_taken_for_ours():
+    """What condgrad's maps are made of may be a user's: ⟨y, z⟩ is then summed over rows."""
+    own = maps.Triangles(4)
+    assert ours(own)
+    own.inner = Wrong(4)
+    assert not ours(own)

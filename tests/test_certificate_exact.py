@@ -13,56 +13,47 @@ import scipy.sparse as sp
 
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps, solve
-from condgrad.certificate import Certificate
-from condgrad.certificate.shifts import _identity
+from condgrad.certificate import lower_bound
+from condgrad.certificate.lower_bound import Bound, _shift_of, constants, part_of
 from condgrad.errors import ProblemError
-from condgrad.estimators import Full
-from condgrad.rows import part_of
+from condgrad.methods.table1 import Full
 from exact import DIGITS, DUAL, FUNCTIONS, KINDS, Known, decimal, fractions, known
 from random_problems import DOMAINS, random_problem
 
 
-def bound_and_truth(
-    case: Known, duals: list[np.ndarray], monkeypatch
-) -> tuple[cg.certificate.Bound, Decimal]:
+def bound_and_truth(case: Known, duals: list[np.ndarray], monkeypatch) -> tuple[Bound, Decimal]:
     """The bound of a dual point with its repairs, and the best exact value of the points tried."""
-    steps, search = [], Certificate._search
+    steps, search = [], lower_bound.best_step
 
-    def watched(self, *args):
-        steps.append(search(self, *args))
+    def watched(*args):
+        steps.append(search(*args))
         return steps[-1]
 
-    monkeypatch.setattr(Certificate, "_search", watched)
-    terms = case.problem.terms
-    parts = [part_of(t, None, y, 1.0) for t, y in zip(terms, duals, strict=True)]
-    bound, _ = Certificate(case.problem)._bound(parts, "plain")
+    monkeypatch.setattr(lower_bound, "best_step", watched)
+    terms, moves = case.problem.terms, shifts(case.problem)
+    parts = [part_of(t, None, y) for t, y in zip(terms, duals, strict=True)]
+    bound = lower_bound.bound(case.problem, parts, "plain").bound
     monkeypatch.undo()
     with localcontext(DIGITS):
         points = [[[decimal(x) for x in y] for y in duals]]
         scale = decimal(steps.pop(0) if case.problem.composite else 1.0)
         if scale < 1:
-            moves = [1 if t.function.smooth else scale for t in terms]
-            points.append([[f * x for x in y] for f, y in zip(moves, points[0], strict=True)])
-        for i in shifted(case.problem):
-            found = _identity(terms[i])
-            assert found is not None
+            factors = [1 if t.function.smooth else scale for t in terms]
+            points.append([[f * x for x in y] for f, y in zip(factors, points[0], strict=True)])
+        for i, c in moves:
             for point in points[: 1 + (scale < 1)]:
                 t, y = decimal(steps.pop(0)), list(point)
-                y[i] = [a + t * decimal(c) for a, c in zip(y[i], found[1], strict=True)]
+                y[i] = [a + t * decimal(b) for a, b in zip(y[i], c, strict=True)]
                 points.append(y)
         assert not steps
         return bound, max(case.dual_value(y) for y in points)
 
 
-def shifted(problem: Problem) -> list[int]:
-    """The terms that the certificate shifts, in its order."""
-    certificate, found = Certificate(problem), []
-    for i, t in enumerate(problem.terms):
-        if isinstance(t.function, functions.Equal) and problem.domain.symmetric:
-            identity = _identity(t)
-            if identity is not None and not certificate._fixed(identity[0]):
-                found.append(i)
-    return found
+def shifts(problem: Problem) -> list[tuple[int, np.ndarray]]:
+    """The terms that are shifted, in order, and the directions of their multipliers."""
+    used = [s.v for s in constants(problem).shifts(problem)]
+    found = [(i, _shift_of(t)) for i, t in enumerate(problem.terms) if used]
+    return [(i, s.c) for i, s in found if s and any(np.array_equal(s.v, v) for v in used)]
 
 
 def dual_points(case: Known, rng: np.random.Generator, size: float) -> list[np.ndarray]:
@@ -193,8 +184,8 @@ def test_a_margin_is_a_billionth_where_nothing_cancels(kind):
     for seed in range(20):
         case = random_problem(kind, seed, built=True)
         pairs = zip(case.problem.terms, case.duals, strict=True)
-        parts = [part_of(t, None, y, 1.0) for t, y in pairs]
-        bound, _ = Certificate(case.problem)._bound(parts, "test")
+        parts = [part_of(t, None, y) for t, y in pairs]
+        bound = lower_bound.bound(case.problem, parts, "test").bound
         size = sum(abs(t.value(case.point)) for t in case.problem.terms if not t.function.indicator)
         size += sum(abs(p.conjugate) + abs(p.product) for p in parts)
         assert case.value - bound.value <= 1e-9 * (size + abs(case.value))

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from condgrad.methods.primal_dual import PrimalDual
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps
@@ -16,7 +17,6 @@ from condgrad.certificate import Certificate
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import lowest_bound
-from condgrad.methods.primal_dual import PrimalDual
 from stand_in import Passes, alike, installed, ndarray
 
 SEED = pytest.mark.parametrize("seed", range(3))

@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from condgrad.methods.ritz import ritz, room_of
 
 import condgrad as cg
 from condgrad import applications, domains
@@ -15,7 +16,6 @@ from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom, projected
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
-from condgrad.methods.ritz import ritz, room_of
 from condgrad.points.low_rank import Matrix
 from condgrad.sdp._run import Search
 from device_programs import graph, max_cut

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from condgrad.run.factored_loop import fit
 
 from condgrad import Problem, Status, Term, domains, functions, maps
 from condgrad.domains import singular
@@ -12,7 +13,6 @@ from condgrad.methods.factored import RULE, FactoredStep, Rule
 from condgrad.points import Factored
 from condgrad.points import factored as points
 from condgrad.rows.observed import Observed
-from condgrad.run.factored_loop import fit
 from factored_problems import LOSSES, ball, by_arrays, problem, ratings
 
 # Points.

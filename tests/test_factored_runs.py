@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from condgrad.run.factored_loop import fit
 
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps
@@ -15,7 +16,6 @@ from condgrad.points import Factored
 from condgrad.points import factored as points
 from condgrad.record import Record
 from condgrad.run import factored_loop
-from condgrad.run.factored_loop import fit
 from factored_problems import by_arrays, problem, ratings
 
 

@@ -93,11 +93,11 @@ def test_small_coefficients_are_no_zero(rows):
         ({"cost": 1e71, "split": True}, "the gradient of the objective"),
         ({"rows": 1e71}, "the longest row of term 'caps'"),
         ({"rows": 1e-71}, "the longest row of term 'caps'"),
-        ({"weight": 1e71}, "the multipliers of term 'caps'"),
-        ({"weight": 1e-71}, "the multipliers of term 'caps'"),
-        ({"weight": 1e50, "rows": 1e60, "cost": 1e50}, "the squared images of term 'caps'"),
+        ({"weight": 1e71}, "the weighted images of term 'caps'"),
+        ({"weight": 1e-71}, "the weighted images of term 'caps'"),
+        ({"weight": 1e-40, "cost": 1e40}, "the multipliers of term 'caps'"),
         ({"size": 1e16, "dtype": np.float32}, "the size of the domain"),
-        ({"weight": 1e16, "dtype": np.float32}, "the multipliers of term 'caps'"),
+        ({"weight": 1e16, "dtype": np.float32}, "the weighted images of term 'caps'"),
     ],
 )
 def test_what_the_arithmetic_cannot_hold_is_refused(options, part):

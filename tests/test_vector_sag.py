@@ -8,9 +8,9 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps, solve
 from condgrad.backends import backend, ops
-from condgrad.magnitudes import RANGE
 from condgrad.methods import SAG, ConditionalGradient, Full, homotopy, sampling, vector_sag
 from condgrad.methods.sampling import draw, draw_many
+from condgrad.problem import RANGE
 from condgrad.schedules import Constant, Power, Schedule, values
 
 pytestmark = pytest.mark.skipif(backend() != "numba", reason="there is no compiled form")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,18 +18,23 @@ from condgrad._types import Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import HOST, foreign
 from condgrad.backends.scalars import norm
-from condgrad.domains import Domain
+from condgrad.domains import Domain, NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Violation
 from condgrad.functions import Function, Proximable
 from condgrad.functions.smooth import Linear
-from condgrad.magnitudes import center_of, check_magnitudes
-from condgrad.maps import LinearMap
+from condgrad.maps import AllEntries, LinearMap
+from condgrad.maps.pattern import read_entries
 from condgrad.passes import Miss, Plain, chunks, passes_of
 from condgrad.points.factored import Factored
 
 CHUNK = LinearMap.chunk
 """Rows handled at a time in a full pass."""
+RANGE = {"float64": 70, "float32": 15}
+"""Largest decimal exponent k: numbers that a run squares must lie between 10⁻ᵏ and 10ᵏ.
+
+Products of squares are then in the range of float64; in float32 the squares are.
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,11 +211,9 @@ class Problem:
     -----
     A run squares and divides, so that units far from 1 would overflow or vanish. Let D be the
     largest ‖W‖, a_t the largest row norm of a term and F about the largest |objective| on the
-    domain. What is squared, D, a_t, the images a_t D, the gradient F/D and the multipliers
-    F/(ω_t a_t D) of constraints, must lie between 1e-70 and 1e70 (1e-15 and 1e15 in float32) or
-    be 0, and the data of a constraint must not exceed that. What is not squared, F, F/D²,
-    ω_t (a_t D)², that divided by F, and F/ω_t, has twice as many digits of room. Otherwise the
-    problem is refused. Bounds hold without it.
+    domain. The numbers D, a_t, a_t D, F/D, and ω_t a_t D and F/(ω_t a_t D) of composite terms must
+    lie between 1e-70 and 1e70 (1e-15 and 1e15 in float32) or be 0. The data of a constraint must
+    not exceed that. Otherwise the problem is refused. Bounds hold without it.
 
     Examples
     --------
@@ -281,7 +285,7 @@ class Problem:
                 f"infeasibility_weights names {sorted(self.infeasibility_weights)}: it must name "
                 f"every constraint family, {sorted(constraints)}"
             )
-        check_magnitudes(domain, self.terms, self.dtype.name)
+        _require_units(domain, self.terms, RANGE[self.dtype.name])
 
     like: Array = HOST
     """An array on the device of W."""
@@ -405,3 +409,52 @@ def _named(terms: Sequence[Term]) -> tuple[Term, ...]:
             t = replace(t, name=name)
         out.append(t)
     return tuple(out)
+
+
+def center_of(domain: Domain, terms: Sequence[Term]) -> Any:
+    """A point of the domain, as factors of rank 0 if these are enough for all terms."""
+    sparse = all(
+        read_entries(t.map) is not None
+        or (t.function.interval is not None and type(t.map) is AllEntries)
+        for t in terms
+    )
+    if sparse and type(domain) is NuclearBall:
+        return Factored.zeros(domain.shape)
+    return domain.center()
+
+
+def _require_units(domain: Domain, terms: Sequence[Term], digits: int) -> None:
+    """Refuse units whose squares would overflow or vanish (`Problem`); all is in logarithms."""
+
+    def check(name: str, size: float) -> None:
+        if size > -math.inf and not abs(size) <= digits:
+            raise ProblemError(
+                f"{name} would be about 1e{size:+.0f}, and numbers between 1e-{digits} and "
+                f"1e+{digits} can be computed with here: measure W, rows or weights in other units"
+            )
+
+    reach, total = _log(domain.reach), -math.inf
+    check("the size of the domain", reach)
+    for t in terms:
+        row, name = float(t.map.row_norm), f"term {t.name!r}"
+        check(f"the longest row of {name}", _log(row))
+        check(f"the largest image of {name}", _log(row) + reach)
+        data = t.function.data_norm(t.map.size) if t.function.indicator else 0.0
+        check(f"the data of {name}", max(0.0, _log(data)))
+        largest = t.function.magnitude(row * float(domain.reach))
+        total = max(total, _log(t.weight) + _log(largest))
+    if reach == -math.inf:
+        return
+    check("the gradient of the objective", total - reach)
+    for t in terms:
+        image = _log(t.weight) + _log(t.map.row_norm) + reach
+        if not t.function.smooth and image > -math.inf:
+            check(f"the weighted images of term {t.name!r}", image)
+            check(f"the multipliers of term {t.name!r}", total - image)
+
+
+def _log(x: float) -> float:
+    """The decimal logarithm, −∞ for 0, ∞ for NaN, which comes of numbers beyond the range."""
+    if math.isnan(x):
+        return math.inf
+    return math.log10(x) if x > 0 else -math.inf

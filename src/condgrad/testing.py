@@ -21,9 +21,8 @@ from condgrad._types import Array, Rows
 from condgrad.domains import Domain, Product
 from condgrad.errors import ProblemError
 from condgrad.functions import Function, Proximable
-from condgrad.magnitudes import center_of
 from condgrad.maps import LinearMap
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem, Term, center_of
 
 __all__ = ["check_domain", "check_function", "check_map"]
 

@@ -18,9 +18,9 @@ from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit,
 from condgrad.applications._rounder import Rounder
 from condgrad.backends import devices, memory
 from condgrad.errors import MemoryLimit, ProblemError, from_keyboard
-from condgrad.methods.sampling import Batch
 from condgrad.methods import METHODS, Method, check, choose
 from condgrad.methods.factored_apg import FactoredApg
+from condgrad.methods.sampling import Batch
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled

@@ -12,8 +12,8 @@ from condgrad import _keyboard
 from condgrad._round import apart, bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
-from condgrad.methods.sampling import Batch
 from condgrad.evaluation import missed
+from condgrad.methods.sampling import Batch
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Status, Trace
 

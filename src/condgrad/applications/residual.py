@@ -128,7 +128,10 @@ class ResidualFit:
             return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)
-        return solve(problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how)
+        chosen = _method(problem, method or pdhg(), radius, tol)
+        return solve(problem, chosen, max_iter=max_iter, **how)
+            problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how
+        )
 
     def factors(self, result: Result) -> tuple[Array, Array, float]:
         """Factors of Z out of W = D Z E, and half of the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball.

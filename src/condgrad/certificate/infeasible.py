@@ -31,8 +31,8 @@ from condgrad.certificate.lower_bound import (
     margin,
     part_of,
     point_of,
+    proved,
 )
-from condgrad.domains import Minimum
 from condgrad.problem import Problem
 
 KEPT = 1 << 20
@@ -99,20 +99,17 @@ def refutation(
     return Refutation(Bound(failure=failure), {})
 
 
-def proof(problem: Problem, parts: Sequence[Part]) -> Minimum:
+def proof(problem: Problem, parts: Sequence[Part]) -> Bound:
     """min ⟨v, s⟩ − Σ ω h*(y) less the margin of a bound: a proof if it is positive.
 
     Limits b = A W that a user has computed are rounded, which can make a problem infeasible that
     was meant to have W alone for a solution. So what the rounding of such limits and of a W can be,
     size · ε in each of them, is taken off as well.
     """
-    conjugate = sum(p.conjugate for p in parts)
+    conjugate, reach = sum(p.conjugate for p in parts), float(problem.domain.reach)
     v = reduce(np.add, [p.v for p in parts])
-    rounding = margin([p.sizes for p in parts], problem.domain.reach, len(problem.terms))
+    rounding = margin([p.sizes for p in parts], reach, len(problem.terms))
+    rounding += (v.size + 8) * EPS * sum(reach * p.sizes.spread + p.sizes.conjugates for p in parts)
     if not np.isfinite([rounding, conjugate, length(v)]).all():
-        return Minimum(-np.inf, "none")
-    low = problem.domain.minimum(v)
-    rounding += 2 * EPS * (abs(low.value) + abs(conjugate))
-    data = [problem.domain.reach * p.sizes.spread + p.sizes.conjugates for p in parts]
-    rounding += (v.size + 8) * EPS * sum(data)
-    return low._replace(value=low.value - conjugate - rounding)
+        return Bound()
+    return proved(problem, v, conjugate, rounding, "")[0]

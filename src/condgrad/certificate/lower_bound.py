@@ -29,11 +29,11 @@ So every operation is counted once, and `margin` adds them up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -47,17 +47,12 @@ from condgrad._types import ALL, Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign, host, namespace
 from condgrad.certificate import nuclear
-from condgrad.certificate.section import best_scale, nearby, served
-from condgrad.domains import Domain
+from condgrad.certificate.section import best_scale, best_step, nearby, served
 from condgrad.evaluation import Evaluation
 from condgrad.maps import Covering
 from condgrad.passes import Pairing
 from condgrad.problem import CHUNK, Problem, Term
 
-SEARCH = 6
-"""Oracle calls on a CPU that search how far to move along a direction."""
-TANGENTS = 2
-"""Oracle calls of that search on a GPU, beside those at both ends."""
 NEAR_IDENTITY = 0.5
 """A combination of equality rows counts as the identity if it misses less than this of it."""
 
@@ -100,8 +95,6 @@ class Report:
     what the smoothing of the term is still worth in units of the objective."""
     scales: dict[str, float] = field(default_factory=dict)
     """The factor in [0, 1] on every dual point that proves most, by the name of the point."""
-    level: int | None = None
-    """The level at which singular values were cut off (`certificate.nuclear`)."""
 
     @property
     def scale(self) -> float:
@@ -142,8 +135,7 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
     Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
     """
     if term.dealt:
-        found: Part = term.part(W, y)
-        return found
+        return cast(Part, cast(Any, term).part(W, y))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     trusted = table is not None and term.function.indicator and ours(term.map)
     images = None if trusted else W
@@ -205,8 +197,7 @@ def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
 def point_of(term: Term, W: Array, y: Dual) -> Array:
     """A dual point of a term row by row, in dom h*, in a new array of NumPy."""
     if term.dealt:
-        found: Array = term.point(W, y)
-        return found
+        return cast(Array, cast(Any, term).point(W, y))
     slopes = term.function.slope(term.map.rows(W), y.beta, ALL) if isinstance(y, Slopes) else y
     slopes = np.array(host(term.map.listed(slopes)), np.float64)
     inside: Array = (term.function.origin or term.function).into_dual(slopes, ALL)
@@ -217,8 +208,10 @@ def point_of(term: Term, W: Array, y: Dual) -> Array:
 
 
 class Shift(NamedTuple):
-    """A direction c in which the multipliers of a family of equations may be moved freely."""
+    """A direction in which the multipliers of a family of equations may be moved freely."""
 
+    c: Array
+    """The direction, row by row."""
     v: Array
     """ω A*c, near the identity."""
     conjugate: float
@@ -305,7 +298,7 @@ def _shift_of(term: Term) -> Shift | None:
         return None
     w, h = term.weight, term.function
     sizes = sizes_of(term, term.map.spread(c), h.conjugate_size(c), [slice(0, c.size)])
-    return Shift(np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
+    return Shift(c, np.asarray(w * V, like=like), w * h.conjugate(c), sizes)
 
 
 def _fixed(problem: Problem, direction: Array) -> bool:
@@ -331,15 +324,27 @@ class Proof(NamedTuple):
     """The factor on the point that promises most."""
 
 
+def proved(
+    problem: Problem, v: Array, conjugate: float, rounding: float, source: str, **how: Any
+) -> tuple[Bound, float]:
+    """min ⟨v, s⟩ − Σ ω h*(y) less all rounding, and the minimum; −∞ if a number is not finite."""
+    low = cast(Any, problem.domain).minimum(v, **how)
+    last = 2 * EPS * (abs(low.value) + abs(conjugate))
+    value = float(low.value) - float(conjugate) - float(rounding + last)
+    value = value if np.isfinite(value) else -np.inf
+    return Bound(value, low.kind, low.failure, source), low.value
+
+
 def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None = None) -> Proof:
     """The bound of a dual point, and of its repairs, scaled and shifted: the best counts.
 
-    `near` are columns near the lowest eigenvectors of v, on a GPU (`section.served`).
+    y of the composite terms becomes t y, 0 ≤ t ≤ 1; then y of a family of equations becomes y + r c
+    for each shift c. `near` are columns near the lowest eigenvectors of v (`section.served`).
     """
     domain, known = problem.domain, constants(problem)
     smooth = [p for p, t in zip(parts, problem.terms, strict=True) if t.function.smooth]
     other = [p for p, t in zip(parts, problem.terms, strict=True) if not t.function.smooth]
-    base, pull = (_sum(some, domain.shape, problem.like) for some in (smooth, other))
+    base, pull = (_sum(some, problem) for some in (smooth, other))
     fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
     zero, reach = sum(c for c, _ in known.zero), float(domain.reach)
     sizes = [*(p.sizes for p in parts), *(s for _, s in known.zero)]
@@ -347,102 +352,48 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
     if not np.isfinite([rounding, total, length(base), length(pull)]).all():
         return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
     shifts = known.shifts(problem)
-    spent = near is not None and not shifts  # nobody reads v after its minimum
-
-    def proved(
-        v: Array, conjugate: float, source: str, more: float = 0.0, near: Array | None = None
-    ) -> tuple[Bound, float]:
-        how = {} if near is None else {"near": near, "spent": spent}
-        low = cast(Any, domain).minimum(v, **how)
-        last = 2 * EPS * (abs(low.value) + abs(conjugate))
-        found = float(low.value) - float(conjugate) - float(rounding + more + last)
-        found = found if np.isfinite(found) else -np.inf
-        return Bound(found, low.kind, low.failure, source), low.value
-
-    t, scaled_near, low, gap = 1.0, near, None, 0.0
+    t, columns, low = 1.0, {1.0: near}, None
     if near is not None and other and domain.face is not None:
-        t, near, scaled_near, low = best_scale(domain.face, base, pull, moving - zero, near)
+        t, *both, low = best_scale(domain.face, base, pull, moving - zero, near)
+        columns = dict(zip((t, 1.0), reversed(both), strict=True))
     elif other:
         t = best_step(domain, base, pull, moving - zero, 0.0, 1.0)
     best, points = Bound(), []
-    if low is None or t == 1.0 or shifts:
-        best, lowest = proved(base + pull, fixed + moving, name, near=near)
-        gap = total - lowest
-        points.append((base + pull, fixed + moving, name) if shifts else None)
-    else:  # the scaled point promises more, and its gap needs no proof
-        gap = max(total - low, 0.0)
-    if t < 1.0:
-        conjugate = fixed + t * moving + (1 - t) * zero  # h* is convex
-        scaled = base + t * pull, conjugate, f"{name}, scaled"
-        points.append(scaled if shifts else None)
-        with suppress(deadline.OutOfTime):
-            best = better(best, proved(*scaled, near=scaled_near)[0])
-    for shift, at in product(shifts, points):
-        v, conjugate, source = cast(Any, at)
-        with suppress(deadline.OutOfTime):
-            far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
-            r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
-            moved = v + r * shift.v, conjugate + r * shift.conjugate, f"{source}, shifted"
-            more = abs(r) * margin([shift.sizes], reach, len(parts))
-            best = better(best, proved(*moved, more)[0])
+
+    def scaled(t: float) -> float:
+        """Prove what the point proves with the factor t; the minimum there."""
+        nonlocal best
+        conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
+        v, source = base + t * pull, name if t == 1 else f"{name}, scaled"
+        how = {"near": columns[t], "spent": not shifts} if columns.get(t) is not None else {}
+        points.extend([(v, conjugate, source)] if shifts else [])
+        found, lowest = proved(problem, v, conjugate, rounding, source, **how)
+        best = better(best, found)
+        return lowest
+
+    # With a section the gap needs no proof: the scaled point alone is proved, as it promises more.
+    unscaled = low is None or t == 1.0 or bool(shifts)
+    gap = total - scaled(1.0) if unscaled else max(total - cast(float, low), 0.0)
+    with suppress(deadline.OutOfTime):  # the bound so far stands
+        if t < 1.0:
+            scaled(t)
+        for shift in shifts:
+            for v, conjugate, source in points:
+                far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+                r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+                more = abs(r) * margin([shift.sizes], reach, len(parts))
+                moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
+                best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
     return Proof(best, gap, t)
 
 
-def _sum(parts: Sequence[Part], shape: tuple[int, ...], like: Array) -> Array:
-    if foreign(like) and len(parts) == 1:  # an array less
+def _sum(parts: Sequence[Part], problem: Problem) -> Array:
+    if foreign(problem.like) and len(parts) == 1:  # an array less
         return parts[0].v
-    total = np.zeros(shape, like=like)
+    total = np.zeros(problem.domain.shape, like=problem.like)
     for p in parts:
         total += p.v
     return total
-
-
-def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: float) -> float:
-    """The t between both ends that maximises t ↦ min ⟨v + t d, s⟩ − t c, which is concave.
-
-    On a CPU it is found by bisection on the slope ⟨d, s⟩ − c. On a GPU, whose oracle is accurate
-    and dear, the next t is where two tangents meet.
-    """
-    rng, seen = np.random.default_rng(0), []
-
-    def look(t: float) -> tuple[float, float, float]:
-        deadline.require(0.0)
-        s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
-        slope = float(np.vdot(d, s)) - c
-        if foreign(v):
-            seen.append((float(np.vdot(v, s)) + t * slope, t))
-        return t, seen[-1][0] if seen else 0.0, slope
-
-    right = look(high)
-    if right[2] >= 0:
-        return high
-    if foreign(v):
-        _by_tangents(look, right, low, high)
-        return max(seen)[1]
-    for _ in range(SEARCH if low == 0 else 5 * SEARCH):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if look(middle)[2] >= 0 else (low, middle)
-    return low
-
-
-def _by_tangents(
-    look: Callable[[float], tuple[float, float, float]],
-    right: tuple[float, float, float],
-    low: float,
-    high: float,
-) -> None:
-    """Look at points near the maximum; the best that was looked at counts."""
-    left = look(0.8 * high if low == 0 else low)
-    if left[2] < 0:
-        left, right = look(low), left
-    for _ in range(TANGENTS if low == 0 else 5 * TANGENTS):
-        if left[2] <= 0 or right[2] >= 0:
-            break
-        span = right[0] - left[0]
-        t = left[0] + (right[1] - left[1] - right[2] * span) / (left[2] - right[2])
-        t = min(max(t, left[0] + 0.02 * span), right[0] - 0.02 * span)
-        found = look(t)
-        left, right = (found, right) if found[2] >= 0 else (left, found)
 
 
 def better(a: Bound, b: Bound) -> Bound:
@@ -451,26 +402,21 @@ def better(a: Bound, b: Bound) -> Bound:
     return best._replace(failure=a.failure + b.failure)
 
 
-def measure(
-    problem: Problem, W: Array, duals: dict[str, Duals], level: int | None = None
-) -> Report:
-    """Evaluate an iterate and prove what its dual points prove; the first is the steps' own.
-
-    `level` is `Report.level` of an earlier report, from which a search goes on.
-    """
+def measure(problem: Problem, W: Array, duals: dict[str, Duals]) -> Report:
+    """Evaluate an iterate and prove what its dual points prove; the first is the steps' own."""
     evaluation = problem.evaluate(W)
     if not evaluation.finite:
         return Report(evaluation, Bound(), np.inf, [np.inf] * len(problem.terms))
     W = W.astype(np.float64, copy=False)
     (name, point), *others = duals.items()
-    parts = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+    parts = _parts(problem, W, point)
     slack = [
         0.0 if t.function.smooth else abs(p.product - p.conjugate - p.value)
         for t, p in zip(problem.terms, parts, strict=True)
     ]
     if not others and nuclear.serves(problem):
-        found = improved(problem, W, parts, point, level)
-        return Report(evaluation, found.bound, found.gap, slack, level=found.level)
+        first, _ = improved(problem, W, parts, point)
+        return Report(evaluation, first.bound, first.gap, slack)
     near = nearby(W) if served(problem.domain, W) else None
     first = bound(problem, parts, name, near)
     best, scales = first.bound, {name: first.scale}
@@ -481,45 +427,37 @@ def measure(
     return Report(evaluation, best, first.gap, slack, scales)
 
 
+def _parts(problem: Problem, W: Array | None, point: Duals) -> list[Part]:
+    return [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+
+
 def _others(problem: Problem, first: Sequence[Part], own: Duals, point: Duals) -> list[Part]:
     """The parts of a further dual point; those of terms at which it is the first are the same."""
     quads = zip(problem.terms, first, own, point, strict=True)
     return [p if y is x or isinstance(y, Slopes) else part_of(t, None, y) for t, p, x, y in quads]
 
 
-class Improved(NamedTuple):
-    """What a better dual point over a nuclear ball proves."""
-
-    bound: Bound
-    gap: float
-    """⟨v, W⟩ − min ⟨v, s⟩ at the point given, about."""
-    points: Sequence[Array]
-    """The multipliers of every term."""
-    level: int | None
-
-
 def improved(
-    problem: Problem, W: Array, parts: Sequence[Part], point: Duals, level: int | None
-) -> Improved:
-    """The bound over a nuclear ball by a better dual point than the one given."""
-    total = sum(p.product for p in parts)
+    problem: Problem, W: Array, parts: Sequence[Part], point: Duals
+) -> tuple[Proof, Sequence[Array]]:
+    """The bound over a nuclear ball by a better dual point, and its multipliers by term."""
+    total, given = sum(p.product for p in parts), _points(problem, W, point)
     if not np.isfinite([total, *(length(p.v) for p in parts)]).all():
-        return Improved(Bound(), np.inf, [], level)
-    given = [point_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
-    found = nuclear.improved(problem, [p.v for p in parts], given, level)
+        return Proof(Bound(), np.inf), given
+    found = nuclear.improved(problem, _sum(parts, problem), given)
     if found.changes:
-        parts = [part_of(t, None, y) for t, y in zip(problem.terms, found.points, strict=True)]
-    v = _sum(parts, problem.domain.shape, problem.like)
+        parts = _parts(problem, None, found.points)
+    v, conjugate = _sum(parts, problem), sum(p.conjugate for p in parts)
     rounding = margin([p.sizes for p in parts], float(problem.domain.reach), len(parts))
-    conjugate = sum(p.conjugate for p in parts)
     if not np.isfinite([rounding, conjugate, length(v)]).all():
-        return Improved(Bound(), np.inf, [], found.level)
-    low = problem.domain.minimum(v)
-    last = 2 * EPS * (abs(low.value) + abs(conjugate))
-    value = float(low.value) - float(conjugate) - float(rounding + last)
+        return Proof(Bound(), np.inf), given
     source = ", ".join(["slopes", *found.changes])
-    proved = Bound(value, low.kind, low.failure, source)
-    return Improved(proved, total - found.lowest, found.points, found.level)
+    best, _ = proved(problem, v, conjugate, rounding, source)
+    return Proof(best, total - found.lowest), found.points
+
+
+def _points(problem: Problem, W: Array, point: Duals) -> list[Array]:
+    return [point_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
 
 
 def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) -> dict[str, Array]:
@@ -530,10 +468,9 @@ def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) 
         return {}
     point, scale = duals[which], 1.0
     if nuclear.serves(problem) and len(duals) == 1:
-        parts = [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
-        points = improved(problem, W, parts, point, report.level).points
+        _, points = improved(problem, W, _parts(problem, W, point), point)
     else:
-        points = [point_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
+        points = _points(problem, W, point)
         scale = report.scales.get(which, 1.0) if "scaled" in report.bound.source else 1.0
     pairs = zip(problem.terms, points, strict=True)
     return {t.name: scale * y for t, y in pairs if not t.function.smooth}
@@ -542,31 +479,38 @@ def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) 
 def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point: Array) -> float:
     """Σ ω |y_l| |r_l| over the constraints, r the residuals of a point.
 
-    The optimum is not above the value of the point by more, if y is optimal.
+    The optimum is not above the value of the point by more, if y is optimal. For a bound that no
+    dual point proves, y is the first.
     """
     point, W = (a.astype(np.float64, copy=False) for a in (point, W))
-    pairs = zip(problem.terms, duals[which], strict=True)
-    return sum(t.weight * _price(t, W, y, point) for t, y in pairs if t.function.indicator)
+    pairs = zip(problem.terms, duals.get(which) or next(iter(duals.values())), strict=True)
+    return sum(t.weight * price_of(t, W, y, point) for t, y in pairs if t.function.indicator)
 
 
-def _price(term: Term, W: Array, y: Dual, point: Array) -> float:
+def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
+    """Σ |y_l| |r_l| of a constraint at a point."""
     if term.dealt:
-        return float(term.price(W, y, point))
+        return float(cast(Any, term).price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
 
 
-def contradicted(problem: Problem, W: Array, evaluation: Evaluation, bound: Bound) -> bool:
+def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound) -> bool:
     """Whether a point of the domain without any violation lies below a bound: one of both is wrong.
 
-    A point outside of a cone by ε, as rounding leaves it, can gain √ε: so much is allowed.
+    Rounding is allowed for: a point outside of a cone by ε can gain √ε, and the value of the point
+    is a sum whose terms may cancel.
     """
     value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
     size = abs(value) + abs(bound.value) + 1e6 * problem.unit
-    if not bound.value > value + 2 * np.sqrt(outside) * size:
+    if not (np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
         return False
+    reach = float(problem.domain.reach)
+    largest = [(t.function.magnitude(t.map.row_norm * reach), t) for t in problem.terms]
+    summed = sum(t.weight * t.map.size * h for h, t in largest)
     met = all(v.max == 0 for v in evaluation.families.values())
-    return met and problem.domain.contains(W, outside)
+    below = bound.value > value + 2 * np.sqrt(outside) * size + outside * summed
+    return below and met and bool(problem.domain.contains(W, outside))
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:

@@ -30,6 +30,8 @@ LARGE = 2000
 """The largest side of a matrix whose singular values are all computed."""
 LEVELS = 16
 """Level j cuts singular values off at (1 − 2^(−j)) σ_max; the last leaves them as they are."""
+FAR = 1e3
+"""Multipliers without an end stay dual feasible if they are scaled by this."""
 
 
 class Better(NamedTuple):
@@ -41,19 +43,19 @@ class Better(NamedTuple):
     """What was changed: ``"clipped"``, ``"scaled"``, both or nothing."""
     lowest: float
     """min ⟨v, s⟩ at the point given, about."""
-    level: int | None
-    """The level at which singular values were cut off, from which the next search may start."""
 
 
 class Guess(NamedTuple):
     """Promise of a change of a dual point."""
 
     value: float
+    """The bound that is promised."""
     scale: float
     """t, the factor on all multipliers."""
-    level: int = LEVELS
+    top: float
+    """σ_max of v before it is scaled."""
     change: Array | None = None
-    """Change of v."""
+    """What clipping adds to the multipliers of the free term."""
 
 
 def serves(problem: Problem) -> bool:
@@ -64,51 +66,65 @@ def serves(problem: Problem) -> bool:
     return not any(isinstance(t.function, Linear) for t in problem.terms)
 
 
-def improved(
-    problem: Problem, vs: Sequence[Array], points: Sequence[Array], level: int | None
-) -> Better:
-    """A better dual point than `points`, the multipliers of every term, with ω A*y in `vs`.
-
-    The search for a level climbs from the one given, that of an earlier search.
-    """
+def improved(problem: Problem, v: Array, points: Sequence[Array]) -> Better:
+    """A better dual point than `points`, the multipliers of every term; v = Σ ω A*y."""
     assert isinstance(problem.domain, NuclearBall)
-    terms, radius, v = problem.terms, problem.domain.radius, np.sum(vs, axis=0)
+    terms, radius = problem.terms, problem.domain.radius
     values, frame = _spectrum(v)
-    lowest = -radius * values[0]
     whole, half = (sum(_conjugates(terms, points, t)) for t in (1.0, 0.5))
-    bend = max(2 * whole - 4 * half, 0.0)
-    best = _guess(terms, points, lowest - (whole - bend), bend)
+    bend = max(2 * whole - 4 * half, 0.0)  # Σ ω h*(ty) ≈ t (whole − bend) + t² bend
+    linear = whole - bend
+
+    def guess(top: float, linear: float, change: Array | None = None) -> Guess:
+        """The t that promises most, and beyond 1 only if no multiplier has an end."""
+        rise, t = -radius * top - linear, 1.0
+        if bend > 0:
+            t = max(rise / (2 * bend), 0.0)
+            t = t if t <= 1 or np.isfinite(_conjugates(terms, points, FAR)).all() else 1.0
+        return Guess(t * rise - t * t * bend, t, top, change)
+
+    best = guess(values[0], linear)
     free = next((i for i, t in enumerate(terms) if _free(t)), None)
     if free is not None and values[0] > 0:
-        term, y, linear = terms[free], points[free], whole - bend
+        term, y = terms[free], points[free]
         own = term.weight * term.function.conjugate(y)
 
-        def look(level: int) -> Guess:
+        def clipped(level: int) -> Guess:
             top = (1 - 2.0**-level) * values[0]
             count = int(np.count_nonzero(values > top))
-            change = _less(v, frame[:, :count], 1 - top / values[:count])
-            new = term.weight * term.function.conjugate(y + change.reshape(-1) / _factor(term))
-            rise = -radius * top - (linear - own + new)
-            return _guess(terms, points, rise, bend)._replace(level=level, change=change)
+            less = _less(v, frame[:, :count], 1 - top / values[:count])
+            change = less.reshape(-1) / _factor(term)
+            paid = term.weight * term.function.conjugate(y + change)
+            return guess(top, linear - own + paid, change)
 
-        cut = _climbed(look, level or LEVELS // 2)
-        best, level = cut if cut.value > best.value else best, cut.level
-    known, chosen, changes = lowest - whole, points, tuple[str, ...]()
-    for guess in (best, best._replace(scale=1.0)):
-        if guess.scale == 1.0 and guess.change is None:
+        best = max(best, _climbed(clipped), key=lambda guess: guess.value)
+    lowest = -radius * values[0]
+    found, known = Better(points, (), lowest), lowest - whole
+    for t in dict.fromkeys((best.scale, 1.0)):
+        if t == 1.0 and best.change is None:
             continue
-        moved = [guess.scale * y for y in points]
-        if guess.change is not None:
-            assert free is not None
-            moved[free] += guess.scale * guess.change.reshape(-1) / _factor(terms[free])
-        moved = [t.function.into_dual(y) for t, y in zip(terms, moved, strict=True)]
-        top = values[0] if guess.change is None else (1 - 2.0**-guess.level) * values[0]
-        value = -guess.scale * radius * top - sum(_conjugates(terms, moved, 1.0))
+        moved = [t * y for y in points]
+        if free is not None and best.change is not None:
+            moved[free] += t * best.change
+        moved = [term.function.into_dual(y) for term, y in zip(terms, moved, strict=True)]
+        value = -t * radius * best.top - sum(_conjugates(terms, moved, 1.0))
         if value > known:
-            known, chosen = value, moved
-            names = {"clipped": guess.change is not None, "scaled": guess.scale != 1.0}
-            changes = tuple(name for name, changed in names.items() if changed)
-    return Better(chosen, changes, lowest, level)
+            names = {"clipped": best.change is not None, "scaled": t != 1.0}
+            found = Better(moved, tuple(name for name, is_so in names.items() if is_so), lowest)
+            known = value
+    return found
+
+
+def _climbed(look: Callable[[int], Guess]) -> Guess:
+    """The best guess that climbing from the middle level leads to, upwards or else downwards."""
+    first = look(LEVELS // 2)
+    for way in (1, -1):
+        last, level = first, LEVELS // 2 + way
+        while 1 <= level < LEVELS and (found := look(level)).value > last.value:
+            last, level = found, level + way
+        if last is not first:
+            return last
+    return first
 
 
 def _conjugates(terms: Sequence[Term], points: Sequence[Array], t: float) -> list[float]:
@@ -117,31 +133,6 @@ def _conjugates(terms: Sequence[Term], points: Sequence[Array], t: float) -> lis
         term.weight * sum(term.function.conjugate(t * y[b], b) for b in term.chunks())
         for term, y in zip(terms, points, strict=True)
     ]
-
-
-def _guess(terms: Sequence[Term], points: Sequence[Array], rise: float, bend: float) -> Guess:
-    """The largest t·rise − t²·bend over the t for which t y is dual feasible."""
-    if bend <= 0:
-        return Guess(rise - bend, 1.0)
-    t = max(rise / (2 * bend), 0.0)
-    if t > 1:
-        t = min([t, *map(_room, terms, points)])
-    return Guess(t * rise - t * t * bend, t)
-
-
-def _climbed(look: Callable[[int], Guess], level: int) -> Guess:
-    """The best guess that climbing from a level leads to, upwards or else downwards."""
-    first = look(level)
-    for way in (1, -1):
-        at, last = level + way, first
-        while 1 <= at < LEVELS:
-            guess = look(at)
-            if guess.value <= last.value:
-                break
-            last, at = guess, at + way
-        if last.value > first.value:
-            return last
-    return first
 
 
 def _free(term: Term) -> bool:
@@ -157,18 +148,6 @@ def _factor(term: Term) -> Array | float:
     """Factor of a multiplier in its entry of v."""
     map = term.map
     return term.weight * map.factor if isinstance(map, Scaled) else term.weight
-
-
-def _room(term: Term, y: Array) -> float:
-    """The largest t of 1, 2 and … for which ty is dual feasible; ∞ if that is all of them."""
-    if np.isfinite(term.function.conjugate(1e3 * y)):
-        return np.inf
-    low, high = 1.0, 1e3
-    for _ in range(12):
-        middle = np.sqrt(low * high)
-        inside = np.isfinite(term.function.conjugate(middle * y))
-        low, high = (middle, high) if inside else (low, middle)
-    return float(low)
 
 
 def _spectrum(v: Array) -> tuple[Array, Array]:

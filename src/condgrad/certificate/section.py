@@ -1,12 +1,18 @@
-"""How far to scale a dual point on a GPU, where eigenvectors come in blocks."""
+"""How far to move a dual point along a line, on which the bound is a concave function.
+
+`best_step` asks the domain's oracle. On a GPU, where eigenvectors come in blocks, `best_scale`
+asks for a few blocks and searches on the subspace that they span.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.backends.arrays import beyond, diagonal, foreign, host
 from condgrad.domains import Domain, Face
@@ -14,8 +20,8 @@ from condgrad.domains import eigen as sides
 from condgrad.domains.bottom import BLOCK, bottom, drawn
 from condgrad.domains.checked import deflate, symmetric
 
-HALVES = 8
-"""Bisections on a section."""
+HALVINGS = {"scale": 6, "shift": 30, "section": 8}
+"""Bisections for a factor in [0, 1], for a shift of any size, and for a factor on a section."""
 KEPT = 20
 """Vectors of each t that span a section later."""
 LOOKS = 3
@@ -24,6 +30,31 @@ ENOUGH = 0.05
 """A section is good enough where it promises at most this part of the gain beyond what is found."""
 FRESH = 8
 """Random columns beside those of W to begin with."""
+
+
+def highest(slope: Callable[[float], float], low: float, high: float, halvings: int) -> float:
+    """A maximiser of a concave function between two numbers, by bisection on its slope.
+
+    It is not beyond the maximum, and less than (high − low)/2^halvings before it.
+    """
+    if slope(high) >= 0:
+        return high
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) >= 0 else (low, middle)
+    return low
+
+
+def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: float) -> float:
+    """Maximise t ↦ min ⟨v + t d, s⟩ − t c between both ends; its slope is ⟨d, s⟩ − c."""
+    rng = np.random.default_rng(0)
+
+    def slope(t: float) -> float:
+        deadline.require(0.0)
+        s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
+        return float(np.vdot(d, s)) - c
+
+    return highest(slope, low, high, HALVINGS["scale" if low == 0 else "shift"])
 
 
 class Scale(NamedTuple):
@@ -110,25 +141,20 @@ def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array
     return [0.5 * (X + X.T) + mean * pinned for X, mean in zip(T, means, strict=True)]
 
 
-def _highest(small: list[Array], face: Face, rise: float, lowest: object) -> tuple[float, float]:
-    """Maximiser of a section, by bisection on its slope, and the value there."""
-    low, high = 0.0, 1.0
-    assert callable(lowest)
+def _highest(
+    small: list[Array], face: Face, rise: float, lowest: Callable[[float, float], float]
+) -> tuple[float, float]:
+    """Maximiser of a section, and the value there."""
 
-    def at(t: float) -> tuple[float, float]:
+    def bottom_of(t: float) -> tuple[float, Array]:
         X = small[0] + t * small[1]
         values, U = scipy.linalg.eigh(X, subset_by_index=[0, 0], check_finite=False)
-        down = face.trace * float(U[:, 0] @ small[1] @ U[:, 0])
-        free = not face.equality and values[0] >= 0
-        return lowest(float(values[0]), t), (0.0 if free else down) + rise
+        return float(values[0]), U[:, 0]
 
-    value, slope = at(high)
-    if slope >= 0:
-        return high, value
-    top = (value, high)
-    for _ in range(HALVES):
-        middle = 0.5 * (low + high)
-        value, slope = at(middle)
-        top = max(top, (value, middle))
-        low, high = (middle, high) if slope >= 0 else (low, middle)
-    return top[1], top[0]
+    def slope(t: float) -> float:
+        value, u = bottom_of(t)
+        free = not face.equality and value >= 0
+        return (0.0 if free else face.trace * float(u @ small[1] @ u)) + rise
+
+    t = highest(slope, 0.0, 1.0, HALVINGS["section"])
+    return t, lowest(bottom_of(t)[0], t)

@@ -41,8 +41,6 @@ class Pressure:
     """`bound` at the measurement before."""
     passes_before: float = 0.0
     """`passes` at the measurement before."""
-    level: int | None = None
-    """`Report.level` of the latest measurement."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ class Balance:
     ) -> None:
         """Move the factors by what was measured; `press` is how much single rows count."""
         known, families = state.known, report.evaluation.families
-        s.level = report.level
         s.bound_before, s.passes_before = s.bound, s.passes
         s.bound = max(s.bound, report.bound.value)
         s.passes = passes_over(problem, state.rows)

@@ -1,8 +1,8 @@
 """What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
 
-A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.advance` runs all of them.
-The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes is
-in it, so that a file of its fields is the run.
+A method answers to `suits`, `init`, `step` and `duals`, and `condgrad.run.loop` runs all of them.
+The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes
+is in it, so that a file of its fields is the run.
 """
 
 from __future__ import annotations
@@ -146,12 +146,12 @@ class Method(ABC):
         raise ProblemError(f"{self.name} cannot go on over another domain: start another run")
 
     def measures(self, problem: Problem) -> bool:
-        """Whether β is found as it runs: then its bounds and every β are recorded without a goal."""
+        """Whether β is found as it runs: bounds and every β are recorded without a goal too."""
         return False
 
-    def measure(self, problem: Problem, state: Any, level: int | None = None) -> Report:
+    def measure(self, problem: Problem, state: Any) -> Report:
         """Evaluate the iterate, and prove what its dual points prove."""
-        return measure(problem, state.W, self.duals(problem, state), level)
+        return measure(problem, state.W, self.duals(problem, state))
 
     def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
         """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point
@@ -177,10 +177,9 @@ class Method(ABC):
         total = evaluation.objective
         trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
         for t, y, beta in trios:
-            if t.function.indicator and y is None:
-                total += penalty(t, evaluation, beta)
-            elif t.function.indicator:
-                total += t.weight * t.merit(W, y, beta)
+            if t.function.indicator:
+                own = penalty(t, evaluation, beta) if y is None else t.weight * t.merit(W, y, beta)
+                total += own
         return total
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:

@@ -250,7 +250,7 @@ class SagCgal(Method):
             self._to_projection(problem, s, v, drawn, whole)
         s.k, s.calls, s.report = p.k, s.calls + 1, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s, s.pressure.level)
+            report = self.measure(problem, s)
             if report.evaluation.finite:
                 s.report, press = report, 1.0 if s.D is None else 0.0
                 self.balance.moved(problem, s.pressure, s, report, press)

@@ -568,7 +568,7 @@ class ConditionalGradient(Method):
         s.eta, s.beta, s.betas = p.eta, p.beta, [factor * p.beta for factor in factors]
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s, s.pressure.level)
+            report = self.measure(problem, s)
             if report.evaluation.finite:
                 s.report = report
                 self.balance.moved(problem, s.pressure, s, report, press=1.0)

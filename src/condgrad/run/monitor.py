@@ -28,9 +28,6 @@ from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
 from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
 
-SLACK = 1e-9
-"""Rounding error that is allowed, relative to the numbers that are compared."""
-
 
 @dataclass
 class Best:
@@ -339,10 +336,10 @@ class Monitor:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            point = None if proposed is None else like(proposed, self._state.W)
-            if point is not None and self._problem.domain.contains(point, 1e-6):
-                known = self._problem.evaluate(point), self._measured(point)
-                self._proposed = (proposed, (point, *known))
+            W = None if proposed is None else like(proposed, self._state.W)
+            if W is not None and self._problem.domain.contains(W, 1e-6):
+                known = self._problem.evaluate(W), self._measured(W)
+                self._proposed = (proposed, (W, *known))
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
             self._offer(point, evaluation, metrics, proposed=True)
@@ -441,16 +438,7 @@ class Monitor:
         Then a part of the problem, or a bound that was given, is wrong.
         """
         r = self.record
-        bound, value = r.bound.value, evaluation.objective
-        size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
-        if r.bound.source == "given":
-            size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
-        rounding = 1e3 * float(np.finfo(point.dtype).eps)
-        if not np.isfinite(bound) or not value < bound - max(slack, rounding) * size:
-            return
-        if any(v.max > 0 for v in evaluation.families.values()):
-            return
-        if self._problem.domain.contains(point, rounding):
+        if lower_bound.contradicted(self._problem, point, evaluation, r.bound):
             r.proves, r.bound = False, Bound()
             r.trace.replace("lower_bound", -np.inf)
             r.trace.replace("gap", np.inf)

@@ -16,11 +16,11 @@ from condgrad._types import Array
 from condgrad.backends.arrays import HOST, foreign
 from condgrad.evaluation import worst
 from condgrad.methods import Method
-from condgrad.run.solve import start, unstarted
 from condgrad.run.journal import advanced
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.result import Result, Status
+from condgrad.run.solve import start, unstarted
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, nothing, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
