@@ -361,7 +361,7 @@ def installed(memory=float(1 << 33), gpus=1):
 def alike(monkeypatch):
     """The same with the oracle and the search of the CPU, so that runs can be compared."""
     monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
-    monkeypatch.setattr("condgrad.methods.control.GUESS", None)
-    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: False)
+    monkeypatch.setattr("condgrad.methods.balance.GPU_EFFORT", None)
+    monkeypatch.setattr("condgrad.certificate.lower_bound.foreign", lambda array: False)
     with installed() as module:
         yield module

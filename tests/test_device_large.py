@@ -16,7 +16,7 @@ from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom, projected
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
-from condgrad.points.low_rank import Matrix
+from condgrad.methods.frames import Frame, Projection, ritz, room_of
 from condgrad.sdp._run import Search
 from device_programs import graph, max_cut
 from stand_in import alike, installed, ndarray
@@ -34,7 +34,7 @@ def cupy(monkeypatch):
         ("maps._base.MANY", 700),
         ("domains.bottom.LEAN", 0),
         ("domains.eigen.WHOLE_GPU", 10),
-        ("methods.spectral.BLOCKS", 10),
+        ("methods.frames.BLOCKS", 10),
         ("applications.kmeans.NEARBY", 0),
     ):
         module, _, name = place.rpartition(".")
@@ -51,7 +51,7 @@ def clusters(n, seed=0):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_kmeans_in_slabs(cupy, seed, monkeypatch):
-    monkeypatch.setattr("condgrad.certificate.bound.foreign", lambda array: True)
+    monkeypatch.setattr("condgrad.certificate.lower_bound.foreign", lambda array: True)
     C = clusters(130, seed)
     there = applications.kmeans(C, 3).run(gap=1e-3, device="cuda", max_iter=400)
     here = applications.kmeans(C, 3).run(gap=1e-5, max_iter=2000)
@@ -70,12 +70,9 @@ def test_the_first_step_by_a_block(cupy, most, monkeypatch):
     U = np.linalg.qr(rng.standard_normal((120, 120)))[0]
     X = (U * values) @ U.T
     problem = applications.max_cut(np.ones((120, 120)) - np.eye(120)).problem
-    run = cg.start(problem, device="cuda")
-    step = run._step
-    step._face = step._face._replace(trace=1e9, equality=False)
-    S, _ = step._projection(Matrix(ndarray(0.5 * (X + X.T))))
+    face = problem.domain.on(cupy.empty(0)).face._replace(trace=1e9, equality=False)
     found = ndarray(np.empty((120, 120)))
-    S.write(found)
+    Projection().nearest(face, ndarray(0.5 * (X + X.T)), [Frame()], found)
     wanted = (U * np.maximum(values, 0)) @ U.T
     np.testing.assert_allclose(found.get(), wanted, atol=1e-6)
 
@@ -249,7 +246,7 @@ def test_projections_from_the_vectors_of_the_step_before(pinned):
     with installed():
         room = room_of(ndarray(K), ndarray(Q))
         for _ in range(40):
-            values, mixed, products = ritz(Matrix(ndarray(X)), slice(0, n), room)
+            values, mixed, products = ritz(ndarray(X), room)
             d = np.maximum(values[:5] - values[5], 0.0)
             room, U = mixed.made(k, d)
         K, U = room.K.get(), U.get()
@@ -260,4 +257,4 @@ def test_projections_from_the_vectors_of_the_step_before(pinned):
     np.testing.assert_allclose(Q.T @ K, 0, atol=1e-13)
     np.testing.assert_allclose(U, K[:, :5] * np.sqrt(d), atol=1e-12)
     with installed(), pytest.raises(np.linalg.LinAlgError):
-        ritz(Matrix(ndarray(np.full((n, n), np.nan))), slice(0, n), room_of(ndarray(K), ndarray(Q)))
+        ritz(ndarray(np.full((n, n), np.nan)), room_of(ndarray(K), ndarray(Q)))

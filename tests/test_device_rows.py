@@ -181,8 +181,7 @@ def test_auto_takes_a_gpu_where_the_program_is_large(cupy, monkeypatch):
 @pytest.mark.parametrize("method", [cg.cgal, cg.h_sag_v2, cg.shcgm])
 def test_methods_that_need_the_cpu_say_so(cupy, method):
     sdp = max_cut(graph(12, 0.5, 0))
-    refusal = "follows the rows of '(cost|rows)' by an? [A-Z][A-Za-z]+, which cannot be on a GPU"
-    with pytest.raises(cg.ProblemError, match=refusal):
+    with pytest.raises(cg.ProblemError, match=f"{method(1.0).name} cannot run on a GPU"):
         sdp.solve(method=method(1.0), device="cuda", max_iter=5)
     assert sdp.solve(method=cg.hcgm(1.0), device="cuda", max_iter=5).device[:4] == "cuda"
 

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.arrays import foreign
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.domains import Domain
 from condgrad.domains.projections import FaceProjector, Frame, Projector
@@ -143,12 +142,12 @@ class Apg(Method):
 
 
 def projector_of(domain: Domain) -> Projector | None:
-    """Projector onto a domain, also of a spectrahedron on the CPU.
+    """Projector onto a domain, also of a spectrahedron.
 
     Of a large one all eigenvectors take too long.
     """
     found, face = domain.projector(), domain.face
-    if found is not None or face is None or foreign(face.basis) or domain.shape[0] > LARGE:
+    if found is not None or face is None or domain.shape[0] > LARGE:
         return found
     return FaceProjector(face)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.arrays import foreign
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.methods.apg import curvature, curved
 from condgrad.methods.protocol import Known, Method, State, direction, gradient, require_finite
@@ -61,8 +60,7 @@ class Pfw(Method):
     name: str = "PFW"
 
     def suits(self, problem: Problem) -> str | None:
-        able = curved(problem) and not foreign(problem.like)
-        return None if able else refusal(self)
+        return None if curved(problem) else refusal(self)
 
     def init(
         self,

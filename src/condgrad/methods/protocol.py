@@ -94,8 +94,6 @@ class Method(ABC):
     """Whether the method is steered by a feasible point proposed before the run (`Known.above`)."""
     looks_from_center: ClassVar[bool] = False
     """Whether that point is for the gradient at the domain's centre, in place of that at W."""
-    portable: ClassVar[bool] = False
-    """Whether the state can lie on a GPU."""
     factors: ClassVar[bool] = False
     """Whether W is kept as factors."""
     deals: ClassVar[bool] = False
@@ -108,6 +106,10 @@ class Method(ABC):
     def on(self, problem: Problem) -> Method:
         """The form in which it runs on a problem that it suits, such as a compiled one."""
         return self
+
+    def portable(self, problem: Problem) -> bool:
+        """Whether the state can lie on a GPU."""
+        return False
 
     def lighter(self, gpu: bool) -> Method | None:
         """The same method with less memory, tried if there is too little; None for no such form."""

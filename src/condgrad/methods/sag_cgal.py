@@ -159,7 +159,6 @@ class SagCgal(Method):
         How β is found and moved.
     """
 
-    portable: ClassVar[bool] = True
     deals: ClassVar[bool] = True
     schedule: Schedule
     batch: Batch | str = "auto"
@@ -190,6 +189,9 @@ class SagCgal(Method):
     def suits(self, problem: Problem) -> str | None:
         found = [objection(t, self.batch) for t in problem.composite]
         return next((f"{self.name} {why}" for why in found if why), None)
+
+    def portable(self, problem: Problem) -> bool:
+        return True
 
     def lighter(self, gpu: bool) -> Method | None:
         if not (gpu and is_auto(self.table_dtype)):

@@ -164,7 +164,6 @@ class Spdhg(Method):
     """
 
     looks: ClassVar[bool] = True
-    portable: ClassVar[bool] = True
     deals: ClassVar[bool] = True
     batch: Batch | str = "auto"
     table_dtype: Any = "auto"
@@ -195,6 +194,9 @@ class Spdhg(Method):
                 f"method is {self.name}, which needs {NEEDS}: use sag_cgal(), or leave method out"
             )
         return None
+
+    def portable(self, problem: Problem) -> bool:
+        return True
 
     def lighter(self, gpu: bool) -> Method | None:
         if not (gpu and is_auto(self.table_dtype)):

@@ -104,6 +104,8 @@ class Estimator(ABC):
     """Whether it draws rows, which needs a separable function."""
     needs_rho: ClassVar[bool] = False
     """Whether it stands still with a schedule that has ρ = 0."""
+    portable: ClassVar[bool] = False
+    """Whether what it keeps can lie on a GPU."""
     by_row: ClassVar[bool] = False
     """Whether it keeps a slope for every row, so that its error is known."""
 
@@ -154,6 +156,7 @@ class Estimator(ABC):
 class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
+    portable: ClassVar[bool] = True
     by_row: ClassVar[bool] = True
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
@@ -533,6 +536,9 @@ class ConditionalGradient(Method):
         from condgrad.methods.vector_sag import compiled  # which is derived from this class
 
         return compiled(self, problem)
+
+    def portable(self, problem: Problem) -> bool:
+        return all(self.estimator(t).portable for t in problem.terms)
 
     def init(
         self,

@@ -41,7 +41,6 @@ class Then(Method):
     """
 
     looks: ClassVar[bool] = True
-    portable: ClassVar[bool] = True
     deals: ClassVar[bool] = True
     first: SagCgal
     second: Spdhg
@@ -72,6 +71,9 @@ class Then(Method):
 
     def on(self, problem: Problem) -> Method:
         return self.second if self.second.takes_all(problem) else self
+
+    def portable(self, problem: Problem) -> bool:
+        return True
 
     def lighter(self, gpu: bool) -> Method | None:
         return self.second

@@ -36,23 +36,22 @@ def prepared(
     ProblemError
         If the problem cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
-    tried = 0
+    for _ in range(lighter):
+        method = method.on(problem).lighter(device != "cpu") or method
     while True:
         form = method.on(problem)
         try:
-            if tried >= lighter:
-                there = placed(problem, form, device)
-                form = form.on(there)
-                refusal = form.suits(there)
-                if refusal is not None:
-                    raise ProblemError(refusal)
-                return there, form, tried
+            there = placed(problem, form, device)
+            form = form.on(there)
+            refusal = form.suits(there)
+            if refusal is not None:
+                raise ProblemError(refusal)
+            return there, form, lighter
         except MemoryLimit:
-            if form.lighter(device != "cpu") is None:
+            less = form.lighter(device != "cpu" and devices.any_gpu())
+            if less is None:
                 raise
-        less = form.lighter(device != "cpu")
-        assert less is not None
-        method, tried = less, tried + 1
+        method, lighter = less, lighter + 1
 
 
 def placed(problem: Problem, method: Method, device: str) -> Problem:
@@ -62,8 +61,9 @@ def placed(problem: Problem, method: Method, device: str) -> Problem:
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):
             check_portable(problem)  # before anybody is sent for CuPy
-            if not method.portable:
-                raise ProblemError(f"{method.name} cannot run on a GPU: leave device out")
+            if not method.portable(problem):
+                name = method.name
+                raise ProblemError(f"{name} cannot run on a GPU: leave device out, or use hcgm()")
             like = devices.on_gpu()
             free = free_on_gpu(problem)  # before its data are there
             there = moved(problem, like)
