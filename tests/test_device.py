@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from condgrad.methods.primal_dual import PrimalDual
 
 import condgrad as cg
 from condgrad import Problem, Term, applications, domains, functions, maps

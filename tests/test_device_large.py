@@ -4,7 +4,6 @@ import importlib
 
 import numpy as np
 import pytest
-from condgrad.methods.ritz import ritz, room_of
 
 import condgrad as cg
 from condgrad import applications, domains

@@ -130,8 +130,6 @@ class ResidualFit:
         problem = self.problem(radius)
         chosen = _method(problem, method or pdhg(), radius, tol)
         return solve(problem, chosen, max_iter=max_iter, **how)
-            problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how
-        )
 
     def factors(self, result: Result) -> tuple[Array, Array, float]:
         """Factors of Z out of W = D Z E, and half of the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball.
