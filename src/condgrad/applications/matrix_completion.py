@@ -14,9 +14,9 @@ from condgrad.domains import NuclearBall
 from condgrad.errors import ProblemError
 from condgrad.functions import L1, Interval, Squared
 from condgrad.maps import AllEntries, Entries
+from condgrad.methods.factored_apg import chosen
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem, Term
-from condgrad.methods.factored_apg import chosen
 
 FEWER = "leave out users and items with few ratings, or take a sample"
 """The remedy for a matrix that does not fit."""

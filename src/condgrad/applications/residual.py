@@ -124,11 +124,13 @@ class ResidualFit:
         how |= {"seed": seed, "n_jobs": n_jobs}
         if method is None and self.smooth:
             first = _within(start, radius)
-            run = asked(self.problem(radius), FactoredApg(), start=first, **how)  # type: ignore[arg-type]
+            run = asked(self.problem(radius), FactoredApg(), start=first, **how)
             return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)
-        return solve(problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how)
+        return solve(
+            problem, _method(problem, method or pdhg(), radius, tol), max_iter=max_iter, **how
+        )
 
     def factors(self, result: Result) -> tuple[Array, Array, float]:
         """Factors of Z out of W = D Z E, and half of the multiplier κ = −⟨∇f, W⟩/‖W‖_* of the ball.

@@ -452,13 +452,17 @@ def better(a: Bound, b: Bound) -> Bound:
 
 
 def measure(
-    problem: Problem, W: Array, duals: dict[str, Duals], level: int | None = None
+    problem: Problem,
+    W: Array,
+    duals: dict[str, Duals],
+    level: int | None = None,
+    known: Evaluation | None = None,
 ) -> Report:
     """Evaluate an iterate and prove what its dual points prove; the first is the steps' own.
 
     `level` is `Report.level` of an earlier report, from which a search goes on.
     """
-    evaluation = problem.evaluate(W)
+    evaluation = known or problem.evaluate(W)
     if not evaluation.finite:
         return Report(evaluation, Bound(), np.inf, [np.inf] * len(problem.terms))
     W = W.astype(np.float64, copy=False)

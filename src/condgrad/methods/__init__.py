@@ -7,6 +7,7 @@
 from condgrad.methods.apg import apg
 from condgrad.methods.balance import Balance
 from condgrad.methods.choice import choose
+from condgrad.methods.factored_apg import FactoredApg
 from condgrad.methods.pdhg import pdhg
 from condgrad.methods.pfw import pfw
 from condgrad.methods.protocol import Method, State
@@ -44,6 +45,7 @@ __all__ = [
     "ConditionalGradient",
     "Entry",
     "Estimator",
+    "FactoredApg",
     "Full",
     "Method",
     "Momentum",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +20,7 @@ CHUNK = 1 << 18
 """Entries computed at a time."""
 
 
+@dataclass(init=False, eq=False, repr=False)
 class Factored:
     """W = U diag(s) Vᵀ, of which only the factors are kept.
 
@@ -45,7 +47,10 @@ class Factored:
            [0., 0.]])
     """
 
-    ndim = 2
+    U: Array
+    s: Array
+    V: Array
+    ndim: ClassVar[int] = 2
 
     def __init__(self, U: Any, s: Any, V: Any) -> None:
         self.U, self.s, self.V = (_floats(x) for x in (U, s, V))
@@ -55,8 +60,16 @@ class Factored:
                 f"U, s and V have shapes {self.U.shape}, {self.s.shape} and {self.V.shape}: they "
                 "must be (n, r), (r,) and (m, r)"
             )
-        self.shape = (self.U.shape[0], self.V.shape[0])
-        self.dtype = np.result_type(self.U, self.V)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.U.shape[0], self.V.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the factors."""
+        return np.result_type(self.U, self.V)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...], dtype: Any = np.float64) -> Factored:
@@ -181,16 +194,6 @@ class Factored:
         )
         a, s, bt = scipy.linalg.svd((R * self.s) @ S.T, full_matrices=False, check_finite=False)
         return Factored(Q @ a, s, P @ bt.T)
-
-
-class Held:
-    """The iterate of a run as factors, in the place of `Dense`; a step puts another there."""
-
-    previous = None
-    whole = True
-
-    def __init__(self, W: Factored) -> None:
-        self.array: Any = W
 
 
 def finite(W: Any) -> bool:

@@ -356,7 +356,7 @@ class Monitor:
         self._proved = k
         try:
             with self._pause.part("certificate", report is None, FIRST if k == self._since else 1):
-                self._accept(report or self._method.measure(self._problem, s))
+                self._accept(report or self._method.measure(self._problem, s, known=evaluation))
                 if self.status is None:
                     self._refute(evaluation)
         except OutOfTime:  # the last good bound stands
@@ -390,14 +390,15 @@ class Monitor:
         Then a part of the problem, or a bound that was given, is wrong.
         """
         bound, value = self.bound.value, evaluation.objective
-        size, slack = max(abs(bound), abs(value), self._problem.unit), SLACK
+        rounding = 1e3 * float(np.finfo(point.dtype).eps)
+        size, slack = max(abs(bound), abs(value), self._problem.unit), max(SLACK, rounding)
         if self.bound.source == "given":
-            size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, 1e-6
+            size, slack = abs(bound) + abs(value) + 1e6 * self._problem.unit, max(1e-6, rounding)
         if not np.isfinite(bound) or not value < bound - slack * size:
             return
-        if any(v.max > 0 for v in evaluation.families.values()):
+        if evaluation.estimated or any(v.max > 0 for v in evaluation.families.values()):
             return
-        if self._problem.domain.contains(point, 1e3 * float(np.finfo(point.dtype).eps)):
+        if self._problem.domain.contains(point, rounding):
             self._proves, self.bound = False, Bound()
             self.trace.replace("lower_bound", -np.inf)
             self.trace.replace("gap", np.inf)
@@ -453,6 +454,7 @@ class Monitor:
             duals=self.ray or self.duals if self._watch.duals else {},
             ray=self.ray,
             device=device_of(s.W),
+            sampled=self._method.sampled(problem, W),
         )
 
 
