@@ -19,12 +19,12 @@ import time
 
 import numpy as np
 
-from condgrad import Problem, Term, functions, maps
+from condgrad import Problem, Term, functions, maps, start
 from condgrad.applications.matrix_completion import constant
 from condgrad.backends import threads
 from condgrad.domains import NuclearBall
+from condgrad.methods import FactoredApg
 from condgrad.points import Factored
-from condgrad.run.factored_loop import fit
 
 
 def positions(rng, users, items, ratings):
@@ -102,14 +102,15 @@ def main():
 
     spent = time.process_time()
     mean, radius = float(term.function.target.mean()), problem.domain.radius
-    result = fit(
+    run = start(
         problem,
-        constant(mean, shape, radius, options.box) if options.box else None,
+        FactoredApg(),
+        start=constant(mean, shape, radius, options.box) if options.box else None,
         gap=options.gap,
-        max_seconds=options.seconds,
         callbacks=[progress],
         n_jobs=options.jobs,
     )
+    result = run.advance(seconds=options.seconds).result(factors=True)
     spent = time.process_time() - spent
     print(result)
     print(f"threads {options.jobs}, BLAS 1 in the run, {options.dtype}")

@@ -1,9 +1,11 @@
-"""Problems over a nuclear ball that read entries, and their optima by arrays."""
+"""Problems over a nuclear ball that read entries, and their optima by factors and by arrays."""
 
 import numpy as np
 
+import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps
 from condgrad.functions.group import project_simplex
+from condgrad.methods import FactoredApg
 
 
 def ratings(rng, shape, count=None):
@@ -31,6 +33,12 @@ def problem(seed=0, shape=(12, 9), loss="squared", radius=6.0, scaled=False, dty
         entries = maps.Scaled(entries, rng.uniform(0.5, 2.0, i.size))
     term = Term(entries, LOSSES[loss](x), weight=2.0, name="fit")
     return Problem(domains.NuclearBall(shape, radius), [term], dtype=dtype)
+
+
+def fit(problem, start=None, max_iter=None, **options):
+    """The result of a run with W as factors, however small it is."""
+    run = cg.start(problem, FactoredApg(), start=start, **options)
+    return run.advance(iterations=max_iter or 100_000).result(factors=True)
 
 
 def ball(X, radius):

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from condgrad.run.factored_loop import fit
 
 from condgrad import Problem, Status, Term, domains, functions, maps
 from condgrad.domains import singular
 from condgrad.errors import ProblemError
 from condgrad.maps.pattern import Pattern
-from condgrad.methods.factored import RULE, FactoredStep, Rule
+from condgrad.methods import FactoredApg
+from condgrad.methods.protocol import Known
 from condgrad.points import Factored
 from condgrad.points import factored as points
-from condgrad.rows.observed import Observed
-from factored_problems import LOSSES, ball, by_arrays, problem, ratings
+from factored_problems import LOSSES, ball, by_arrays, fit, problem, ratings
 
 # Points.
 
@@ -87,6 +86,12 @@ def test_the_unit_of_a_linear_term():
 # Projections.
 
 
+def gradient(p, W):
+    """∇f as a sparse matrix on the entries that are read."""
+    entries = p.terms[0].map
+    return Pattern([entries]).matrix(p.terms[0].gradient(W.dense(), 1.0)[entries.positions()])
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shape", [(12, 9), (5, 40), (30, 3), (1, 6), (6, 1), (1, 1)])
 def test_a_step_is_the_projection(seed, shape):
@@ -94,12 +99,12 @@ def test_a_step_is_the_projection(seed, shape):
     radius = float(rng.uniform(1, 8))
     p = problem(seed, shape, radius=radius)
     start = Factored.of(ball(rng.standard_normal(shape), 0.9 * radius))
-    step = FactoredStep(Observed(p), radius, start, rng, RULE)
-    one, _ = step.move(start, lambda part: None)
-    two, _ = step.move(one, lambda part: None)
-    X = Observed(p).pattern.matrix(Observed(p).gradient(Observed(p).entries(two))[0])
-    step.state.before = one
-    found, inner = step._projected(two, 0.5, X, 1.7)
+    method = FactoredApg()
+    state = method.init(p, start, rng, Known())
+    for _ in range(2):
+        state = method.step(p, state)
+    one, two, X = state.before, state.W, gradient(p, state.W)
+    found, inner = method._projected(p, state, X, 0.5, 1.7)
     expected = two.dense() + 0.5 * (two.dense() - one.dense()) - X.compressed().toarray() / 1.7
     np.testing.assert_allclose(found.dense(), ball(expected, radius), atol=1e-9)
     assert inner == pytest.approx(np.vdot(found.dense(), expected), abs=1e-8)
@@ -109,11 +114,11 @@ def test_a_frame_that_is_narrow_finds_the_projection_in_a_few_steps():
     """A few products of a small frame are as good as all singular vectors."""
     rng = np.random.default_rng(3)
     p = problem(3, (150, 130), radius=60.0)
-    observed, W = Observed(p), Factored.zeros((150, 130))
-    step = FactoredStep(observed, 60.0, W, rng, Rule(small=0, guard=6))
-    X = observed.pattern.matrix(observed.gradient(observed.entries(W))[0])
+    method = FactoredApg(small=0, guard=6)
+    state = method.init(p, Factored.zeros((150, 130)), rng, Known())
+    X = gradient(p, state.W)
     for _ in range(60):
-        found, _ = step._projected(W, 0.0, X, 0.2)
+        found, _ = method._projected(p, state, X, 0.0, 0.2)
     expected = ball(-X.compressed().toarray() / 0.2, 60.0)
     assert found.rank < 60
     np.testing.assert_allclose(found.dense(), expected, atol=1e-3 * np.linalg.norm(expected))

@@ -4,17 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from condgrad.run.factored_loop import fit
 
 import condgrad as cg
 from condgrad import Problem, Status, Term, domains, functions, maps
 from condgrad.applications import matrix_completion
-from condgrad.methods import rounds
+from condgrad.methods import FactoredApg, factored_apg
 from condgrad.points import Factored
 from condgrad.points import factored as points
-from condgrad.rows import everywhere
-from condgrad.run import factored_loop
-from factored_problems import LOSSES, problem, ratings
+from factored_problems import LOSSES, fit, problem, ratings
 
 
 def boxed(seed=0, shape=(14, 11), radius=9.0, kind="box", loss="squared", dtype=np.float64):
@@ -49,7 +46,7 @@ def by_arrays(p, gap=1e-5):
 def test_the_optimum_of_arrays(kind, loss):
     p = boxed(1, kind=kind, loss=loss, radius=30.0 if kind == "given" else 9.0)
     result, best = fit(p, gap=1e-4, feasibility=1e-5, max_iter=5000), by_arrays(p)
-    assert (result.method, result.status) == (factored_loop.NAME, Status.CONVERGED)
+    assert (result.method, result.status) == (FactoredApg.name, Status.CONVERGED)
     assert result.lower_bound <= best.objective + 2e-5 * abs(best.objective)
     assert result.objective == pytest.approx(best.objective, rel=3e-4, abs=1e-5)
     assert result.infeasibility == pytest.approx(p.infeasibility(np.asarray(result.W)), abs=1e-9)
@@ -74,10 +71,10 @@ def test_several_terms_and_a_linear_loss():
 def test_bounds_lie_below_the_optimum(seed, monkeypatch):
     """After one to forty iterations, whatever the tables have; also by drawn entries."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(rounds, "LEAST", int(rng.integers(1, 20)))
+    monkeypatch.setattr(factored_apg, "LEAST_NEW_ENTRIES", int(rng.integers(1, 20)))
     if seed % 3 == 0:
-        monkeypatch.setattr(everywhere, "EXACT", 0)
-        monkeypatch.setattr(everywhere, "DRAWN", 20)
+        monkeypatch.setattr(factored_apg, "EXACT_ENTRIES", 0)
+        monkeypatch.setattr(factored_apg, "DRAWN_ENTRIES", 20)
     shape = tuple(int(x) for x in rng.integers(2, 9, 2))
     radius, loss = float(rng.uniform(0.5, 6)), list(LOSSES)[seed % 4]
     kind = ["box", "half", "norm", "weight"][seed // 4 % 4]
@@ -132,7 +129,7 @@ def test_all_entries_are_looked_at(chunk, monkeypatch):
     term = Term(maps.AllEntries(W.shape), functions.Interval(-1.0, 1.5))
     array = W.dense()
     bad = np.flatnonzero((array < -1.0) | (array > 1.5))
-    seen = everywhere.look(term, W, 1.0)
+    seen = factored_apg.look(term, W, 1.0)
     np.testing.assert_array_equal(seen.places, bad)
     assert seen.missed == bad.size
     expected = term.violation(array, 4.0)
@@ -146,8 +143,8 @@ def test_all_entries_are_looked_at(chunk, monkeypatch):
 def test_a_share_of_those_that_miss_is_chosen():
     W = point(np.random.default_rng(1), (300, 200))
     term = Term(maps.AllEntries(W.shape), functions.Interval(-0.5, 0.5))
-    everyone = everywhere.look(term, W, 1.0).places
-    some, others = (everywhere.look(term, W, 0.1, salt).places for salt in (1, 2**63 - 1))
+    everyone = factored_apg.look(term, W, 1.0).places
+    some, others = (factored_apg.look(term, W, 0.1, salt).places for salt in (1, 2**63 - 1))
     for chosen in (some, others):
         assert np.isin(chosen, everyone).all()
         assert abs(chosen.size - 0.1 * everyone.size) < 5 * np.sqrt(0.1 * everyone.size)
@@ -159,22 +156,22 @@ def test_a_share_of_those_that_miss_is_chosen():
 def test_drawn_entries_estimate_all():
     W = point(np.random.default_rng(2), (300, 200))
     term = Term(maps.AllEntries(W.shape), functions.Interval(-2.0, 2.0))
-    seen, count = everywhere.draw(term, W, np.random.default_rng(0), 20_000)
+    seen = factored_apg.draw(term, W, np.random.default_rng(0), 20_000)
     expected, found = term.violation(W, 4.0), term.judged(seen.misses, W, 4.0)
-    assert 15_000 < count <= 20_000
+    assert 15_000 < seen.looks <= 20_000
     assert found.l2 == pytest.approx(expected.l2, rel=0.1)
     assert found.relative == pytest.approx(expected.relative, rel=0.1)
     assert found.max <= expected.max * (1 + 1e-12)
     true = float(np.mean(np.abs(W.dense()) > 2.0))
-    shares = [everywhere.sampled(term, W, np.random.default_rng(s)).share for s in range(5)]
+    shares = [factored_apg.sampled(term, W, np.random.default_rng(s)).share for s in range(5)]
     assert all(true < share < true + 0.01 for share in shares)
     above = Term(maps.AllEntries(W.shape), functions.Interval(1e3, 2e3))
-    assert everywhere.sampled(above, W, np.random.default_rng(0)).share == 1
+    assert factored_apg.sampled(above, W, np.random.default_rng(0)).share == 1
 
 
 def test_a_run_that_draws_says_so(monkeypatch):
-    monkeypatch.setattr(everywhere, "EXACT", 100)
-    monkeypatch.setattr(everywhere, "DRAWN", 2000)
+    monkeypatch.setattr(factored_apg, "EXACT_ENTRIES", 100)
+    monkeypatch.setattr(factored_apg, "DRAWN_ENTRIES", 2000)
     p = boxed(4, (60, 50), 30.0)
     result = fit(p, gap=1e-3, max_iter=3000)
     assert result.status is Status.CONVERGED
@@ -194,15 +191,15 @@ def test_a_run_that_draws_says_so(monkeypatch):
 
 def test_solve_takes_factors_where_arrays_are_large(monkeypatch):
     p = boxed(0)
-    assert cg.solve(p, max_iter=3).method != factored_loop.NAME
+    assert cg.solve(p, max_iter=3).method != FactoredApg.name
     monkeypatch.setattr(points, "SHOWN", 100)
     result = cg.solve(p, gap=1e-3)
-    assert (result.method, result.status) == (factored_loop.NAME, Status.CONVERGED)
+    assert (result.method, result.status) == (FactoredApg.name, Status.CONVERGED)
     assert isinstance(result.W, Factored)
     assert result.rows["box"] > p.terms[1].map.size
     assert result.trace["box.max"][-1] == result.families["box"].max
     for how in ({"duals": True}, {"propose": lambda W: None}):
-        assert cg.solve(p, max_iter=3, **how).method != factored_loop.NAME
+        assert cg.solve(p, max_iter=3, **how).method != FactoredApg.name
 
 
 def test_the_application_keeps_factors_of_large_matrices(monkeypatch):

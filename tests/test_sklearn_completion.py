@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ import condgrad as cg
 from condgrad import ProblemError
 from condgrad.applications.ratings import Observed, fit_biases
 from condgrad.io import read_ratings
-from condgrad.run import factored_loop
+from condgrad.run.journal import solved
 from condgrad.sklearn import MatrixCompletion
 
 PLAIN = {"center": False, "biases": False, "weighting": 0, "bounds": None, "corrective": False}
@@ -357,10 +356,9 @@ def test_movielens(data, split, most):
 
 def test_an_interrupted_fit_keeps_what_it_has_and_stops_the_search(monkeypatch):
     def interrupted(*args, **options):
-        return replace(factored_loop.fit(*args, **options), status=cg.Status.INTERRUPTED)
+        return replace(solved(*args, **options), status=cg.Status.INTERRUPTED)
 
-    stand_in = SimpleNamespace(fit=interrupted)
-    monkeypatch.setattr("condgrad.applications.residual.factored_loop", stand_in)
+    monkeypatch.setattr("condgrad.applications.residual.solved", interrupted)
     pairs = np.argwhere(np.ones((6, 4)))
     ratings = pairs.sum(axis=1) / 2.0
     model = MatrixCompletion(max_iter=5)

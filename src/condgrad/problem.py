@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -182,16 +182,6 @@ class Term:
         return out
 
 
-class Answers(Protocol):
-    """Interface of an object that answers for the rows of a term."""
-
-    def value(self, W: Array) -> float:
-        """ω h(A W)."""
-
-    def violation(self, W: Array, diameter: float) -> Violation:
-        """Violation of a constraint family."""
-
-
 class Problem:
     r"""min over W ∈ domain of Σ_t ω_t h_t(A_t W).
 
@@ -347,25 +337,20 @@ class Problem:
         with np.errstate(over="ignore"):
             return sum(t.smoothed(W, beta) for t in self.terms)
 
-    def violations(self, W: Array, rows: Sequence[Answers] | None = None) -> dict[str, Violation]:
+    def violations(self, W: Array) -> dict[str, Violation]:
         """Distance from each constraint family."""
-        W, pairs = self._point(W), zip(self.terms, rows or self.terms, strict=True)
-        reach = self.domain.diameter
-        return {t.name: r.violation(W, reach) for t, r in pairs if t.function.indicator}
+        W, reach = self._point(W), self.domain.diameter
+        return {t.name: t.violation(W, reach) for t in self.terms if t.function.indicator}
 
     def infeasibility(self, W: Array) -> float:
         """Total infeasibility, see `infeasibility_weights`."""
-        return self._total(self.violations(W))
+        return self.total(self.violations(W))
 
-    def evaluate(self, W: Array, rows: Sequence[Answers] | None = None) -> Evaluation:
-        """Objective, violations and total infeasibility in one pass.
-
-        `rows` are those who answer for the terms in a run; without them the terms do.
-        """
-        W, families = self._point(W), self.violations(W, rows)
-        pairs = zip(self.terms, rows or self.terms, strict=True)
-        objective = sum(r.value(W) for t, r in pairs if not t.function.indicator)
-        return Evaluation(objective, families, self._total(families))
+    def evaluate(self, W: Array) -> Evaluation:
+        """Objective, violations and total infeasibility in one pass."""
+        W, families = self._point(W), self.violations(W)
+        objective = sum(t.value(W) for t in self.terms if not t.function.indicator)
+        return Evaluation(objective, families, self.total(families))
 
     def _point(self, W: Any) -> Array:
         """W as an array of floats of the right shape."""
@@ -377,7 +362,8 @@ class Problem:
             )
         return array
 
-    def _total(self, families: Mapping[str, Violation]) -> float:
+    def total(self, families: Mapping[str, Violation]) -> float:
+        """Total infeasibility by the violations of all families."""
         if self.infeasibility_weights:
             return sum(self.infeasibility_weights[name] * v.l2 for name, v in families.items())
         return float(np.sqrt(sum(v.l2**2 for v in families.values())))

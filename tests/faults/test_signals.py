@@ -35,8 +35,7 @@ with open(os.environ["STAGE_FILE"], "r+b") as file:
 stage[0] = 1
 from condgrad.cli import main, outputs
 from condgrad.applications import _base, large_max_cut, mixing, recommender
-from condgrad.certificate import Certificate
-from condgrad.certificate.factored import FactoredCertificate
+from condgrad.methods import FactoredApg, Method
 from condgrad.run.monitor import Monitor
 from numba.core import event
 
@@ -66,8 +65,8 @@ class Compiling(event.Listener):
 event.register("numba:compile", Compiling())
 within(Monitor, "after", 3, done=True)
 within(mixing, "_sweep", 3, done=True)
-for place in (Certificate, FactoredCertificate):
-    within(place, "evaluate", 4)
+for place in (Method, FactoredApg):
+    within(place, "measure", 4)
 within(mixing, "_bound", 4)
 within(_base.Rounder, "__call__", 5)
 within(large_max_cut._Run, "_round", 5)

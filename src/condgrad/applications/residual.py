@@ -124,7 +124,7 @@ class ResidualFit:
         how |= {"seed": seed, "n_jobs": n_jobs}
         if method is None and self.smooth:
             first = _within(start, radius)
-            run = asked(self.problem(radius), FactoredApg(), start=first, **how)  # type: ignore[arg-type]
+            run = asked(self.problem(radius), FactoredApg(), start=first, **how)
             return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)

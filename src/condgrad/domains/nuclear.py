@@ -13,6 +13,7 @@ from condgrad.domains._base import Ball, Minimum
 from condgrad.domains.eigen import top_of_gram, top_singular_pair
 from condgrad.domains.projections import NuclearProjector, Projector
 from condgrad.points.atoms import Atom, RankOne
+from condgrad.points.factored import Factored
 
 
 class NuclearBall(Ball):
@@ -43,6 +44,8 @@ class NuclearBall(Ball):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         most = self.radius * (1 + tol)
+        if isinstance(W, Factored):
+            return bool(W.decomposed().s.sum() <= most)
         if np.sqrt(min(W.shape)) * length(W) <= most:  # no less than ‖W‖_*
             return True
         return bool(np.linalg.svd(W, compute_uv=False).sum() <= most)

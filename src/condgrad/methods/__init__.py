@@ -37,6 +37,7 @@ from condgrad.methods.pfw import pfw
 # isort: on
 from condgrad.methods.balance import Balance
 from condgrad.methods.choice import choose
+from condgrad.methods.factored_apg import FactoredApg
 from condgrad.methods.protocol import Method, State
 from condgrad.methods.register import METHODS, Entry, check, declare
 
@@ -48,6 +49,7 @@ __all__ = [
     "ConditionalGradient",
     "Entry",
     "Estimator",
+    "FactoredApg",
     "Full",
     "Method",
     "Momentum",

@@ -1,3 +1,918 @@
-class FactoredApg:
-    slug="factors"; name="x"
-def chosen(problem): return False
+"""FactoredApg: accelerated projected gradients over a nuclear ball, with W kept as factors.
+
+All terms are separable and read entries, so that the gradient is sparse: no array of the shape of W
+is made anywhere. Constraints and regularisers have multipliers. An interval on all entries has them
+for a table of entries, which changes from one round of steps to the next. Those of all other
+entries are 0, a point of dom h* with h*(0) = 0.
+
+References: Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput.
+Math. 15, 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.linalg
+from scipy.special import betaincinv
+
+from condgrad._floats import EPS
+from condgrad._ours import ours
+from condgrad._types import Array, pick
+from condgrad.backends import memory, threads
+from condgrad.certificate.infeasible import Refutation
+from condgrad.certificate.lower_bound import Bound, Duals, Report, Slopes, margin, sizes_of
+from condgrad.domains import NuclearBall
+from condgrad.domains.eigen import LARGE
+from condgrad.domains.singular import STEPS, top_bound
+from condgrad.evaluation import Evaluation, Sampled, Violation
+from condgrad.functions import Proximable, Squared
+from condgrad.functions.group import project_simplex
+from condgrad.maps import AllEntries, Entries
+from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
+from condgrad.methods.protocol import Known, Method, State
+from condgrad.passes import Miss
+from condgrad.passes.plain import row_misses
+from condgrad.points import factored as points
+from condgrad.points.factored import Factored
+from condgrad.problem import CHUNK, Problem, Term, entry_size
+
+NEARLY_ORTHONORMAL = 1e-2
+"""How far from orthonormal columns may be that a second Cholesky factor makes so."""
+BETA_BY_CURVATURE = 3.0
+"""The curvature of losses by that of what is smoothed."""
+FIRST_ROUND_STEPS = 10
+"""Steps of the first rounds but one, which has one; later ones have a tenth of the steps so far."""
+LEAST_NEW_ENTRIES = 10_000
+"""Entries that may come into a table at the end of any round."""
+TABLE_BYTES = 200
+"""Bytes for each entry of a table, while another is made."""
+EXACT_ENTRIES = 10**9
+"""Entries up to which an interval is measured on all of them."""
+DRAWN_ENTRIES = 1 << 20
+"""Entries that are drawn if there are more."""
+SHARE_FAILURE = 1e-3
+"""Probability with which the share of entries that miss may exceed `Sampled.share`."""
+FORECAST_COLUMNS = 60
+"""Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
+THREAD_ROWS = 4 * CHUNK
+"""Rows a thread must get before plain array work is worth waking it."""
+SCALE_SEARCH = 12
+"""Conjugates computed to find how far to scale slopes."""
+GAP_SHARE = 0.1
+"""Lanczos ends if another step could gain less than this part of the gap."""
+OBJECTIVE_SHARE = 1e-7
+"""Lanczos ends if another step could gain less than this part of the objective."""
+
+
+def suitable(problem: Problem) -> bool:
+    """Whether W can be kept as factors."""
+    return type(problem.domain) is NuclearBall and all(
+        boxed(t) or (t.function.separable and read_entries(t.map) is not None)
+        for t in problem.terms
+    )
+
+
+def chosen(problem: Problem) -> bool:
+    """Whether W is kept as factors unless something else is asked for.
+
+    With more terms than losses that holds for matrices that are not handed out as arrays.
+    """
+    large = np.prod(problem.domain.shape, dtype=float) > points.SHOWN
+    losses = all(t.function.smooth and not boxed(t) for t in problem.terms)
+    return suitable(problem) and (losses or bool(large))
+
+
+def boxed(term: Term) -> bool:
+    """Whether a term holds all entries of a matrix in one interval."""
+    ends = term.function.interval
+    one = ends is not None and all(isinstance(end, float) for end in ends)
+    return one and type(term.map) is AllEntries and len(term.map.shape) == 2
+
+
+# --- the rows in use ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Table:
+    """The entries that have multipliers, of the terms that hold all entries in an interval."""
+
+    places: list[Array]
+    """Numbers of entries in the flattened matrix, in order, for every term; none for others."""
+
+
+class Block(NamedTuple):
+    """Some rows of a term."""
+
+    term_index: int
+    term: Term
+    factor: Array | float
+    """Factors of the rows on entries of W."""
+    rows: slice
+    """Rows of the block among those of its term."""
+    at: slice
+    """Rows of the block among those of all terms."""
+
+
+class Dual(NamedTuple):
+    """A dual point, and what every term says of it."""
+
+    y: Array
+    conjugates: list[float]
+    """ω h*(y)."""
+    sizes: list[float]
+    """ω times the size against which h*(y) is rounded."""
+    spreads: list[float]
+    """Σ ω|y_l|‖a_l‖, the size against which A*y is rounded."""
+    products: list[float]
+    """ω ⟨y, z⟩."""
+    values: list[float]
+    """ω h(z), 0 for a constraint."""
+
+
+class Rows:
+    """The rows of all terms of a problem, with those of a table for intervals on all entries.
+
+    Numbers of rows stand in one array, one term behind the other. *Entries* are those of W, without
+    the factors of a `Scaled` map. Constraints and regularisers are smoothed about multipliers,
+    ω (h_β(z + βy) − β‖y‖²/2), which are numbers of rows too, 0 for losses.
+    """
+
+    def __init__(self, problem: Problem, table: Table) -> None:
+        self.terms, self.dtype, (n, m) = problem.terms, problem.dtype, problem.domain.shape
+        self._ours = all(ours(t.function) for t in self.terms)  # others may not bear threads
+        self._blocks: list[Block] = []
+        self._steep: list[float] = []
+        self.parts: list[slice] = []
+        maps, start = [], 0
+        for i, t in enumerate(self.terms):
+            places, found = table.places[i], read_entries(t.map)
+            if boxed(t):
+                found = (Entries(*np.divmod(places, m), (n, m)), 1.0) if places.size else None
+            map, c = (None, 1.0) if found is None else found
+            size = 0 if map is None else map.size
+            maps += [] if map is None else [map]
+            self._steep.append(t.weight * float(np.max(np.square(c))))
+            for first in range(0, size, CHUNK):
+                rows = slice(first, min(first + CHUNK, size))
+                at = slice(start + rows.start, start + rows.stop)
+                self._blocks.append(Block(i, t, pick(c, rows), rows, at))
+            self.parts.append(slice(start, start + size))
+            start += size
+        self.pattern = Pattern(maps, (n, m))
+        self.size = self.pattern.size
+        self.plain = all(t.function.smooth for t in self.terms)
+        self.density = min(1.0, self.size / (n * m))
+        """Rows for each entry of W, at most 1."""
+
+    @property
+    def curvature(self) -> float:
+        """At least the Lipschitz constant of the losses' gradient."""
+        pairs = zip(self._steep, self.terms, strict=True)
+        return sum(c * float(getattr(t.function, "smoothness", 0.0)) for c, t in pairs)
+
+    def smoothness(self, beta: float) -> float:
+        """At least the Lipschitz constant of the gradient, smoothed terms included."""
+        pairs = zip(self._steep, self.terms, strict=True)
+        return self.curvature + sum(c for c, t in pairs if not t.function.smooth) / beta
+
+    def entries(self, W: Factored) -> Array:
+        """Entries of W at all rows."""
+        return self.pattern.by_rows.dots(W.left.astype(self.dtype, copy=False), W.V)
+
+    def gradient(self, entries: Array, y: Array | None, beta: float) -> tuple[Array, float]:
+        """The values of the gradient on the pattern at a W with these entries, and the function."""
+        v = np.empty_like(entries)
+
+        def work(b: Block) -> float:
+            t, at, less = b.term, b.at, 0.0
+            z = (entries[at] * b.factor).astype(entries.dtype, copy=False)
+            if y is not None and not t.function.smooth:
+                z += entries.dtype.type(beta) * y[at]
+                less = beta * float(np.vdot(y[at], y[at])) / 2
+            slope = t.function.slope(z, beta, b.rows)
+            np.multiply(slope, t.weight * b.factor, out=v[at], casting="same_kind")
+            return t.weight * (t.function.smoothed(z, beta, b.rows) - less)
+
+        return v, sum(self._each(work))
+
+    def ascended(self, entries: Array, y: Array, beta: float) -> Array:
+        """The multipliers y ← h'_β(z + βy) at a W with these entries."""
+        new = np.zeros_like(y)
+
+        def work(b: Block) -> None:
+            h = b.term.function
+            if not h.smooth:
+                z = (entries[b.at] * b.factor + beta * y[b.at]).astype(y.dtype, copy=False)
+                new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
+
+        self._each(work)
+        return new
+
+    def bent(self, v: Array, w: Array, a: Array, b: Array) -> float:
+        """⟨v − w, a − b⟩ of arrays of rows."""
+
+        def work(block: Block) -> float:
+            at = block.at
+            return float(np.sum((v[at] - w[at]) * (a[at] - b[at]), dtype=np.float64))
+
+        return sum(self._each(work))
+
+    def value(self, index: int, entries: Array) -> float:
+        """ω h(z) of a term at a W with these entries."""
+        total = 0.0
+        for b in self._blocks:
+            if b.term_index == index:
+                z = (entries[b.at] * b.factor).astype(entries.dtype)
+                total += b.term.function.value(z, b.rows)
+        return self.terms[index].weight * total
+
+    def images(self, index: int, entries: Array) -> Array:
+        """z of a term at a W with these entries, in float64."""
+        own = [b for b in self._blocks if b.term_index == index]
+        z = [entries[b.at].astype(np.float64) * b.factor for b in own]
+        return np.concatenate(z) if z else np.zeros(0)
+
+    def slopes(self, entries: Array, about: Array | None, beta: float) -> Array:
+        """The slopes at a W with these entries; those of what is smoothed `about` multipliers."""
+        y = np.empty(self.size)
+
+        def work(b: Block) -> None:
+            h, z = b.term.function, entries[b.at].astype(np.float64) * b.factor
+            near = z if about is None or h.smooth else z + beta * about[b.at]
+            y[b.at] = h.into_dual(h.slope(near, beta, b.rows), b.rows)
+
+        self._each(work)
+        return y
+
+    def dual(self, entries: Array, y: Array) -> Dual:
+        """A dual point y beside a W with these entries."""
+
+        def work(b: Block) -> list[float]:
+            t, h, own = b.term, b.term.function, y[b.at]
+            z = entries[b.at].astype(np.float64) * b.factor
+            conjugates = h.conjugate(own, b.rows), h.conjugate_size(own, b.rows)
+            value = 0.0 if h.indicator else h.value(z, b.rows)
+            sums = t.map.spread(own, b.rows), float(np.vdot(own, z)), value
+            return [t.weight * float(x) for x in (*conjugates, *sums)]
+
+        totals = np.zeros((len(self.terms), 5))
+        for block, sums in zip(self._blocks, self._each(work), strict=True):
+            totals[block.term_index] += sums
+        return Dual(y, *(column.tolist() for column in totals.T))
+
+    def conjugate(self, y: Array, scale: float) -> float:
+        """Σ ω h*(scale · y)."""
+
+        def work(b: Block) -> float:
+            return b.term.weight * float(b.term.function.conjugate(scale * y[b.at], b.rows))
+
+        return sum(self._each(work))
+
+    def adjoint(self, y: Array) -> SparseMatrix:
+        """Σ ω A*y in float64."""
+        v = np.empty(self.size)
+
+        def work(b: Block) -> None:
+            v[b.at] = y[b.at] * b.factor * b.term.weight
+
+        self._each(work)
+        return self.pattern.matrix(v)
+
+    def margin(self, dual: Dual, reach: float) -> float:
+        """Rounding error of a dual point's sums."""
+        sizes = []
+        for i, t in enumerate(self.terms):
+            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
+            sizes.append(sizes_of(t, dual.spreads[i] / t.weight, dual.sizes[i] / t.weight, pieces))
+        return margin(sizes, reach, len(sizes))
+
+    def _each(self, work: Callable[[Block], Any]) -> list[Any]:
+        """Results of some work on every block, in their order."""
+        jobs = max(1, min(threads.count(), self.size // THREAD_ROWS)) if self._ours else 1
+        cuts = np.linspace(0, len(self._blocks), jobs + 1).astype(int)
+
+        def some(blocks: Sequence[Block]) -> list[Any]:
+            return [work(b) for b in blocks]
+
+        done = threads.run([partial(some, self._blocks[a:b]) for a, b in pairwise(cuts)])
+        return [found for part in done for found in part]
+
+
+_rows: WeakKeyDictionary[Table, Rows] = WeakKeyDictionary()
+
+
+def rows_of(problem: Problem, table: Table) -> Rows:
+    """The rows of a problem with a table, made once for every table."""
+    if table not in _rows:
+        _rows[table] = Rows(problem, table)
+    return _rows[table]
+
+
+# --- intervals on all entries ---------------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """Violations of an interval by all entries, or by drawn ones as an estimate for all."""
+
+    misses: list[Miss]
+    missed: int
+    """Number of entries that miss the interval."""
+    places: Array
+    """Chosen ones of these, as numbers of the flattened matrix, in order."""
+    looks: int
+    """Entries that were looked at."""
+
+
+def exact(term: Term) -> bool:
+    """Whether an interval is measured on all entries."""
+    return term.map.size <= EXACT_ENTRIES
+
+
+def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
+    """Look at all entries; of those that miss the interval choose about a share.
+
+    The choice depends on the places and the salt, not on the number of threads.
+    """
+    left, size = W.left, entry_size(W)
+
+    def work(blocks: list[slice]) -> list[tuple[Miss, int, Array]]:
+        return [one(at) for at in blocks]
+
+    def one(at: slice) -> tuple[Miss, int, Array]:
+        z = W.ranged(at, left)
+        r = _residual(term, z)
+        found = _miss(term, z, r, size)
+        if not found.worst:
+            return found, 0, np.zeros(0, np.int64)
+        bad = np.flatnonzero(r) + at.start
+        return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
+
+    blocks = list(term.chunks())
+    ends = np.linspace(0, len(blocks), min(threads.count(), len(blocks)) + 1).astype(int)
+    parts = [blocks[a:b] for a, b in pairwise(ends)]
+    done = [x for part in threads.run([partial(work, p) for p in parts]) for x in part]
+    places = np.concatenate([x[2] for x in done])
+    return Seen([x[0] for x in done], sum(x[1] for x in done), places, term.map.size)
+
+
+def draw(term: Term, W: Factored, rng: np.random.Generator, count: int) -> Seen:
+    """Look at drawn entries, and estimate what all would be."""
+    flat = np.unique(rng.integers(term.map.size, size=count))
+    z = W.entries(*np.divmod(flat, W.shape[1]))
+    r = _residual(term, z)
+    found, scale = _miss(term, z, r, entry_size(W)), W.size / flat.size
+    bad = flat[r != 0]
+    all_of_it = found._replace(squares=scale * found.squares, images=W.dot(W))
+    return Seen([all_of_it], int(scale * bad.size), bad, flat.size)
+
+
+def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
+    """Violations by newly drawn entries, with a bound on the share of all (Clopper, Pearson).
+
+    An entry misses by more than rounding if it does by more than 10⁻⁶ of the size of its data.
+    """
+    z = W.entries(*(rng.integers(side, size=DRAWN_ENTRIES) for side in W.shape))
+    far = np.abs(_residual(term, z))
+    bad = far > 1e-6 * np.maximum(term.function.data_size(z), entry_size(W))
+    missed, drawn = int(np.count_nonzero(bad)), DRAWN_ENTRIES
+    share = 1.0
+    if missed < drawn:
+        share = float(betaincinv(missed + 1, drawn - missed, 1 - SHARE_FAILURE))
+    worst = float(np.max(far, initial=0.0, where=bad))
+    return Sampled(drawn, term.map.size, missed, worst, share, SHARE_FAILURE)
+
+
+def _residual(term: Term, z: Array) -> Array:
+    assert isinstance(term.function, Proximable)
+    return term.function.residual(z)
+
+
+def _miss(term: Term, z: Array, r: Array, unit: float) -> Miss:
+    worst = float(np.max(np.abs(r), initial=0.0))
+    rows = row_misses(worst, 1.0, term.function.data_size(z[:1]), unit)  # one number for all
+    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows)
+
+
+def _hashed(places: Array, salt: int) -> Array:
+    """A number in [0, 1) for each place, as if drawn [1]_.
+
+    References
+    ----------
+    .. [1] G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
+       2014: the finaliser of SplitMix.
+    """
+    x = places.astype(np.uint64) + np.uint64(salt)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    found: Array = ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    return found
+
+
+# --- the method -----------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class FactoredState(State):
+    """The iterate and the one before, their entries, and the frame of the next projection."""
+
+    before: Factored
+    """W before the latest iteration."""
+    table: Table
+    """Entries in use of the intervals on all entries."""
+    entries: Array
+    """Entries of W at all rows."""
+    entries_before: Array
+    """Entries of the point before at all rows."""
+    v: Array
+    """Values of ∇f at W, on the pattern of the rows."""
+    objective: float
+    """f at W, smoothed terms included."""
+    frame: Array
+    """Columns near the leading right singular vectors of what is projected next."""
+    most: float
+    """The largest L."""
+    curvature: float
+    """L, the measured curvature."""
+    y: Array | None
+    """Multipliers of all rows; None if nothing is smoothed."""
+    smoothing: float
+    """β about the multipliers."""
+    squares: list[float]
+    """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
+    missed: list[int]
+    """Number of entries that missed an interval on all of them the last time, for every term."""
+    momentum: float = 1.0
+    """t_k."""
+    brisk: bool = True
+    """Whether f fell fast in the latest iteration."""
+    round_ends: int = 1
+    """The iteration with which the round ends."""
+
+
+@dataclass(frozen=True)
+class FactoredApg(Method):
+    r"""W⁺ = proj(Z − ∇f(Z)/L), Z = W + m (W − W_before): FISTA with restarts, all by products.
+
+    ∇f(Z) is a sparse matrix V on the observed entries and Z a difference of two points of low rank,
+    so X = Z − V/L is never formed: X K and XᵀQ are products of thin matrices and gathers along the
+    rows or the columns of V. Its leading singular vectors come from one step of subspace iteration
+    on the frame K of the iteration before: Q = orth(X K), then the singular value decomposition of
+    QᵀX. The singular values are projected onto {d ≥ 0, Σ d ≤ r}; those that survive, and some more,
+    are the next frame. If all of them do it grows, but not while f falls fast: in what was tried
+    most of what is added then was taken out again later.
+
+    L is measured: a step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
+    and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
+    about the share of entries observed of what it is along a single entry, so that this L is far
+    below the Lipschitz constant. m follows Nesterov's sequence, which begins anew if
+    ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
+
+    Constraints and regularisers are smoothed with a fixed β about multipliers y, which every step
+    renews: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so that it begins anew
+    with every round of steps. At the end of a round entries whose multiplier is 0 leave the table,
+    and entries of W that miss the interval come in, a part of them if they are many. At an optimum
+    of rank r there are about as many multipliers as W has degrees of freedom, r (n + m).
+
+    The bound is that of `condgrad.certificate.lower_bound` at the slopes y of W,
+    F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t), with the same count of roundings, and σ_max from
+    `condgrad.domains.singular`. All slopes are scaled by a t ≥ 0 too, v and σ_max with them: the
+    best of both counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula; else it
+    is searched for. What counts is h* at the numbers fl(t y) themselves, and that these are not
+    quite t y is one of the roundings that `margin` counts for scaling.
+
+    Parameters
+    ----------
+    guard : int, default 20
+        Columns kept beyond the rank, or a part of the rank if that is more; and as many are drawn
+        if all singular values survive.
+    part : int, default 5
+        That part of the rank, 1/`part`.
+    small : int, default 100
+        Up to this smaller side all singular vectors are kept.
+    fall, slow : float, default 0.7 and 0.2
+        L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
+    safety : float, default 1.2
+        Factor on a measured curvature after a step that was too long.
+    tries : int, default 20
+        Steps tried at most in an iteration.
+    brisk : float, default 0.02
+        While f falls by more than this part of itself in an iteration the frame does not grow.
+
+    References
+    ----------
+    .. [1] A. Beck, M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear
+       inverse problems", SIAM J. Imaging Sci. 2(1), 2009.
+    .. [2] B. O'Donoghue, E. Candès, "Adaptive restart for accelerated gradient schemes", Found.
+       Comput. Math. 15, 2015.
+    """
+
+    factors: ClassVar[bool] = True
+    slug: str = "factors"
+    name: str = "accelerated projected gradient"
+    guard: int = 20
+    part: int = 5
+    small: int = 100
+    fall: float = 0.7
+    slow: float = 0.2
+    safety: float = 1.2
+    tries: int = 20
+    brisk: float = 0.02
+
+    def suits(self, problem: Problem) -> str | None:
+        if suitable(problem):
+            return None
+        return (
+            "problem is not over a NuclearBall with separable terms on Entries alone, but for "
+            "intervals on AllEntries: use condgrad.solve without this method, which keeps W as an "
+            "array"
+        )
+
+    def init(
+        self,
+        problem: Problem,
+        W: Factored,
+        rng: np.random.Generator,
+        known: Known,
+        multipliers: Sequence[Array | None] | None = None,
+    ) -> FactoredState:
+        table = Table([np.zeros(0, np.int64) for _ in problem.terms])
+        rows = rows_of(problem, table)
+        entries, beta = rows.entries(W), _first_beta(problem, rows)
+        y = None if rows.plain else np.zeros(rows.size, problem.dtype)
+        v, objective = rows.gradient(entries, y, beta)
+        most = rows.smoothness(beta)
+        return FactoredState(
+            W=W,
+            rng=rng,
+            known=known,
+            rows=[0] * len(problem.terms),
+            betas=[1.0] * len(problem.terms),
+            before=W.copy(),
+            table=table,
+            entries=entries,
+            entries_before=entries.copy(),
+            v=v,
+            objective=objective,
+            frame=self._framed(problem, W.V, W.rank, rng),
+            most=most,
+            curvature=most * rows.density,
+            y=y,
+            smoothing=beta,
+            squares=[W.square] * 3,
+            missed=[W.size] * len(problem.terms),
+        )
+
+    def step(self, problem: Problem, state: FactoredState, at_most: int = 1) -> FactoredState:
+        s, rows, W = state, rows_of(problem, state.table), state.W
+        later = (1 + np.sqrt(1 + 4 * s.momentum**2)) / 2
+        m, entries, v = (s.momentum - 1) / later, s.entries, s.v
+        if m:
+            entries = s.entries - s.entries_before
+            entries *= entries.dtype.type(m)
+            entries += s.entries
+            v, _ = rows.gradient(entries, s.y, s.smoothing)
+        V = rows.pattern.matrix(v)
+        least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
+        square, both, before = s.squares
+        far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * before  # ‖Z‖²
+        for _ in range(self.tries):
+            L = max(min(s.curvature, s.most), least) or 1.0
+            columns = s.frame.shape[1]
+            s.products += 2 * columns
+            new, inner = self._projected(problem, s, V, m, L)
+            found = rows.entries(new)
+            slopes, objective = rows.gradient(found, s.y, s.smoothing)
+            bend = rows.bent(slopes, v, found, entries)
+            inner += float(np.vdot(v, found)) / L  # ⟨W⁺, Z⟩
+            size = max(0.0, new.square - 2 * inner + far)  # ‖W⁺ − Z‖²
+            clear = size > 100 * float(np.finfo(problem.dtype).eps) * new.square
+            if not clear or bend <= L * size or s.most <= L:
+                break
+            s.curvature = float(self.safety * bend / size)
+            s.frame = s.frame[:, :columns]
+        if clear:
+            fall = min(1.0, max(0.0, bend / (size * L))) ** self.slow
+            s.curvature = float(L * max(self.fall, fall))
+        beside = new.dot(W)
+        ahead = inner - ((1 + m) * square - m * both) - new.square + beside  # ⟨Z − W⁺, W⁺ − W⟩
+        s.momentum = 1.0 if ahead > 0 or objective > s.objective else float(later)
+        s.squares = [new.square, beside, square]
+        s.brisk = bool(s.objective - objective > self.brisk * abs(s.objective))
+        s.before, s.W, s.entries_before, s.entries = W, new, s.entries, found
+        s.v, s.objective, s.k = slopes, objective, s.k + 1
+        if s.y is not None:
+            s.y = rows.ascended(found, s.y, s.smoothing)
+            s.v, s.objective = rows.gradient(found, s.y, s.smoothing)
+        for i, at in enumerate(rows.parts):
+            s.rows[i] += at.stop - at.start
+        s.calls, s.eta, s.beta = s.calls + 1, 1.0, s.smoothing
+        s.betas = [s.smoothing] * len(problem.terms)
+        if s.y is not None and s.k >= s.round_ends:
+            s.round_ends = s.k + max(FIRST_ROUND_STEPS, s.k // 10)
+            self._renew(problem, s, rows, s.y)
+        return s
+
+    def _projected(
+        self, problem: Problem, s: FactoredState, V: SparseMatrix, m: float, L: float
+    ) -> tuple[Factored, float]:
+        """The projection W⁺ of X = Z − V/L, as far as the frame sees it, and ⟨W⁺, X⟩."""
+        K, kind, radius = s.frame, problem.dtype.type, _radius(problem)
+        Y = V.times(K)
+        Y *= kind(-1 / L)
+        _add(Y, s.W, K, 1 + m)
+        _add(Y, s.before, K, -m)
+        Q, _ = orthonormal(Y)
+        B = V.transposed(Q)
+        B *= kind(-1 / L)
+        _add(B, s.W.T, Q, 1 + m)
+        _add(B, s.before.T, Q, -m)
+        P, R = orthonormal(B)
+        a, values, bt = scipy.linalg.svd(R.T, full_matrices=False, check_finite=False)
+        d = values.astype(np.float64)
+        if d.sum() > radius:
+            d = project_simplex(d, radius)
+        rank = int(np.count_nonzero(d))
+        right = np.ascontiguousarray(P @ bt.T)
+        if s.brisk and rank == K.shape[1]:
+            s.frame = right.copy()
+        else:
+            s.frame = self._framed(problem, right, rank, s.rng)
+        new = Factored(Q @ a[:, :rank], d[:rank].astype(kind), right[:, :rank])
+        return new, float(d @ values)
+
+    def _framed(self, problem: Problem, right: Array, rank: int, rng: np.random.Generator) -> Array:
+        """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
+        n, shape = right.shape[0], problem.domain.shape
+        wanted, most = rank + max(self.guard, rank // self.part), min(shape)
+        wanted = most if most <= self.small else min(wanted, most)
+        have = min(wanted, right.shape[1])
+        if wanted > right.shape[1]:
+            more = 10 * sum(shape) * (wanted - have) * right.itemsize
+            if more > 0.9 * memory.free_memory():
+                raise MemoryError
+        drawn = rng.standard_normal((n, wanted - have)) / np.sqrt(n)
+        return np.hstack([right[:, :have], drawn.astype(problem.dtype)])
+
+    def _renew(self, problem: Problem, s: FactoredState, rows: Rows, y: Array) -> None:
+        """Begin another round, with other entries of the intervals on all of them."""
+        (n, m), terms, W, places = s.W.shape, problem.terms, s.W, list(s.table.places)
+        losses = sum(t.map.size for t in terms if not boxed(t))
+        most = max(losses, W.rank * (n + m), LEAST_NEW_ENTRIES)
+        own = [y[at] for at in rows.parts]
+        for i, t in enumerate(terms):
+            if not boxed(t):
+                continue
+            if exact(t):
+                seen = look(t, W, most / max(1, s.missed[i]), int(s.rng.integers(2**63)))
+            else:
+                seen = draw(t, W, s.rng, max(DRAWN_ENTRIES, losses // 4))
+            s.missed[i], new = seen.missed, seen.places
+            s.rows[i] += seen.looks
+            if new.size > most:
+                new = s.rng.choice(new, most, replace=False)
+            old, values = places[i][own[i] != 0], own[i][own[i] != 0]
+            places[i] = np.union1d(old, new)
+            if TABLE_BYTES * places[i].size > 0.9 * memory.free_memory():
+                raise MemoryError
+            own[i] = np.zeros(places[i].size, y.dtype)
+            own[i][np.searchsorted(places[i], old)] = values
+        if any(map(boxed, terms)):
+            s.table = Table(places)
+            rows, s.y = rows_of(problem, s.table), np.concatenate(own)
+            s.entries, s.entries_before = rows.entries(W), rows.entries(s.before)
+        s.momentum = 1.0
+        s.v, s.objective = rows.gradient(s.entries, s.y, s.smoothing)
+
+    def rebase(self, problem: Problem, state: FactoredState, share: float) -> FactoredState:
+        return state
+
+    def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
+        """Objective and violations of a point; those on more than 10⁹ entries are estimates."""
+        if W is not state.W:
+            return super().evaluate(problem, state, W)
+        rows, terms = rows_of(problem, state.table), problem.terms
+        held = [(i, t) for i, t in enumerate(terms) if t.function.indicator]
+        families = {t.name: self._violation(problem, state, i) for i, t in held}
+        others = [i for i, t in enumerate(terms) if not t.function.indicator]
+        objective = sum(rows.value(i, state.entries) for i in others)
+        drawn = any(boxed(t) and not exact(t) for t in terms)
+        return Evaluation(objective, families, problem.total(families), drawn)
+
+    def _violation(self, problem: Problem, s: FactoredState, index: int) -> Violation:
+        """Violation of a constraint by W."""
+        t, diameter = problem.terms[index], problem.domain.diameter
+        if not boxed(t):
+            return t.violation(s.W, diameter)
+        if exact(t):
+            return t.judged(look(t, s.W).misses, s.W, diameter)
+        # other entries than those that the steps draw, with those of the table
+        seen = draw(t, s.W, np.random.default_rng([s.k + 1, 0]), DRAWN_ENTRIES)
+        z = s.entries[rows_of(problem, s.table).parts[index]]
+        known = _miss(t, z, _residual(t, z), entry_size(s.W))
+        return t.judged([*seen.misses, known._replace(squares=0.0, images=0.0)], s.W, diameter)
+
+    def sampled(self, problem: Problem, W: Factored) -> dict[str, Sampled]:
+        rng = np.random.default_rng([0, 0])
+        return {t.name: sampled(t, W, rng) for t in problem.terms if boxed(t) and not exact(t)}
+
+    def merit(
+        self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
+    ) -> float:
+        """The augmented Lagrangian; entries without a multiplier are penalised."""
+        s, rows, total = state, rows_of(problem, state.table), evaluation.objective
+        entries = s.entries if W is s.W else rows.entries(W)
+        for i, t in enumerate(problem.terms):
+            h = t.function
+            if not h.indicator or s.y is None:
+                continue
+            z, y = rows.images(i, entries), s.y[rows.parts[i]].astype(np.float64)
+            squares = float(np.vdot(r := _residual(t, z), r))
+            own = h.smoothed(z + s.beta * y, s.beta) - s.beta * float(np.vdot(y, y)) / 2
+            if boxed(t):
+                rest = evaluation.families[t.name].l2 ** 2 - squares
+                own += max(0.0, rest) / (2 * s.beta)
+            total += t.weight * own
+        return total
+
+    def price(self, problem: Problem, state: FactoredState, which: str, point: Factored) -> float:
+        """ω Σ |y_l| |r_l| over the rows of constraints, r the residuals of a point."""
+        rows, total = rows_of(problem, state.table), 0.0
+        entries = rows.entries(point)
+        for i, t in enumerate(problem.terms):
+            if t.function.indicator:
+                assert state.y is not None
+                r = _residual(t, rows.images(i, entries))
+                total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
+        return total
+
+    def duals(self, problem: Problem, state: FactoredState) -> dict[str, Duals]:
+        """The slopes at W; `measure` takes those about the multipliers."""
+        return {"slopes": [Slopes(state.smoothing) for _ in problem.terms]}
+
+    def measure(
+        self,
+        problem: Problem,
+        state: FactoredState,
+        known: Evaluation | None = None,
+    ) -> Report:
+        rows, terms = rows_of(problem, state.table), problem.terms
+        dual = rows.dual(state.entries, rows.slopes(state.entries, state.y, state.smoothing))
+        found, gap = _proved(problem, rows, state.entries, dual)
+        sums = zip(terms, dual.products, dual.conjugates, dual.values, strict=True)
+        slack = [0.0 if t.function.smooth else abs(p - c - h) for t, p, c, h in sums]
+        evaluation = known or self.evaluate(problem, state, state.W)
+        return Report(evaluation, found, gap, slack)
+
+    def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
+        """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
+        rows = rows_of(problem, state.table)
+        y = rows.slopes(state.entries, state.y, state.smoothing)
+        dual = rows.dual(state.entries, y)
+        for i, t in enumerate(problem.terms):
+            if not t.function.indicator:
+                y[rows.parts[i]] = dual.conjugates[i] = dual.sizes[i] = dual.spreads[i] = 0.0
+        if not np.isfinite([*dual.conjugates, *dual.sizes, *dual.spreads]).all():
+            return Refutation(Bound(), {})
+        top = top_bound(rows.adjoint(dual.y))
+        if not _value(problem, rows, top.value, dual, 1.0) > 0:
+            return Refutation(Bound(failure=top.failure), {})
+        return Refutation(Bound(np.inf, _kind(top.failure), top.failure, "ray of slopes"), {})
+
+    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[memory.Need]:
+        """Memory that a run takes, by parts."""
+        n, m = problem.domain.shape
+        size = sum(t.map.size for t in problem.terms if not boxed(t))
+        few, item = (
+            "leave out users and items with few ratings, or take a sample",
+            problem.dtype.itemsize,
+        )
+        small, columns = min(n, m), min(FORECAST_COLUMNS, n, m)
+        proof = 5 * 8 * small**2 if small <= LARGE else 8 * STEPS * small
+        if any(map(boxed, problem.terms)):  # as many more in a table, and while it changes
+            size *= 3
+        return [
+            memory.Need("ratings by rows and by columns", size * (24 + 9 * item), few),
+            memory.Need("factors", 14 * (n + m) * columns * item, few),
+            memory.Need("the bound", size * 4 * 8 + proof, few),
+        ]
+
+
+def _radius(problem: Problem) -> float:
+    assert isinstance(problem.domain, NuclearBall)
+    return problem.domain.radius
+
+
+def _first_beta(problem: Problem, rows: Rows) -> float:
+    """β by the curvature of the losses, or by their slopes if there is none."""
+    weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
+    curvature = rows.curvature
+    if not curvature:
+        slopes, _ = rows.gradient(np.zeros(rows.size, rows.dtype), None, 1.0)
+        curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
+    return BETA_BY_CURVATURE * weight / curvature
+
+
+def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
+    """out += factor · W K."""
+    if W.rank and factor:
+        small = (W.V.T @ K) * (W.s * factor)[:, None]
+        out += W.U @ small.astype(out.dtype, copy=False)
+
+
+def orthonormal(Y: Array) -> tuple[Array, Array]:
+    """Orthonormal columns Q and R with Y = QR.
+
+    By Cholesky factors of YᵀY, its columns scaled to length 1, and once more of QᵀQ: products of
+    matrices, six times as fast as reflections. These answer if the columns are too close to one
+    another for that.
+    """
+    R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
+    for again in (False, True):
+        gram = Q.T @ Q
+        sizes = np.sqrt(np.diagonal(gram))
+        if not (np.isfinite(gram).all() and np.all(sizes > 0)):
+            break
+        gram /= np.outer(sizes, sizes)
+        if again and float(np.abs(gram - np.eye(sizes.size)).max()) > NEARLY_ORTHONORMAL:
+            break
+        try:
+            C = scipy.linalg.cholesky(gram, check_finite=False) * sizes
+        except np.linalg.LinAlgError:
+            break
+        inverse = scipy.linalg.solve_triangular(C, np.eye(sizes.size), check_finite=False)
+        Q, R = Q @ inverse.astype(Y.dtype, copy=False), (C @ R).astype(Y.dtype, copy=False)
+        if again:
+            return Q, R
+    if not np.isfinite(Y).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    Q, R = scipy.linalg.qr(Y, mode="economic", check_finite=False)
+    return np.ascontiguousarray(Q), R
+
+
+# --- the bound ------------------------------------------------------------------------------------
+
+
+def _proved(problem: Problem, rows: Rows, entries: Array, dual: Dual) -> tuple[Bound, float]:
+    """The bound of the slopes at W, and ⟨v, W⟩ − min ⟨v, s⟩."""
+    objective, conjugate, radius = sum(dual.values), sum(dual.conjugates), _radius(problem)
+    rounding, product = rows.margin(dual, radius), sum(dual.products)
+    if not np.isfinite([objective, conjugate, rounding, product]).all():
+        return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
+
+    def enough(low: float, high: float) -> bool:
+        gap, size = objective + conjugate + radius * low, abs(objective) + abs(conjugate)
+        return radius * (high - low) <= max(GAP_SHARE * gap, OBJECTIVE_SHARE * size)
+
+    top = top_bound(rows.adjoint(dual.y), enough)
+    value, kind = _value(problem, rows, top.value, dual, 1.0), _kind(top.failure)
+    best = Bound(value, kind, top.failure, "slopes")
+    t = _best_scale(problem, rows, top.value, dual)
+    if t != 1.0 and np.isfinite(t):
+        value = _value(problem, rows, top.value, rows.dual(entries, t * dual.y), t)
+        if value > best.value:
+            best = Bound(value, kind, top.failure, "slopes, scaled")
+    return best, product + radius * top.value
+
+
+def _kind(failure: float) -> str:
+    return "probabilistic" if failure else "exact-singular-value"
+
+
+def _value(problem: Problem, rows: Rows, top: float, dual: Dual, t: float) -> float:
+    """−t r σ − Σ ω h*(y), rounded downwards."""
+    low, conjugate = t * _radius(problem) * top, sum(dual.conjugates)
+    last = 8 * EPS * (low + abs(conjugate))
+    value = -low - conjugate - rows.margin(dual, _radius(problem)) - last
+    return value if np.isfinite(value) else -np.inf
+
+
+def _best_scale(problem: Problem, rows: Rows, top: float, dual: Dual) -> float:
+    """The t ≥ 0 for which t·y proves most, about."""
+    line, y, terms = _radius(problem) * top, dual.y, problem.terms
+    square = [type(t.function) is Squared for t in terms]
+    if all(s or t.function.interval for s, t in zip(square, terms, strict=True)):
+        squares = sum(
+            t.weight * 0.5 * float(np.vdot(y[at], y[at]))
+            for s, t, at in zip(square, terms, rows.parts, strict=True)
+            if s
+        )
+        line += sum(dual.conjugates) - squares
+        return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
+
+    def lost(t: float) -> float:
+        value = t * line + rows.conjugate(y, t)
+        return value if np.isfinite(value) else 1e300
+
+    from scipy.optimize import minimize_scalar  # takes long to load, and few runs need it
+
+    most = 2.0 if lost(1.01) < 1e300 else 1.0
+    options = {"maxiter": SCALE_SEARCH, "xatol": 1e-4}
+    found = minimize_scalar(lost, bounds=(0.0, most), method="bounded", options=options)
+    return float(found.x)

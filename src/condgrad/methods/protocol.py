@@ -23,7 +23,7 @@ from condgrad.backends.scalars import square
 from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, measure, price
 from condgrad.errors import ProblemError
-from condgrad.evaluation import Evaluation
+from condgrad.evaluation import Evaluation, Sampled
 from condgrad.functions import Linear
 from condgrad.problem import CHUNK, Problem, Term
 
@@ -151,9 +151,9 @@ class Method(ABC):
         """Whether β is found as it runs: bounds and every β are recorded without a goal too."""
         return False
 
-    def measure(self, problem: Problem, state: Any) -> Report:
-        """Evaluate the iterate, and prove what its dual points prove."""
-        return measure(problem, state.W, self.duals(problem, state))
+    def measure(self, problem: Problem, state: Any, known: Evaluation | None = None) -> Report:
+        """Evaluate the iterate, unless that is known, and prove what its dual points prove."""
+        return measure(problem, state.W, self.duals(problem, state), known)
 
     def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
         """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point
@@ -169,6 +169,10 @@ class Method(ABC):
     def evaluate(self, problem: Problem, state: Any, W: Any) -> Evaluation:
         """Objective and violations of a point."""
         return problem.evaluate(W)
+
+    def sampled(self, problem: Problem, W: Any) -> dict[str, Sampled]:
+        """The families that are measured on drawn rows only, with what others say of a point."""
+        return {}
 
     def merit(self, problem: Problem, state: Any, W: Any, evaluation: Evaluation) -> float:
         """The function that the method descends on, by which points are compared without a goal.

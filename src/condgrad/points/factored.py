@@ -60,8 +60,16 @@ class Factored:
                 f"U, s and V have shapes {self.U.shape}, {self.s.shape} and {self.V.shape}: they "
                 "must be (n, r), (r,) and (m, r)"
             )
-        self.shape = (self.U.shape[0], self.V.shape[0])
-        self.dtype = np.result_type(self.U, self.V)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.U.shape[0], self.V.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the factors."""
+        return np.result_type(self.U, self.V)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...], dtype: Any = np.float64) -> Factored:
@@ -186,16 +194,6 @@ class Factored:
         )
         a, s, bt = scipy.linalg.svd((R * self.s) @ S.T, full_matrices=False, check_finite=False)
         return Factored(Q @ a, s, P @ bt.T)
-
-
-class Held:
-    """The iterate of a run as factors, in the place of `Dense`; a step puts another there."""
-
-    previous = None
-    whole = True
-
-    def __init__(self, W: Factored) -> None:
-        self.array: Any = W
 
 
 def finite(W: Any) -> bool:

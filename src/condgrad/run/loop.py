@@ -93,7 +93,7 @@ class Run:
     def _begin(self) -> None:
         """Make the state before the first iteration."""
         problem, options = self.problem, self._options
-        W = first_point(problem, options.start)
+        W = first_point(problem, options.start, self.form.factors)
         deadline.check()
         with self._threads():
             known = self._known(problem.domain.center() if self.form.looks_from_center else W)
@@ -295,7 +295,9 @@ class Run:
                 if not isinstance(error, deadline.OutOfTime):
                     self._break_off(error)
                 found = self._monitor.result(**how, judge=False)
-            return replace(found, note=self.note, resumed=self.resumed)
+            seen = [f"{name} was measured {words}" for name, words in found.sampled.items()]
+            note = "; ".join(filter(None, [self.note, *seen]))
+            return replace(found, note=note, resumed=self.resumed)
 
     @property
     def note(self) -> str:

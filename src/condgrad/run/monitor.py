@@ -403,7 +403,7 @@ class Monitor:
         r.proved = k
         try:
             with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
-                self._accept(report or self._method.measure(self._problem, self._state))
+                self._accept(report or self._method.measure(self._problem, self._state, evaluation))
                 if r.status is None:
                     self._refute(evaluation)
         except OutOfTime:  # the last good bound stands
@@ -509,6 +509,7 @@ class Monitor:
             duals=r.ray or r.duals if self._watch.duals else {},
             ray=r.ray,
             device=device_of(s.W),
+            sampled=self._method.sampled(problem, W),
         )
 
 

@@ -18,6 +18,7 @@ from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
 from condgrad.methods.protocol import Method
+from condgrad.points.factored import Factored, finite
 from condgrad.problem import Problem, Term
 
 IMAGES = 5
@@ -156,11 +157,14 @@ def generator(seed: Any) -> np.random.Generator:
         raise ProblemError(f"seed is {seed!r}: it must be a non-negative integer or None") from None
 
 
-def first_point(problem: Problem, start: Array | None) -> Array:
-    """Check the starting point."""
+def first_point(problem: Problem, start: Any, factors: bool = False) -> Any:
+    """Check the starting point; with `factors` it is a `Factored`, of rank 0 by default."""
+    if start is None and factors:
+        return Factored.zeros(problem.domain.shape, problem.dtype)
     if start is None:
         return problem.domain.center().astype(problem.dtype)
-    array = array_of("start", start)
+    given = factors and isinstance(start, Factored)
+    array: Any = start if given else array_of("start", start)
     if array.dtype.kind != "f":
         raise ProblemError(
             f"start has dtype {array.dtype}, which would truncate the iterates: pass "
@@ -173,9 +177,12 @@ def first_point(problem: Problem, start: Array | None) -> Array:
         )
     if array.dtype not in (np.float64, np.float32):
         array = as_float64("start", array)
-    if not np.isfinite(array).all():
+    if not finite(array):
         raise ProblemError("start contains NaN or infinity: replace those entries")
-    array = sent(array, problem.like)
+    if factors:
+        array = array.decomposed() if given else Factored.of(array)
+    else:
+        array = sent(array, problem.like)
     if array.ndim == 2 and problem.domain.symmetric:  # eigenvalues will be asked for
         deadline.require(deadline.cost(array.shape[0], 4 * deadline.CHOLESKY))
     if not problem.domain.contains(array, 1e-6):

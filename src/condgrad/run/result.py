@@ -17,8 +17,7 @@ from condgrad._files import replaced
 from condgrad._round import counted, digits_for, down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.evaluation import Violation, missed, worst, worst_row
-from condgrad.rows.everywhere import Sampled
+from condgrad.evaluation import Sampled, Violation, missed, worst, worst_row
 from condgrad.run.answer import Answer
 
 PARTS = ("method", "certificate", "proposal", "metrics", "compiling")
