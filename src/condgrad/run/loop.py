@@ -69,6 +69,8 @@ class Run:
 
     torn = False
     """Whether the run was broken off, maybe within an iteration; also while it is at work."""
+    whole = True
+    """Whether W is that of a whole iteration."""
     resumed: int | None = None
     """The iteration from which the run went on, if it came from a file."""
     _note = ""
@@ -166,9 +168,9 @@ class Run:
                     self._loop(monitor)
                     self.torn = False
                 except deadline.OutOfTime:
-                    monitor.record.status = Status.MAX_SECONDS
+                    monitor.record.status, self.whole = Status.MAX_SECONDS, True
                 except np.linalg.LinAlgError:
-                    monitor.record.status = Status.NONFINITE
+                    monitor.record.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
                     self._break_off(error)
         return self
@@ -180,7 +182,11 @@ class Run:
         while not over:
             if errors:
                 monitor.before = self.state.W.copy()
-            self.state = self.form.step(self.problem, self.state, monitor.room())
+            k = self.state.k
+            try:
+                self.state = self.form.step(self.problem, self.state, monitor.room())
+            finally:  # a compiled call may have made iterations before it was broken off
+                self.whole = self.state.k > k
             over = monitor.after(self.state)
 
     def _break_off(self, error: BaseException) -> None:
@@ -284,7 +290,7 @@ class Run:
         with self._threads():
             how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
             try:
-                found = self._monitor.result(**how, judge=not self.torn)
+                found = self._monitor.result(**how, judge=self.whole)
             except (deadline.OutOfTime, *BREAKS) as error:
                 if not isinstance(error, deadline.OutOfTime):
                     self._break_off(error)
