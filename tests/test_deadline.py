@@ -8,7 +8,6 @@ from condgrad import Status, _deadline, applications
 from condgrad._deadline import OutOfTime
 from condgrad.applications.clustering import round_clusters
 from condgrad.applications.rounding import round_cut
-from condgrad.certificate import Certificate
 from condgrad.domains import eigen
 from condgrad.domains.eigen import lowest_bound
 from condgrad.sdp import SDP, _reduce, _run
@@ -132,7 +131,7 @@ def test_compiling_counts(monkeypatch, clock):
 
 
 def test_a_last_certificate_is_planned_for(monkeypatch, clock):
-    calls = slow(monkeypatch, clock, Certificate, "_evaluate", 3.0)
+    calls = slow(monkeypatch, clock, cg.Method, "measure", 3.0)
     result = cg.solve(problem(), V2, max_seconds=10.0, record=5)
     assert result.status is Status.MAX_SECONDS
     assert calls[-1] + 3.0 <= clock.now < 12.5
@@ -140,7 +139,7 @@ def test_a_last_certificate_is_planned_for(monkeypatch, clock):
 
 
 def test_without_time_for_it_the_last_good_bound_stands(monkeypatch, clock):
-    calls = slow(monkeypatch, clock, Certificate, "_evaluate", 3.0)
+    calls = slow(monkeypatch, clock, cg.Method, "measure", 3.0)
 
     def late(info):
         clock.now += 11.0 if info.k == 2 else 0.0
@@ -166,7 +165,7 @@ def test_no_time_to_begin(monkeypatch, clock):
 
 def test_what_is_known_beforehand_needs_no_time(monkeypatch, clock):
     slow(monkeypatch, clock, cg.run.monitor.Monitor, "_measured", 9.0)
-    calls = slow(monkeypatch, clock, Certificate, "_evaluate", 3.0)
+    calls = slow(monkeypatch, clock, cg.Method, "measure", 3.0)
     result = cg.solve(problem(), V2, max_seconds=5.0, floor=-1e9)
     assert result.status is Status.MAX_SECONDS
     assert not calls

@@ -18,7 +18,6 @@ import condgrad as cg
 import processes
 from condgrad import _keyboard, html
 from condgrad.applications import sparsest_cut
-from condgrad.certificate import Certificate
 from condgrad.cli import outputs
 from condgrad.cli import program as cli
 from condgrad.problem import Problem
@@ -135,7 +134,7 @@ def test_once(run, first):
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), SystemError("kernel")])
 def test_again_in_the_last_certificate(run, first, monkeypatch, raised):
-    real = Certificate.evaluate
+    real = cg.Method.measure
 
     def impatient(self, *args):
         if first:
@@ -144,7 +143,7 @@ def test_again_in_the_last_certificate(run, first, monkeypatch, raised):
             raise raised
         return real(self, *args)
 
-    monkeypatch.setattr(Certificate, "evaluate", impatient)
+    monkeypatch.setattr(cg.Method, "measure", impatient)
     code, out, err = run("solve", "sparsest-cut", "karate_club", "--gap", 1e-9)
     assert (code, err) == (130, "")
     assert "the run was interrupted" in out
@@ -155,8 +154,8 @@ def test_again_in_the_last_certificate(run, first, monkeypatch, raised):
 @pytest.mark.parametrize(
     ("place", "name", "record"),
     [
-        (Certificate, "evaluate", None),
-        (Certificate, "evaluate", 500),
+        (cg.Method, "measure", None),
+        (cg.Method, "measure", 500),
         (Problem, "evaluate", None),
         (Trace, "append", None),
         (Trace, "amend", 500),

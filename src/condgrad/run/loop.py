@@ -157,7 +157,8 @@ class Run:
         """Go on within limits that count from now, or from what was done before."""
         monitor = self._monitor
         if isinstance(until, Goal):
-            self._aim(until)
+            if until != self._options.goal:
+                self._aim(until)
             until = None
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
