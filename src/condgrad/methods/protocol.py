@@ -1,8 +1,8 @@
 """What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
 
-A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.advance` runs all of them.
-The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes is
-in it, so that a file of its fields is the run.
+A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.Run` runs all of them.
+The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes
+is in it, so that a file of its fields is the run.
 """
 
 from __future__ import annotations

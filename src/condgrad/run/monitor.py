@@ -1,4 +1,4 @@
-"""What watches a run: clock, limits, trace, callbacks, proofs, the best point. It changes nothing."""
+"""What watches a run: clock, limits, trace, callbacks, proofs, best point. It changes nothing."""
 
 from __future__ import annotations
 
@@ -73,6 +73,11 @@ class Monitor:
     ) -> None:
         self._problem, self._method, self._state = problem, method, state
         self._goal, self._watch = goal, watch
+        own = problem.composite or problem.smooth
+        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
+        self._size = sum(problem.terms[i].map.size for i in self._counted)
+        """The terms whose rows make an epoch, and how many rows that is."""
+        self._share = passes_over(problem, [method.drawn(t) for t in problem.terms])
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         first, self._pace = method.proofs
@@ -117,7 +122,7 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return passes_over(self._problem, self._state.rows)
+        return sum(self._state.rows[i] for i in self._counted) / self._size
 
     def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
         """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
@@ -146,12 +151,11 @@ class Monitor:
 
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
-        s, problem = self._state, self._problem
+        s = self._state
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
         due = min(self._next, self._next_proof) if self._watched else self._next
-        share = passes_over(problem, [self._method.drawn(t) for t in problem.terms])
-        room = self._limits.room(s.k, self.epochs, s.calls, share)
+        room = self._limits.room(s.k, self.epochs, s.calls, self._share)
         return max(1, int(min(due - s.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
@@ -296,7 +300,8 @@ class Monitor:
                 known = self._problem.evaluate(point), self._measured(point)
                 self._proposed = (proposed, (point, *known))
         if self._proposed[1] is not None:
-            self._offer(*self._proposed[1], proposed=True)
+            point, evaluation, metrics = self._proposed[1]
+            self._offer(point, evaluation, metrics, proposed=True)
 
     def _offer(
         self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
@@ -367,10 +372,10 @@ class Monitor:
 
     def _accept(self, report: Report) -> None:
         """Keep the better bound, and its multipliers if they are asked for."""
-        if self._watch.duals and self._problem.composite:
-            if report.bound.value > self.bound.value or not self.duals:
-                duals = self._method.duals(self._problem, self._state)
-                self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
+        wanted = self._watch.duals and self._problem.composite
+        if wanted and (report.bound.value > self.bound.value or not self.duals):
+            duals = self._method.duals(self._problem, self._state)
+            self.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
         self.bound = lower_bound.better(self.bound, report.bound)
 
     def _refute(self, evaluation: Evaluation) -> None:
