@@ -177,10 +177,9 @@ class Method(ABC):
         total = evaluation.objective
         trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
         for t, y, beta in trios:
-            if t.function.indicator and y is None:
-                total += penalty(t, evaluation, beta)
-            elif t.function.indicator:
-                total += t.weight * t.merit(W, y, beta)
+            if t.function.indicator:
+                own = penalty(t, evaluation, beta)
+                total += own if y is None else t.weight * t.merit(W, y, beta)
         return total
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
