@@ -184,8 +184,8 @@ class Method(ABC):
         trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
         for t, y, beta in trios:
             if t.function.indicator:
-                own = penalty(t, evaluation, beta) if y is None else t.weight * t.merit(W, y, beta)
-                total += own
+                own = penalty(t, evaluation, beta)
+                total += own if y is None else t.weight * t.merit(W, y, beta)
         return total
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:

@@ -562,7 +562,9 @@ class ConditionalGradient(Method):
         s, p = state, self.schedule(state.k + 1)
         factors = s.pressure.factors if s.pressure else [1.0] * len(s.terms)
         for i, (t, factor) in enumerate(zip(problem.terms, factors, strict=True)):
-            own = replace(p, beta=factor * p.beta, beta_before=s.betas[i])
+            own = p
+            if s.pressure:
+                own = replace(p, beta=factor * p.beta, beta_before=s.betas[i])
             now = Now(s.W, s.W if s.before is None else s.before, own, s.rng)
             s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)
         v = direction(problem, [f.G for f in s.terms])

@@ -11,7 +11,7 @@ Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICM
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from condgrad._types import Array
 from condgrad.backends import backend, ops
 from condgrad.domains import L1Ball, Simplex
 from condgrad.errors import from_keyboard
-from condgrad.functions import Function, Huber, Linear, Logistic, Squared
+from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
 from condgrad.methods.protocol import Known
 from condgrad.methods.sampling import batch_size, draw_many
@@ -49,6 +49,11 @@ class VectorState(TableOneState):
 class VectorSag(ConditionalGradient):
     """The compiled form of a method with a SAG estimate of one loss."""
 
+    matrix: tuple[Array, Array, Array, bool] = field(kw_only=True, repr=False, compare=False)
+    """The rows as `DataMatrix.arrays` has them."""
+    loss: tuple[int, Array, float] = field(kw_only=True, repr=False, compare=False)
+    """Number of the loss, its data row by row, and δ."""
+
     def init(
         self,
         problem: Problem,
@@ -63,22 +68,22 @@ class VectorSag(ConditionalGradient):
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> VectorState:
         s, (term,), domain = cast(VectorState, state), problem.terms, problem.domain
         (kept,), k, sag = s.terms, s.k, cast(SAG, self.estimator(term))
-        size, arrays = term.map.size, cast(DataMatrix, term.map).arrays
-        batch, interrupted = batch_size(sag.batch, size), False
+        size, interrupted = term.map.size, False
+        batch = batch_size(sag.batch, size)
         if k == 0 and sag.warm_start:
             s.rows[0] += sag.follow(kept, term, Now(s.W, s.W, self.schedule(1), s.rng))
             count, ids = 1, np.empty((1, 0), np.int64)
         else:
-            cost = batch * (1 + arrays[2].size // size) + int(np.sqrt(domain.shape[0]))
+            cost = batch * (1 + self.matrix[2].size // size) + int(np.sqrt(domain.shape[0]))
             count = max(1, min(at_most, WORK // cost, DRAWN // batch))
             ids = draw_many(count, size, batch, sag.replace, s.rng)
         ball, eta = isinstance(domain, L1Ball), values(self.schedule.eta, k + 1, count)
         radius = domain.radius if isinstance(domain, L1Ball) else cast(Simplex, domain).total
-        fixed = (*_loss(term.function, size), ball, radius, term.weight)
-        most, done = float(np.finfo(s.W.dtype).max), np.zeros(1, np.int64)
+        fixed = (*self.loss, ball, radius, term.weight, float(np.finfo(s.W.dtype).max))
+        done = np.zeros(1, np.int64)
         point, table = (s.u, s.c, s.W), (kept.G, kept.slopes)
         try:
-            ops.vector_sag(*arrays, *point, *table, ids, eta, *fixed, most, done)
+            ops.vector_sag(*self.matrix, *point, *table, ids, eta, *fixed, done)
         except (KeyboardInterrupt, SystemError) as error:  # the call is over, or never began
             if not from_keyboard(error):
                 raise
@@ -100,24 +105,20 @@ def compiled(method: ConditionalGradient, problem: Problem) -> ConditionalGradie
 
     Types are compared exactly, since a class derived from one of them can mean something else.
     """
-    term, size = problem.terms[0], problem.terms[0].map.size
-    sag = method.estimator(term)
-    kinds = (type(method), type(sag), type(term.map))
+    term, kind = problem.terms[0], type(problem.terms[0].function)
+    sag, map, size = method.estimator(term), term.map, term.map.size
     fits = (
         len(problem.terms) == 1
-        and kinds == (ConditionalGradient, SAG, DataMatrix)
-        and type(term.function) in LOSSES
+        and (type(method), type(sag), type(map)) == (ConditionalGradient, SAG, DataMatrix)
+        and kind in LOSSES
         and type(problem.domain) in (Simplex, L1Ball)
         and backend() == "numba"
         and (size == 1 or batch_size(cast(SAG, sag).batch, size) < size)
     )
     if not fits:
         return method
-    return VectorSag(**{f.name: getattr(method, f.name) for f in fields(method)})
-
-
-def _loss(function: Function, size: int) -> tuple[int, Array, float]:
-    """Number of the loss, its data row by row, and δ."""
-    data = getattr(function, LOSSES[type(function)])
+    data, delta = getattr(term.function, LOSSES[kind]), getattr(term.function, "delta", 0.0)
     target = np.ascontiguousarray(data if np.size(data) == size else np.full(size, data))
-    return list(LOSSES).index(type(function)), target, float(getattr(function, "delta", 0.0))
+    loss = (list(LOSSES).index(kind), target, float(delta))
+    own = {f.name: getattr(method, f.name) for f in fields(method)}
+    return VectorSag(**own, matrix=cast(DataMatrix, map).arrays, loss=loss)

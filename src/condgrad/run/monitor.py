@@ -116,6 +116,11 @@ class Monitor:
     ) -> None:
         self._problem, self._method, self._state = problem, method, state
         self._goal, self._watch = goal, watch
+        own = problem.composite or problem.smooth
+        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
+        self._size = sum(problem.terms[i].map.size for i in self._counted)
+        """The terms whose rows make an epoch, and how many rows that is."""
+        self._share = passes_over(problem, [method.drawn(t) for t in problem.terms])
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
@@ -159,7 +164,7 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return passes_over(self._problem, self._state.rows)
+        return sum(self._state.rows[i] for i in self._counted) / self._size
 
     def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
         """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
@@ -189,12 +194,11 @@ class Monitor:
 
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
-        s, r, problem = self._state, self.record, self._problem
+        s, r = self._state, self.record
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
         due = min(r.next_record, r.next_proof) if self._watched else r.next_record
-        share = passes_over(problem, [self._method.drawn(t) for t in problem.terms])
-        room = self._limits.room(s.k, self.epochs, s.calls, share)
+        room = self._limits.room(s.k, self.epochs, s.calls, self._share)
         return max(1, int(min(due - s.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
