@@ -63,6 +63,11 @@ def integers(rng: np.random.Generator, shape: object, most: int = 4) -> np.ndarr
     return rng.integers(-most, most + 1, shape).astype(float)
 
 
+def power(rng: np.random.Generator, most: int) -> float:
+    """A power of two, rarely a very large or a very small one."""
+    return float(2.0 ** rng.integers(*((-30, 31) if rng.random() < 0.1 else (-most, most + 1))))
+
+
 def shares(rng: np.random.Generator, count: int) -> np.ndarray:
     """Positive powers of two that sum to 1."""
     parts = [1.0]
@@ -287,7 +292,7 @@ def linear_map(
             A, B = integers(rng, (2, shape[0])), integers(rng, (shape[1], 2))
             made, rows = maps.Sandwich(A, B), np.array([np.outer(a, b) for a in A for b in B.T])
     if rng.random() < 0.3:
-        factor = 2.0 ** rng.integers(-3, 4, len(rows))
+        factor = power(rng, 2) * 2.0 ** rng.integers(-1, 2, len(rows))
         made, rows = maps.Scaled(made, factor), rows * factor.reshape(-1, *[1] * len(shape))
     return made, rows.reshape(len(rows), entries)
 
@@ -337,11 +342,7 @@ def function(
             return functions.Huber(z - noise, delta), np.clip(noise, -delta, delta), value
         case "Logistic":
             made = functions.Logistic(labels)
-            with localcontext(DIGITS):
-                values = [
-                    (1 + (-Decimal(b * x)).exp()).ln() for b, x in zip(labels, z, strict=True)
-                ]
-                value = sum((Fraction(x) * (1 + Fraction(1, 10**50)) for x in values), zero)
+            value = sum((softplus(-b * x) for b, x in zip(labels, z, strict=True)), zero)
             return made, made.derivative(z), value
         case "Absolute":
             y = scale * np.where(noise == 0, kink, np.sign(noise))
@@ -390,6 +391,14 @@ def function(
             return functions.Interval(low, high), side * abs(noise), zero
 
 
+def softplus(x: float) -> Fraction:
+    """At least ln(1 + exp x), and hardly more."""
+    if abs(x) > 600:
+        return Fraction(max(x, 0.0)) + Fraction(1, 10**200)
+    with localcontext(DIGITS):
+        return Fraction((1 + Decimal(x).exp()).ln()) + Fraction(1, 10**50)
+
+
 KINDS = (
     *("Linear", "Squared", "Huber", "Logistic", "Absolute", "L1", "Hinge", "L2Norm", "L2Ball"),
     *("Simplex", "Equal", "AtMost", "AtLeast", "Interval", "Interval"),
@@ -400,7 +409,7 @@ def known(seed: int) -> Known:
     """Problem number `seed`."""
     rng = np.random.default_rng([seed, 34])
     domain, W, v, larger = DOMAINS[seed % len(DOMAINS)](rng)
-    v = v * 2.0 ** rng.integers(-3, 4)
+    v = v * power(rng, 3)
     point, whole = exact(W).reshape(-1), exact(v)
     terms, duals, optimum, size = [], [np.ones(1)], Fraction(0), 0.0
     for i in range(int(rng.integers(0, 4))):
@@ -410,8 +419,9 @@ def known(seed: int) -> Known:
         z = images.astype(float)
         assert (exact(z) == images).all()
         kind = "SecondOrder" if cone else str(rng.choice(KINDS))
-        made, y, value = function(rng, kind, z, float(2.0 ** rng.integers(-2, 3)))
-        weight = float(rng.choice([1.0, 3.0, 5.0]) * 2.0 ** rng.integers(-4, 5))
+        unit = 2.0 ** (rng.integers(-2, 3) + np.frexp(np.abs(z).max())[1])
+        made, y, value = function(rng, kind, z, float(unit))
+        weight = float(rng.choice([1.0, 3.0, 5.0])) * power(rng, 4)
         term = Term(A, made, weight, f"{type(made).__name__} {i}")
         terms.append(term)
         duals.append(np.asarray(y, float))
@@ -466,7 +476,10 @@ def told(seed: int, seen: Counter[str] | None = None) -> str:
     """What a random run on problem number `seed` says that is false."""
     case, rng = known(seed), np.random.default_rng([seed, 35])
     dtype = np.float32 if rng.random() < 0.25 else np.float64
-    problem = case.problem.astype(dtype)
+    try:
+        problem = case.problem.astype(dtype)
+    except cg.ProblemError:  # units that float32 has no room for
+        problem, dtype = case.problem, np.float64
     slug, method = suited(rng, problem)
     goal = cg.Goal(gap=float(10 ** rng.uniform(-6, -1))) if rng.random() < 0.5 else None
     steps = int(np.ceil(10 ** rng.uniform(0, 2)))
