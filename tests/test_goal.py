@@ -14,6 +14,7 @@ from condgrad.certificate import Bound
 from condgrad.domains import eigen
 from condgrad.evaluation import Evaluation, Violation
 from condgrad.methods.balance import BALANCE
+from condgrad.methods import Balance
 from condgrad.run.limits import Goal, Limits
 from general import GENERAL, refused
 from test_methods import N, least_squares, max_cut
@@ -317,7 +318,7 @@ def test_same_seed_same_run_with_automatic_beta(n, slug):
     if slug == "spdhg":  # which moves ω
         return
     changed = np.diff(np.log(one.trace["diag.beta"] / one.trace["beta"])[1:]) / np.log(
-        BALANCE.factor
+        Balance().factor
     )
     halvings = -np.log2(np.abs(changed[np.abs(changed) > 1e-9]))  # of the first move's exponent
     np.testing.assert_allclose(halvings, np.round(halvings), atol=1e-6)

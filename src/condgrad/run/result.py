@@ -45,8 +45,7 @@ class Status(Enum):
     INACCURATE = "the run converged by its own measure, but not in the units of the program"
     CONTRADICTION = (
         "the problem's parts contradict each other: an adjoint, a conjugate, an oracle or a floor "
-        "is wrong, since a bound lies above the value of a feasible point or ⟨A W, y⟩ is not "
-        "⟨W, A*y⟩; there is no bound"
+        "is wrong, since a bound lies above the value of a feasible point; there is no bound"
     )
     STOPPED = "a callback stopped the run"
     PAUSED = "the run was left before anything ended it"
