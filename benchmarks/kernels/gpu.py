@@ -22,9 +22,8 @@ import numpy as np
 
 import condgrad as cg
 from condgrad.backends import _cupy, devices, tiles
-from condgrad.certificate import Certificate
+from condgrad.methods import Method
 from condgrad.passes import fused
-from condgrad.run.proofs import Proofs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from on_gpu import planted  # after the path
@@ -103,8 +102,8 @@ class Shares:
             for name in ("renew", "ascend", "squares", "miss", "merit", "pair", "collect", "price"):
                 if name in vars(owner):
                     setattr(owner, name, self._wrapped(getattr(owner, name), self._passed))
-        for part, name in ((Certificate, "evaluate"), (Proofs, "refute")):
-            setattr(part, name, self._wrapped(getattr(part, name), self._proved))
+        for name in ("measure", "ray"):
+            setattr(Method, name, self._wrapped(getattr(Method, name), self._proved))
 
     def _wrapped(self, function: Callable, timed: Callable) -> Callable:
         def call(*given, **options):
