@@ -330,14 +330,15 @@ class Monitor:
     def _converged(self) -> bool:
         """Whether the best point meets the goal, the price of what it violates included.
 
-        The price is Σ ω |y_l| |r_l|, y the multipliers behind the bound; they are 0 behind the
-        values of the terms.
+        The price is Σ ω |y_l| |r_l|, y the multipliers behind the bound, or the slopes if it was
+        given; they are 0 behind the values of the terms.
         """
         best, bound, unit = self._best, self.bound, self._problem.unit
         if not self._goal.wanted or self._distance(best.evaluation) > 1:
             return False
         most, which = best.evaluation.objective, bound.source.partition(",")[0]
         if which != "values":
+            which = "slopes" if which == "given" else which
             most += self._method.price(self._problem, self._state, which, best.W)
         return relative_gap(most, bound.value, unit) <= self._goal.tolerances[0]
 
