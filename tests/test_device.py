@@ -341,14 +341,15 @@ def test_watchers_see_arrays_of_numpy(cupy):
     assert result.metrics["corner"] == pytest.approx(result.W[0, 0])
 
 
-def test_a_run_moves_to_another_domain(cupy):
+@pytest.mark.parametrize("equality", [False, True])
+def test_a_run_moves_to_another_domain(cupy, equality):
     cost = Term(maps.Inner(np.diag(np.arange(50.0) - 3)), functions.Linear())
     limit = Term(maps.Diagonal(50), functions.AtMost(0.2), name="diagonal")
     ends = []
     for device in ("cpu", "cuda"):
-        problem = Problem(domains.Spectrahedron(50, 1.0), [cost, limit])
+        problem = Problem(domains.Spectrahedron(50, 1.0, equality), [cost, limit])
         run = cg.start(problem, gap=1e-3, device=device).advance(iterations=4)
-        run.move(domains.Spectrahedron(50, 2.0)).advance(iterations=4)
+        run.move(domains.Spectrahedron(50, 2.0, equality)).advance(iterations=4)
         ends.append(run.result())
     np.testing.assert_allclose(ends[1].W, ends[0].W, atol=1e-8)
 

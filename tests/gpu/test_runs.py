@@ -7,8 +7,8 @@ import pytest
 
 import condgrad as cg
 from condgrad import applications
+from condgrad.certificate.lower_bound import Slopes, part_of
 from condgrad.domains.eigen import lowest_bound
-from condgrad.rows import part_of
 from on_gpu import blobs, gpu, planted
 
 cupy = gpu()
@@ -32,8 +32,8 @@ def test_the_cpu_finds_the_same_bound(name, method):
     assert result.device.startswith("cuda")
     parts = []
     for t in problem.terms:
-        y = result.duals.get(t.name)
-        parts.append(part_of(t, problem.domain.center(), y, 1.0))
+        y = result.duals.get(t.name, Slopes(1.0))
+        parts.append(part_of(t, problem.domain.center(), y))
     low = problem.domain.minimum(reduce(np.add, [p.v for p in parts]))
     bound = low.value - sum(p.conjugate for p in parts)
     if "shifted" not in result.bound_source:

@@ -198,7 +198,7 @@ class Method(ABC):
 
     def drawn(self, term: Term) -> int:
         """The most rows of a term that are evaluated at once."""
-        return term.map.size
+        return min(term.map.size, CHUNK)
 
     def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[Need]:
         """Memory that a run takes, by parts; `here` says whose rows are in this process.
@@ -213,7 +213,7 @@ class Method(ABC):
         size = arrays * 8 * int(np.prod(problem.domain.shape))
         needs = [Need("W, direction and oracle", size, remedy if there else "")]
         for t in filter(here, problem.terms):
-            rows = max(min(t.map.size, CHUNK), self.drawn(t))
+            rows = max(Method.drawn(self, t), self.drawn(t))
             advice = f"draw fewer rows of {t.name} at a time" if rows > CHUNK else ""
             needs.append(Need(f"gradient of {t.name}", t.map.storage * problem.dtype.itemsize))
             needs.append(Need(f"drawn rows of {t.name}", 6 * 8 * rows, advice))

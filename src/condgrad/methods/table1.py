@@ -122,7 +122,9 @@ class Estimator(ABC):
         return 0.0
 
     def drawn(self, term: Term) -> int:
-        """The most rows drawn at once."""
+        """The most rows evaluated at once."""
+        if not self.samples:
+            return min(term.map.size, CHUNK)
         return batch_size(self.batch, term.map.size) if hasattr(self, "batch") else term.map.size
 
     def kept(self, term: Term, problem: Problem) -> list[Need]:
@@ -130,7 +132,7 @@ class Estimator(ABC):
         if not self.samples:
             return []
         marks = 0 if getattr(self, "replace", False) else term.map.size // 8
-        if 2 * max(min(term.map.size, CHUNK), self.drawn(term)) > term.map.size:
+        if 2 * self.drawn(term) > term.map.size > self.drawn(term):
             marks = 8 * term.map.size  # a shuffle of all ids
         return [Need(f"drawing rows of {term.name}", marks)]
 

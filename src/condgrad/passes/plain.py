@@ -121,9 +121,9 @@ class Plain:
 
     def scale(self, y: Array, G: Array, share: float) -> None:
         """Multiply a table, and the cotangent G = A*y that belongs to it, by a share, in place."""
-        y *= y.dtype.type(share)
         if G is not y:
             G *= G.dtype.type(share)
+        y *= y.dtype.type(share)
 
     def square(self, y: Array) -> float:
         """Σ y² of a table."""

@@ -245,8 +245,8 @@ class Run:
             raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
         with self._threads():
             self.problem = problem
-            if not foreign(W) and isinstance(W, np.ndarray):
-                s.W[...] = W.astype(problem.dtype)
+            if W is not s.W:  # scaled
+                s.W[...] = W.astype(problem.dtype, copy=False)
             share = 1.0
             if any(y is not None for y in self.form.multipliers(problem, s)):
                 share = self.form.measure(problem, s).scale
