@@ -1,17 +1,17 @@
 """What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
 
-A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.advance` runs all of them.
-The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes is
-in it, so that a file of its fields is the run.
+A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.Run` runs all of them.
+The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes
+is in it, so that a file of its fields is the run.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -92,8 +92,6 @@ class Method(ABC):
     """The first iteration after which to bound the optimum, and how often per decade of them."""
     looks: ClassVar[bool] = False
     """Whether the method is steered by a feasible point proposed before the run (`Known.above`)."""
-    looks_from_center: ClassVar[bool] = False
-    """Whether that point is for the gradient at the domain's centre, in place of that at W."""
     portable: ClassVar[bool] = False
     """Whether the state can lie on a GPU."""
     factors: ClassVar[bool] = False
@@ -108,6 +106,15 @@ class Method(ABC):
     def on(self, problem: Problem) -> Method:
         """The form in which it runs on a problem that it suits, such as a compiled one."""
         return self
+
+    def with_effort(self, effort: Any) -> Self:
+        """Return this method with another effort of the oracle, in Krylov steps per ln n.
+
+        It is a number or a function of k; None asks the oracle for full accuracy at every
+        iteration. A method that needs no such effort stays as it is.
+        """
+        known = getattr(self, "schedule", None)
+        return self if known is None else cast(Any, replace)(self, schedule=known.trying(effort))
 
     def lighter(self, gpu: bool) -> Method | None:
         """The same method with less memory, tried if there is too little; None for no such form."""
@@ -177,10 +184,9 @@ class Method(ABC):
         total = evaluation.objective
         trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
         for t, y, beta in trios:
-            if t.function.indicator and y is None:
-                total += penalty(t, evaluation, beta)
-            elif t.function.indicator:
-                total += t.weight * t.merit(W, y, beta)
+            if t.function.indicator:
+                off = penalty(t, evaluation, beta) if y is None else t.weight * t.merit(W, y, beta)
+                total += off
         return total
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
