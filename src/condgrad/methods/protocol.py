@@ -1,6 +1,6 @@
 """What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
 
-A method answers to `suits`, `init`, `step` and `duals`; `condgrad.run.loop.Run` runs all of them.
+A method answers to `suits`, `init`, `step` and `duals`, and `condgrad.run.loop` runs all of them.
 The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes
 is in it, so that a file of its fields is the run.
 """
@@ -107,15 +107,6 @@ class Method(ABC):
         """The form in which it runs on a problem that it suits, such as a compiled one."""
         return self
 
-    def with_effort(self, effort: Any) -> Self:
-        """Return this method with another effort of the oracle, in Krylov steps per ln n.
-
-        It is a number or a function of k; None asks the oracle for full accuracy at every
-        iteration. A method that needs no such effort stays as it is.
-        """
-        known = getattr(self, "schedule", None)
-        return self if known is None else cast(Any, replace)(self, schedule=known.trying(effort))
-
     def lighter(self, gpu: bool) -> Method | None:
         """The same method with less memory, tried if there is too little; None for no such form."""
         return None
@@ -185,9 +176,18 @@ class Method(ABC):
         trios = zip(problem.terms, self.multipliers(problem, state), state.betas, strict=True)
         for t, y, beta in trios:
             if t.function.indicator:
-                off = penalty(t, evaluation, beta) if y is None else t.weight * t.merit(W, y, beta)
-                total += off
+                own = penalty(t, evaluation, beta) if y is None else t.weight * t.merit(W, y, beta)
+                total += own
         return total
+
+    def with_effort(self, effort: Any) -> Self:
+        """Return this method with another effort of the oracle, in Krylov steps per ln n.
+
+        It is a number or a function of k; None asks the oracle for full accuracy at every
+        iteration. A method that needs no such effort stays as it is.
+        """
+        known = getattr(self, "schedule", None)
+        return self if known is None else cast(Any, replace)(self, schedule=known.trying(effort))
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
         """ω ‖h'_β(A W) − y‖₁ by term, for estimates y kept row by row, W the point before."""

@@ -601,7 +601,7 @@ class ConditionalGradient(Method):
         return self.estimator(term).drawn(term)
 
 
-def homotopy(beta0: Beta0, rho: Sequence = ZERO) -> Schedule:
+def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
     """η_k = 2/(k + 1), β_k = β0/√(k + 1)."""
     return Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 2), rho)
 
