@@ -13,7 +13,6 @@ from condgrad.applications import kmeans
 from condgrad.certificate import Bound
 from condgrad.domains import eigen
 from condgrad.evaluation import Evaluation, Violation
-from condgrad.methods.balance import BALANCE
 from condgrad.methods import Balance
 from condgrad.run.limits import Goal, Limits
 from general import GENERAL, refused

@@ -306,6 +306,20 @@ def test_sag_cgal_has_its_sequences():
         assert method.rate(k) == pytest.approx((k + 1) ** (-1 / 3), rel=1e-15)
 
 
+@pytest.mark.parametrize("slug", METHODS)
+def test_every_method_can_be_given_an_effort(slug):
+    """It is the oracle's: a method that asks it for none stays as it is."""
+    method = METHODS[slug]()
+    for effort in (None, 2.0, lambda k: float(k)):
+        other = method.with_effort(effort)
+        assert (type(other), other.name) == (type(method), method.name)
+        if hasattr(method, "schedule"):
+            wanted = effort(3) if callable(effort) else effort
+            assert other.schedule(3).effort == wanted
+        else:
+            assert other == method
+
+
 def test_spider_epochs():
     spider = condgrad.h_spider_fw(1.0).composite
     assert [k for k in range(1, 40) if spider.restart(k)] == [1, 2, 4, 8, 16, 32]

@@ -28,8 +28,6 @@ class Params:
     effort: float
     eta_before: float
     beta_before: float
-    theta: float | None = None
-    """Step of the multipliers where the step of W decides it."""
 
 
 def pick(data: Array | float, at: Rows) -> Array | float:

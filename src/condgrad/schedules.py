@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Power:
 
 
 class Automatic(Power):
-    """A power of k in units of its own for every term, which `condgrad.control` finds."""
+    """A power of k in units of its own for every term, which `condgrad.methods.Balance` finds."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class Schedule:
     beta: Sequence
     rho: Sequence = ZERO
     effort: Sequence = LANCZOS_EFFORT
+
+    def trying(self, effort: Any) -> Schedule:
+        """Return these sequences with another effort: a number, a function of k, or None."""
+        number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
+        if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
+            raise ProblemError(
+                f"effort is {effort!r}: it must be a positive number, a function of k or None"
+            )
+        return replace(self, effort=effort if callable(effort) else Constant(effort))
 
     def __call__(self, k: int) -> Params:
         before = max(k - 1, 1)

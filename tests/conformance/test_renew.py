@@ -54,7 +54,7 @@ def test_renew_is_its_definition(name, function, dtype):
     tol = 1e-11 if dtype == np.float64 else 1e-4
     G, y = A.zeros(dtype), rng.standard_normal(A.size).astype(dtype)
     y = h.into_dual(y).astype(dtype)
-    slopes = G if own else np.zeros(A.size, dtype)  # as `SagAugmented` keeps them
+    slopes = G if own else np.zeros(A.size, dtype)  # as methods keep them
     table, multipliers = np.zeros(A.size), y.astype(float)
     for i, at in enumerate(pieces(A.size) * 2):
         beta, theta = (0.4, 2.0, 0.05)[i % 3], (0.5, 1.0, 0.1)[i % 3]

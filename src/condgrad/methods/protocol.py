@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -92,8 +92,6 @@ class Method(ABC):
     """The first iteration after which to bound the optimum, and how often per decade of them."""
     looks: ClassVar[bool] = False
     """Whether the method is steered by a feasible point proposed before the run (`Known.above`)."""
-    looks_from_center: ClassVar[bool] = False
-    """Whether that point is for the gradient at the domain's centre, in place of that at W."""
     factors: ClassVar[bool] = False
     """Whether W is kept as factors."""
     deals: ClassVar[bool] = False
@@ -187,6 +185,15 @@ class Method(ABC):
                 own = penalty(t, evaluation, beta)
                 total += own if y is None else t.weight * t.merit(W, y, beta)
         return total
+
+    def with_effort(self, effort: Any) -> Self:
+        """Return this method with another effort of the oracle, in Krylov steps per ln n.
+
+        It is a number or a function of k; None asks the oracle for full accuracy at every
+        iteration. A method that needs no such effort stays as it is.
+        """
+        known = getattr(self, "schedule", None)
+        return self if known is None else cast(Any, replace)(self, schedule=known.trying(effort))
 
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
         """ω ‖h'_β(A W) − y‖₁ by term, for estimates y kept row by row, W the point before."""

@@ -59,11 +59,10 @@ from condgrad.methods.protocol import (
 )
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.table1 import SAMPLED_G, effort_of
+from condgrad.methods.table1 import SAMPLED_G
 from condgrad.methods.tables import (
     HALVED,
     check_tables,
-    is_auto,
     objection,
     precision,
     require_gpu,
@@ -179,13 +178,6 @@ class SagCgal(Method):
     def __post_init__(self) -> None:
         check_tables(self.batch, self.table_dtype)
 
-    def with_effort(self, effort: float | Callable[[int], float] | None) -> SagCgal:
-        """Return this method with another effort of the oracle, in Krylov steps per ln n.
-
-        None asks the oracle for full accuracy at every iteration.
-        """
-        return replace(self, schedule=replace(self.schedule, effort=effort_of(effort)))
-
     def suits(self, problem: Problem) -> str | None:
         found = [objection(t, self.batch) for t in problem.composite]
         return next((f"{self.name} {why}" for why in found if why), None)
@@ -194,7 +186,7 @@ class SagCgal(Method):
         return True
 
     def lighter(self, gpu: bool) -> Method | None:
-        if not (gpu and is_auto(self.table_dtype)):
+        if not (gpu and self.table_dtype == "auto"):
             return None
         return replace(self, table_dtype=HALVED)
 

@@ -64,13 +64,12 @@ from condgrad.methods.protocol import (
     require_finite,
     shared,
 )
-from condgrad.methods.register import declare
+from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
 from condgrad.methods.tables import (
     HALVED,
     check_tables,
-    is_auto,
     objection,
     precision,
     require_gpu,
@@ -80,7 +79,6 @@ from condgrad.methods.tables import (
 from condgrad.methods.then import Then
 from condgrad.problem import Problem, Term
 
-NEEDS = "f smooth; g a separable finite sum; W in a spectrahedron"
 ROUNDS, LEAST = 10, 64
 """A tenth of the rows are drawn by ``batch="auto"``, but at least 64 for an entry of W."""
 COLUMN = 0.75
@@ -190,16 +188,14 @@ class Spdhg(Method):
             if why := objection(term, self.batch):
                 return f"{self.name} {why}"
         if problem.domain.face is None or not problem.composite:
-            return (
-                f"method is {self.name}, which needs {NEEDS}: use sag_cgal(), or leave method out"
-            )
+            return refusal(self)
         return None
 
     def portable(self, problem: Problem) -> bool:
         return True
 
     def lighter(self, gpu: bool) -> Method | None:
-        if not (gpu and is_auto(self.table_dtype)):
+        if not (gpu and self.table_dtype == "auto"):
             return None
         return replace(self, table_dtype=HALVED)
 
@@ -442,7 +438,7 @@ def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     "spdhg",
     "SPDHG",
     estimates="full, multipliers on drawn rows",
-    needs=NEEDS,
+    needs="f smooth; g a separable finite sum; W in a spectrahedron",
     iterations="not proved",
     cost="not proved",
     exponent=float("nan"),

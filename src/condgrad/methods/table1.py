@@ -45,7 +45,6 @@ from condgrad.schedules import (
     ZERO,
     Automatic,
     Beta0,
-    Constant,
     Power,
     Schedule,
     epoch_length,
@@ -505,13 +504,6 @@ class ConditionalGradient(Method):
             )
         return replace(self, estimators={**self.estimators, **estimators})
 
-    def with_effort(self, effort: float | Callable[[int], float] | None) -> ConditionalGradient:
-        """Return this method with another effort of the oracle, in Krylov steps per ln n.
-
-        None asks the oracle for full accuracy at every iteration.
-        """
-        return replace(self, schedule=replace(self.schedule, effort=effort_of(effort)))
-
     def suits(self, problem: Problem) -> str | None:
         names = [t.name for t in problem.terms]
         unknown = sorted(set(self.estimators) - set(names))
@@ -619,16 +611,6 @@ class ConditionalGradient(Method):
 
     def drawn(self, term: Term) -> int:
         return self.estimator(term).drawn(term)
-
-
-def effort_of(effort: Any) -> Callable[[int], float]:
-    """The effort of the oracle as a sequence, checked."""
-    number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
-    if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
-        raise ProblemError(
-            f"effort is {effort!r}: it must be a positive number, a function of k or None"
-        )
-    return effort if callable(effort) else Constant(cast(float, effort))
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:

@@ -25,24 +25,14 @@ def check_tables(batch: Batch | str, dtype: Any) -> None:
     """Refuse options of a method that are none."""
     if batch != "auto":
         check_batch(batch)
-    if not (isinstance(dtype, str) and dtype in ("auto", HALVED)):
+    if dtype not in ("auto", HALVED):
         check_precision(dtype)
-
-
-def is_auto(dtype: Any) -> bool:
-    """Whether the precision of tables is left open."""
-    return isinstance(dtype, str) and dtype == "auto"
-
-
-def is_halved(dtype: Any) -> bool:
-    """Whether tables are to be in half precision."""
-    return isinstance(dtype, str) and dtype == HALVED
 
 
 def require_gpu(problem: Problem, dtype: Any) -> None:
     """Refuse tables in half precision on a CPU."""
     here = not foreign(problem.like) and not any(t.dealt for t in problem.terms)
-    if here and is_halved(dtype):
+    if here and dtype == HALVED:
         raise ProblemError(
             "table_dtype is 'bfloat16', which is for a GPU: use device='cuda', or float32"
         )
@@ -57,11 +47,11 @@ def precision(term: Term, problem: Problem, dtype: Any) -> np.dtype[Any]:
     """Precision of the tables of a term: the problem's if the cotangent is one."""
     if stored(term):
         return problem.dtype
-    if is_auto(dtype):
+    if dtype == "auto":
         tiled = foreign(problem.like) and term.map.kernels is not None
         fine = term.map.size <= FINE and not tiled
         return np.dtype(np.float64 if fine else np.float32)
-    if is_halved(dtype):
+    if dtype == HALVED:
         return tiles.HALF if term.passes.halves else np.dtype(np.float32)
     return np.dtype(dtype)
 

@@ -96,7 +96,7 @@ class Run:
         W = first_point(problem, options.start, self.form.factors)
         deadline.check()
         with self._threads():
-            known = self._known(problem.domain.center() if self.form.looks_from_center else W)
+            known = self._known(W)
             self.state = self.form.init(problem, W, generator(options.seed), known)
             deadline.check()
             self._watch_it()
