@@ -546,10 +546,11 @@ def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point
     """
     point, W = (a.astype(np.float64, copy=False) for a in (point, W))
     pairs = zip(problem.terms, duals[which], strict=True)
-    return sum(t.weight * _price(t, W, y, point) for t, y in pairs if t.function.indicator)
+    return sum(t.weight * price_of(t, W, y, point) for t, y in pairs if t.function.indicator)
 
 
-def _price(term: Term, W: Array, y: Dual, point: Array) -> float:
+def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
+    """Σ |y_l| |r_l| of a constraint at a point."""
     if term.dealt:
         return float(term.price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)

@@ -12,7 +12,7 @@ from typing import Any
 
 from condgrad.backends import threads
 from condgrad.cluster.options import Ray
-from condgrad.errors import ProblemError
+from condgrad.errors import MemoryLimit, ProblemError
 
 REACH = 5.0
 """Seconds in which an address must answer."""
@@ -137,3 +137,29 @@ def _require_answer(address: str) -> None:
         raise ProblemError(
             f"nothing answers at the address {address!r} ({error}): start Ray there, or use 'local'"
         ) from None
+
+
+def short(error: BaseException) -> str:
+    """Fault that Ray reports, in few words."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
+        return "its node was out of memory"
+    if "node has died" in text or "NodeDied" in name:
+        return "its node was lost"
+    if "died" in text or "Died" in name:
+        return "its process died"
+    return f"{name}: {text[:120]}" if text else name
+
+
+def within(error: Any) -> BaseException:
+    """Fault within an actor, as it would have been raised here."""
+    cause: BaseException = error.cause
+    if isinstance(cause, MemoryError):
+        return MemoryError(f"a shard of the cluster had no memory left ({short(cause)})")
+    if isinstance(cause, MemoryLimit):
+        remedy = str(cause).removeprefix(f"{cause.figures}: ")
+        return MemoryLimit(f"a shard of the cluster: {cause.figures}", f"{remedy}, or add nodes")
+    if isinstance(cause, ProblemError):
+        return ProblemError(f"a shard of the cluster: {cause}")
+    return cause

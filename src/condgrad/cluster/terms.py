@@ -1,48 +1,156 @@
-"""Which terms are dealt, and terms that ask the actors."""
+"""Terms whose rows are with actors, and the passes over such rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._ours import ours
 from condgrad._types import Array
-from condgrad.backends import tiles
+from condgrad.backends import memory, tiles
+from condgrad.backends.arrays import placed
+from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
-from condgrad.cluster.shard import cuttable
+from condgrad.cluster.shard import Table, cuttable
 from condgrad.errors import ProblemError
-from condgrad.estimators import Ascent, Estimator, Full, SagAugmented
 from condgrad.maps import Perimeters, RowStorage, Triangles
-from condgrad.passes import Fused, Miss
+from condgrad.maps.dealt import Deal
+from condgrad.methods.protocol import Method
+from condgrad.passes import Fused, Miss, Plain
 from condgrad.problem import Problem, Term
 
-DEALT = (Full, SagAugmented, Ascent)
-"""Estimators that keep rows one by one, and of all of them sums only."""
+
+class Dealt(Plain):
+    """Passes over rows that are with actors: W, ranges and β go out, sums come back.
+
+    A table is a `Table`. Rows are drawn here, and every actor takes its part of what was drawn: the
+    number of actors changes nothing but the order of sums.
+    """
+
+    def __init__(self, term: DealtTerm) -> None:
+        super().__init__(term.map, term.function)
+        self._name, self._engine, self.halves = term.name, term.engine, term.engine.gpu
+
+    def _total(self, what: str, *args: Any) -> Array:
+        return self._engine.total(self._name, what, *args)[0]
+
+    def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
+        G[...] = placed(self._total("gradient", W, G.dtype, beta), G)
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        ranges: Sequence[slice],
+        y: Any,
+        slopes: Any,
+        beta: float,
+        theta: float,
+    ) -> None:
+        given = ("renew", G.dtype, slopes, W, list(ranges), y, slopes, beta, theta)
+        found = self._engine.change(self._name, "sweep", *given)
+        total = self._total("sum", slopes, G.dtype) if found is None else found[0]
+        G[...] = placed(total, G)
+
+    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
+        given = ("ascend", G.dtype, None, W, list(ranges), y, beta)
+        found = self._engine.change(self._name, "sweep", *given)
+        if found is None:  # `resum` sees what has changed
+            return 0.0
+        G += placed(found[0], G)
+        return float(sum(found[1]))
+
+    def collect(self, G: Array, y: Any) -> None:
+        G += placed(self._total("sum", y, G.dtype), G)
+        y.fresh = True
+
+    def resum(self, G: Array, y: Any) -> None:
+        if not y.fresh:
+            G.fill(0)
+            self.collect(G, y)
+
+    def table(self, dtype: Any) -> Any:
+        return self._engine.table(self._name, self.map.size, np.dtype(dtype))
+
+    def scale(self, y: Any, G: Array, share: float) -> None:
+        self._engine.change(self._name, "scale", y, share, total=False)
+        y.fresh = False
+        self.resum(G, y)
+
+    def square(self, y: Any) -> float:
+        return float(sum(self._engine.ask(self._name, "passes.square", y)))
+
+    def squares(self, D: Array, ranges: Sequence[slice], slopes: Any) -> float:
+        found = self._engine.ask(self._name, "passes.squares", D, list(ranges), slopes)
+        return float(sum(found))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DealtTerm(Term):
     """A term whose rows are with actors: what is asked of all rows is asked of them."""
 
+    dealt: ClassVar[bool] = True
     _transient: ClassVar[tuple[str, ...]] = ("engine",)
-    engine: Any = field(default=None, repr=False)
+    engine: Any = field(default=None)
+
+    @property
+    def passes(self) -> Plain:  # type: ignore[override]
+        """Object that makes the passes over the rows of the term."""
+        return Dealt(self)
 
     @property
     def alone(self) -> Term:
-        """The term itself, on the CPU."""
-        return _given(self)
+        """The term itself, on the CPU, as it was before its arrays went to a GPU."""
+        map, function = self.map.origin or self.map, self.function.origin or self.function
+        return Term(map, function, self.weight, self.name)
+
+    def _sum(self, what: str, *args: Any) -> float:
+        return float(sum(self.engine.ask(self.name, what, *args)))
 
     def misses(self, W: Array, unit: float) -> list[Miss]:
-        found = self.engine.ask("misses", self.name, W, unit)
-        return [Miss(*miss) for part in found for miss in part]
+        return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
 
     def lengths(self, W: Array) -> float:
-        return float(sum(self.engine.ask("lengths", self.name, W)))
+        return self._sum("lengths", W)
 
     def value(self, W: Array) -> float:
-        return float(sum(self.engine.ask("value", self.name, W)))
+        return self._sum("value", W)
+
+    def smoothed(self, W: Array, beta: float) -> float:
+        return self._sum("smoothed", W, beta)
+
+    def merit(self, W: Array, y: Any, beta: float) -> float:
+        return self._sum("merit", W, y, beta)
+
+    def part(self, W: Array | None, y: Any) -> Part:
+        """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
+        trusted = isinstance(y, Table) and self.function.indicator and ours(self.map)
+        total, parts = self.engine.total(self.name, "part", None if trusted else W, y)
+        v, more = placed(total, self.map.zeros()), len(parts) - 1
+        _, conjugates, products, values, sizes = zip(*parts, strict=True)
+        product = sum(products)
+        if trusted and W is not None:
+            product = self.weight * (float(np.vdot(v, W)) / self.weight)
+        spreads, depths, absolutes, additions = zip(*sizes, strict=True)
+        own = Sizes(sum(spreads), max(depths) + more, sum(absolutes), max(additions) + more)
+        return Part(v, sum(conjugates), product, sum(values), own)
+
+    def point(self, W: Array, y: Any) -> Array:
+        """`point_of`."""
+        found, shards = self.engine.ask(self.name, "point", W, y), self.engine.shards
+        if self.engine.gpu:  # each with zeros for the others
+            return np.asarray(sum(found))
+        whole = np.empty(self.map.size)
+        for i, own in enumerate(found):
+            whole[Deal.of(self.map, shards, i).ids()] = own
+        return whole
+
+    def price(self, W: Array, y: Any, point: Array) -> float:
+        """`price_of`."""
+        return self._sum("price", W, y, point)
 
 
 def large(term: Term) -> bool:
@@ -59,43 +167,41 @@ def require_large(problem: Problem) -> None:
         )
 
 
-def dealt(problem: Problem, estimators: Sequence[Estimator], engine: Engine) -> Problem:
-    """The problem with its large terms dealt to actors.
+def dealt(problem: Problem, method: Method, engine: Engine, free: float | None = None) -> Problem:
+    """The problem with its large terms dealt to actors; `free` is what a GPU has for the rest.
 
     Raises
     ------
     ProblemError
-        Where one cannot be dealt.
+        If one cannot be dealt, or there is too little memory, here or there.
     """
-    pairs = [(t, e) for t, e in zip(problem.terms, estimators, strict=True) if large(t)]
-    for term, estimator in pairs:
-        _check(_given(term), estimator, engine)
-    own = [t for t, _ in pairs]
-    engine.begin()
-    engine.require([_given(t) for t in own], [e for _, e in pairs])
+    if not method.deals:
+        raise ProblemError(
+            f"{method.name} cannot be dealt to a cluster: use condgrad.spdhg or condgrad.sag_cgal"
+        )
     terms = [
-        DealtTerm(t.map, t.function, t.weight, t.name, engine) if t in own else t
+        DealtTerm(t.map, t.function, t.weight, t.name, engine) if large(t) else t
         for t in problem.terms
     ]
+    own = [t.alone for t in terms if isinstance(t, DealtTerm)]
+    for term in own:
+        _check(term, engine)
     weights = problem.infeasibility_weights
     found = Problem(problem.domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
     found.like = problem.like
+    here = method.memory(found, lambda t: not t.dealt)
+    memory.require(here, free, "memory" if free is None else "a GPU's memory")
+    needs = method.memory(found, lambda t: t.dealt)[1:]
+    needs = [n._replace(bytes=-(-n.bytes // engine.shards)) for n in needs]
+    needs.append(memory.Need("W and sums", 8 * 8 * int(np.prod(problem.domain.shape))))
+    if engine.gpu:
+        needs.append(memory.Need("tiles", tiles.buffers(problem.domain.shape[0])))
+    engine.begin(own, needs)
     return found
 
 
-def _given(term: Term) -> Term:
-    """A term as it was before its arrays went to a GPU."""
-    map, function = term.map.origin or term.map, term.function.origin or term.function
-    return Term(map, function, term.weight, term.name)
-
-
-def _check(term: Term, estimator: Estimator, engine: Engine) -> None:
+def _check(term: Term, engine: Engine) -> None:
     """Refuse a term that cannot be dealt."""
-    if type(estimator) not in DEALT:
-        raise ProblemError(
-            f"the method follows the rows of {term.name!r} by {type(estimator).__name__}, which "
-            "cannot be dealt to a cluster: use condgrad.spdhg or condgrad.sag_cgal"
-        )
     if not cuttable(term.function):
         kind = type(term.function).__name__
         raise ProblemError(
@@ -104,7 +210,7 @@ def _check(term: Term, estimator: Estimator, engine: Engine) -> None:
         )
     units, what = term.map.size, "rows"
     if engine.gpu:
-        fit = type(term.map) in (Triangles, Perimeters) and type(estimator) is not Full
+        fit = type(term.map) in (Triangles, Perimeters) and not term.function.smooth
         if not (fit and Fused.serves(term.map, term.function)):
             raise ProblemError(
                 f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "

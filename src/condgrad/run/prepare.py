@@ -14,6 +14,7 @@ from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
+from condgrad.cluster import Engine, dealt
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
@@ -25,7 +26,7 @@ IMAGES = 5
 
 
 def prepared(
-    problem: Problem, method: Method, device: str, lighter: int = 0
+    problem: Problem, method: Method, device: str, lighter: int = 0, engine: Engine | None = None
 ) -> tuple[Problem, Method, int]:
     """The problem where it will run, the method in the form for it, and how light that is.
 
@@ -36,28 +37,32 @@ def prepared(
     ProblemError
         If the problem cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
-    tried = 0
+    tried, gpu = 0, device != "cpu" if engine is None else engine.gpu
     while True:
         form = method.on(problem)
         try:
             if tried >= lighter:
-                there = placed(problem, form, device)
+                there = placed(problem, form, device, engine)
                 form = form.on(there)
                 refusal = form.suits(there)
                 if refusal is not None:
                     raise ProblemError(refusal)
                 return there, form, tried
         except MemoryLimit:
-            if form.lighter(device != "cpu") is None:
+            if form.lighter(gpu) is None:
                 raise
-        less = form.lighter(device != "cpu")
+        less = form.lighter(gpu)
         assert less is not None
         method, tried = less, tried + 1
 
 
-def placed(problem: Problem, method: Method, device: str) -> Problem:
+def placed(
+    problem: Problem, method: Method, device: str, engine: Engine | None = None
+) -> Problem:
     """The problem where a run will keep its arrays."""
     devices.check_device(device)
+    if engine is not None and device == "cpu":
+        return dealt(problem, method, engine)
     there, free = problem, 0.0
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):
@@ -67,6 +72,8 @@ def placed(problem: Problem, method: Method, device: str) -> Problem:
             like = devices.on_gpu()
             free = free_on_gpu(problem)  # before its data are there
             there = moved(problem, like)
+            if engine is not None:
+                return dealt(there, method, engine, free)
     except ProblemError:
         if device == "cuda":
             raise

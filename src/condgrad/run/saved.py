@@ -91,7 +91,10 @@ def watchers(watch: Watch) -> list[Any]:
 
 def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
-    options = run._options
+    options, engine = run._options, run.engine
+    if engine is not None:
+        engine.stow()
+        facts["shards"] = engine.shards
     value = {
         "run": attributes(run),
         "goal": options.goal,
@@ -106,7 +109,10 @@ def pack(run: Run, **facts: Any) -> Pack:
             | {"seed": options.seed, "goal": options.goal}
         ),
     }
-    return packed(value, "the run", given_by(run), **about, **facts)
+    found = packed(value, "the run", given_by(run), **about, **facts)
+    if engine is not None:
+        engine.stowed()
+    return found
 
 
 def _alone(method: Any) -> Any:
@@ -156,6 +162,8 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     try:
         vars(run).update(found["run"])
         _require_fit(run)
+        if run.engine is not None:
+            run.engine.revive(run.state)
         run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
