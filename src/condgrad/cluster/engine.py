@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -49,21 +50,21 @@ class Engine:
         self.tables: WeakSet[Table] = WeakSet()
         """The tables that are in use."""
         self.losses: list[str] = []
-        self._actors: list[Any] = []
+        self.actors: list[Any] = []
         self._terms: list[Any] = []
-        self._count = 0
+        self._numbers = itertools.count()
 
     # --- to begin
 
     def begin(self, terms: Sequence[Term], needs: list[Need]) -> None:
         """Start the actors, unless they are there, and let them keep the rows of some terms."""
         with self._sentences():
-            if not self._actors:
+            if not self.actors:
                 self._require_room()
-                self._actors = [self._actor(i) for i in range(self.shards)]
-                self._places = [place for place, *_ in self.facts(PATIENCE)]
-            pairs = zip(self._actors, self._places, strict=True)
-            self.get([a.require.remote(needs, self._places.count(place)) for a, place in pairs])
+                self.actors = [self._actor(i) for i in range(self.shards)]
+                places = [place for place, _ in self.facts()]
+            pairs = zip(self.actors, places, strict=True)
+            self.get([a.require.remote(needs, places.count(place)) for a, place in pairs])
             try:
                 self._terms = [self._ray.put(t) for t in terms]
             except (TypeError, AttributeError, self.faults) as error:
@@ -71,7 +72,7 @@ class Engine:
                     f"the rows cannot be sent to other processes ({short(error)}): a map or a "
                     "function of your own must be one that pickle can copy"
                 ) from None
-        self.safe(lambda: self.get([a.hold.remote(t) for a in self._actors for t in self._terms]))
+            self.get([a.hold.remote(t) for a in self.actors for t in self._terms])
 
     def _room(self) -> int:
         """Number of shards for which the cluster has room."""
@@ -122,79 +123,71 @@ class Engine:
         except errors.RayError as error:
             raise ProblemError(f"a shard could not begin: {short(error)}") from None
 
-    def facts(self, patience: float = math.inf) -> list[tuple[str, int, int]]:
-        """Node, process and resident memory of every actor."""
-        asked = [a.where.remote() for a in self._actors]
-        found: list[tuple[str, int, int]] = self.get(asked, patience)
+    def facts(self) -> list[tuple[str, int]]:
+        """Node and process of every actor."""
+        found: list[tuple[str, int]] = self.get([a.where.remote() for a in self.actors], PATIENCE)
         return found
 
     # --- tables
 
     def table(self, name: str, size: int, dtype: Any) -> Table:
         """A table with a number 0 for every row of a term."""
-        self._count += 1
-        table = Table(self._count, name, size, dtype)
+        table = Table(next(self._numbers), name, size, dtype)
         self.tables.add(table)
         self.ask(name, "table", table)
         return table
 
-    def stow(self) -> None:
-        """Fetch all tables, so that a file can have them."""
+    def fetch(self) -> None:
+        """Have all tables here, so that they can be written to a file."""
         for table in self.tables:
-            table.parts = self.ask(table.name, "stow", table)
+            table.parts = self.ask(table.name, "fetch", table)
 
     def revive(self, state: Any) -> None:
         """Let the actors go on with the tables of a state that comes from a file."""
-        kept = [value for part in state.tables for value in vars(part).values()]
-        for table in (value for value in kept if isinstance(value, Table)):
-            self._count += 1
-            table.number = self._count
+        values = [value for part in state.tables for value in vars(part).values()]
+        for table in (value for value in values if isinstance(value, Table)):
+            table.number = next(self._numbers)
             self.tables.add(table)
             self.ask(table.name, "table", table, table.parts)
-        self.stowed()
+        self.release()
 
-    def stowed(self) -> None:
-        """The file is written, or read."""
+    def release(self) -> None:
+        """The tables that are here are no longer needed."""
         for table in self.tables:
             table.parts = None
 
     # --- questions
 
-    def ask(self, name: str, what: str, *args: Any) -> list[Any]:
-        """Answers of every actor, in their order; the question is asked again if one is lost."""
-        answers: list[Any] = self.safe(lambda: self.get(self._asked(name, what, *args)))
-        return answers
+    def ask(self, name: str, what: str, *args: Any, total: bool = False, once: bool = False) -> Any:
+        """Answers of every actor in their order, or the `total` of their arrays and all else.
 
-    def total(self, name: str, what: str, *args: Any) -> tuple[Array, list[Any]]:
-        """The sum of the arrays that actors answer with, and all else that they say."""
-        found: tuple[Array, list[Any]] = self.safe(
-            lambda: self._sum(self._asked(name, what, *args))
-        )
-        return found
-
-    def change(self, name: str, what: str, *args: Any, total: bool = True) -> Any:
-        """As `total` or `ask`, of what may not be done twice: None if an actor was lost."""
-        try:
-            asked = self._asked(name, what, *args)
-            return self._sum(asked) if total else self.get(asked)
-        except self.faults as error:
-            self._heal(error)
-            return None
-        except BaseException:  # actors may have done it when the clock ended
-            self._doubt()
-            raise
+        A lost actor is replaced, and all are asked again; or what may be done but `once` is None.
+        """
+        for _ in range(TRIES):
+            try:
+                asked = self._asked(name, what, *args)
+                return self._sum(asked) if total else self.get(asked)
+            except self.faults as error:
+                self._heal(error)
+                if once:
+                    return None
+            except BaseException:  # actors may have done it when the clock ended
+                if once:
+                    self._doubt()
+                raise
+        raise Lost(f"{self.losses[-1]}, and so were others {TRIES} times in a row")
 
     def _asked(self, name: str, what: str, *args: Any) -> list[Any]:
         """Ask all actors; the answers are still to come."""
-        if not self._actors:
+        if not self.actors:
             raise Lost("the run was closed, and its actors were given back: start or resume it")
         alive, put = [t.number for t in self.tables], self._ray.put
         sent = [put(a) if getattr(a, "nbytes", 0) > INLINE else a for a in map(host, args)]
-        return [actor.answer.remote(alive, name, what, *sent) for actor in self._actors]
+        return [actor.answer.remote(alive, name, what, *sent) for actor in self.actors]
 
     def _sum(self, parts: list[Any]) -> tuple[Array, list[Any]]:
         """The sum of arrays, two at a time where they are, so that two of them come here."""
-        owners = list(self._actors)
+        owners = list(self.actors)
         while len(parts) > 2:
             pairs = range(0, len(parts) - 1, 2)
             sums = [owners[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
@@ -222,15 +215,6 @@ class Engine:
         kind: type[Exception] = self._ray.exceptions.RayError
         return kind
 
-    def safe(self, work: Callable[[], Any]) -> Any:
-        """Result of some work; a lost actor is replaced, and asked again."""
-        for _ in range(TRIES):
-            try:
-                return work()
-            except self.faults as error:
-                self._heal(error)
-        raise Lost(f"{self.losses[-1]}, and so were others {TRIES} times in a row")
-
     def _doubt(self) -> None:
         """What the driver knows of the tables may not be what the actors have."""
         for table in self.tables:
@@ -241,12 +225,16 @@ class Engine:
         self._doubt()
         errors = self._ray.exceptions
         for attempt in range(TRIES):
-            if isinstance(error, errors.RayTaskError):
-                if not isinstance(error.cause, errors.RayError):
-                    raise within(error) from None
+            cause = getattr(error, "cause", None)
+            if isinstance(error, errors.RayTaskError) and not isinstance(cause, errors.RayError):
+                raise within(error) from None
+            asked, gone = [a.where.remote() for a in self.actors], []
             try:
-                gone = self._gone()
-                for number in gone:
+                for number, one in enumerate(asked):
+                    with contextlib.suppress(self.faults):
+                        self.get(one, PATIENCE)
+                        continue
+                    gone.append(number)
                     self._replace(number, error)
             except self.faults as other:
                 error = other
@@ -256,25 +244,15 @@ class Engine:
             return
         raise Lost(f"shards of the cluster could not be brought back ({short(error)})")
 
-    def _gone(self) -> list[int]:
-        """The actors that do not answer."""
-        gone = []
-        for number, one in enumerate([a.where.remote() for a in self._actors]):
-            try:
-                self.get(one, PATIENCE)
-            except self.faults:
-                gone.append(number)
-        return gone
-
     def _replace(self, number: int, error: Exception) -> None:
         with contextlib.suppress(Exception):
-            self._ray.kill(self._actors[number])  # it may only be out of reach
+            self._ray.kill(self.actors[number])  # it may only be out of reach
         new = self._actor(number)
         self.get(new.where.remote(), PATIENCE)
         self.get([new.hold.remote(term) for term in self._terms])
         alive = [t.number for t in self.tables]
         self.get([new.answer.remote(alive, t.name, "table", t) for t in self.tables])
-        self._actors[number] = new  # now that it has its rows
+        self.actors[number] = new  # now that it has its rows
         self.losses.append(
             f"shard {number + 1} of {self.shards} was lost ({short(error)}) and began again with "
             "empty multipliers"
@@ -289,7 +267,7 @@ class Engine:
 
     def close(self) -> None:
         """Give the actors back."""
-        actors, self._actors = self._actors, []
+        actors, self.actors = self.actors, []
         for actor in actors:
             with contextlib.suppress(Exception):
                 self._ray.kill(actor)

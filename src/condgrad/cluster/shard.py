@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from condgrad.maps.dealt import Deal, Dealt
 from condgrad.methods.protocol import shared
 from condgrad.problem import Term
 
-STATM = Path("/proc/self/statm")
-"""File of Linux with the memory of a process, in pages."""
+FUNCTIONS = {"point": lower_bound.point_of, "price": lower_bound.price_of}
+"""What is asked of a term beside its own methods."""
 Summand = tuple[Array, list[Any]]
 """An array that is summed over actors, and what each of them says besides."""
 
@@ -84,18 +83,14 @@ class Shard:
         self._number, self._shards, self._share = number, shards, min(1.0, gpus)
         self._calm, self._like = threads.Calm(jobs), devices.on_gpu() if gpus else HOST
         self._terms: dict[str, Term] = {}
-        self._tables: dict[int, Array] = {}
-        self._sums: dict[int, Array] = {}
-        """A*γ of tables of slopes, which follows them row by row."""
+        self._tables: dict[int, list[Array]] = {}
+        """Tables; that of slopes γ with A*γ, which follows it row by row."""
 
-    def where(self) -> tuple[str, int, int]:
-        """Node, process and resident memory of the shard; 0 if the system does not say."""
+    def where(self) -> tuple[str, int]:
+        """Node and process of the shard."""
         import ray
 
-        used = 0
-        if STATM.exists():
-            used = int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return ray.get_runtime_context().get_node_id(), os.getpid(), used
+        return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def require(self, needs: list[memory.Need], beside: int) -> None:
         """Refuse what will not fit beside other shards of this node."""
@@ -117,22 +112,21 @@ class Shard:
         self._terms[term.name] = own
 
     def answer(self, alive: Sequence[int], name: str, what: str, *args: Any) -> Any:
-        """What one of the methods below says of a term, or else a method of the term itself.
-
-        Tables that are not `alive` are forgotten.
-        """
-        self._tables = {n: y for n, y in self._tables.items() if n in alive}
-        self._sums = {n: G for n, G in self._sums.items() if n in alive}
+        """What a method below says of a term, or one of its own; tables not `alive` are dropped."""
+        self._tables = {n: kept for n, kept in self._tables.items() if n in alive}
         term = self._terms[name]
         with self._calm():
             if what in vars(Shard):
                 return getattr(self, what)(term, *args)
-            return attrgetter(what)(term)(*(self._here(term, a) for a in args))
+            given = [self._here(term, a) for a in args]
+            if what in FUNCTIONS:
+                return FUNCTIONS[what](term, *given)
+            return attrgetter(what)(term)(*given)
 
     def _here(self, term: Term, value: Any) -> Any:
         """A table, or an array that can be written, where passes want it; ranges of own rows."""
         if isinstance(value, Table):
-            return self._tables[value.number]
+            return self._tables[value.number][0]
         if isinstance(value, np.ndarray):
             return placed(np.array(value), self._like)
         if isinstance(value, list) and isinstance(term.map, Dealt):
@@ -141,41 +135,36 @@ class Shard:
         return value
 
     def table(self, term: Term, table: Table, parts: Sequence[Any] | None = None) -> None:
-        """Begin a table, with zeros or what `stow` has said."""
-        y = self._tables[table.number] = term.passes.table(table.dtype)
-        if parts is not None:
-            values, G = parts[self._number]
-            y[...] = placed(values, self._like)
-            if G is not None:
-                self._sums[table.number] = placed(np.array(G), self._like)
+        """Begin a table, with zeros or what was fetched."""
+        if parts is None:
+            self._tables[table.number] = [term.passes.table(table.dtype)]
+        else:
+            self._tables[table.number] = [self._here(term, a) for a in parts[self._number]]
 
-    def stow(self, term: Term, table: Table) -> list[Any]:
-        """A table, and its A*γ if that is kept, for a file."""
-        G = self._sums.get(table.number)
-        return [host(self._tables[table.number]), None if G is None else host(G)]
+    def fetch(self, term: Term, table: Table) -> list[Array]:
+        """A table, and its A*γ if that is kept."""
+        return [host(a) for a in self._tables[table.number]]
 
-    def sweep(
-        self, term: Term, what: str, dtype: Any, kept: Table | None, *args: Any
-    ) -> Summand:
-        """`Plain.ascend`, for A*Δy, or `Plain.renew`, for A*γ of the table that is `kept`."""
+    def sweep(self, term: Term, what: str, dtype: Any, slopes: Table | None, *args: Any) -> Summand:
+        """`Plain.ascend`, for A*Δy, or `Plain.renew`, for all of A*γ."""
         W, drawn, *given = (self._here(term, a) for a in args)
-        total = term.map.zeros(dtype)
-        if kept is not None:
-            total = self._sums.setdefault(kept.number, total)
+        kept = [HOST] if slopes is None else self._tables[slopes.number]
+        if len(kept) == 1:
+            kept.append(term.map.zeros(dtype))
 
         def work(part: Sequence[slice], G: Array) -> Any:
             return getattr(term.passes, what)(W, G, part, *given)
 
-        said = shared(term, drawn, work, total)
-        return host(total), said
+        said = shared(term, drawn, work, kept[1])
+        return host(kept[1]), said
 
-    def sum(self, term: Term, table: Table, dtype: np.dtype[Any]) -> Summand:
+    def adjoint(self, term: Term, table: Table, dtype: np.dtype[Any]) -> Summand:
         """A*y of a table."""
-        G = self._sums.get(table.number)
-        if G is None:
-            G = term.map.zeros(dtype)
-            term.passes.collect(G, self._tables[table.number])
-        return host(G), []
+        y, *kept = self._tables[table.number]
+        if not kept:
+            kept = [term.map.zeros(dtype)]
+            term.passes.collect(kept[0], y)
+        return host(kept[0]), []
 
     def gradient(self, term: Term, W: Array, dtype: np.dtype[Any], beta: float) -> Summand:
         """`Plain.gradient` over all rows."""
@@ -185,21 +174,13 @@ class Shard:
 
     def scale(self, term: Term, table: Table, share: float) -> None:
         """`Plain.scale`."""
-        G = self._sums.get(table.number, term.map.zeros())
-        term.passes.scale(self._tables[table.number], G, share)
+        y, G = [*self._tables[table.number], term.map.zeros()][:2]
+        term.passes.scale(y, G, share)
 
     def part(self, term: Term, W: Array | None, y: Any) -> Summand:
         """`part_of`: the dense array, and the rest."""
-        found = lower_bound.part_of(term, *(self._here(term, a) for a in (W, y)))
+        found = lower_bound.part_of(term, self._here(term, W), self._here(term, y))
         return host(found.v), [found._replace(v=np.empty(0))]
-
-    def point(self, term: Term, W: Array, y: Any) -> Array:
-        """`point_of`."""
-        return lower_bound.point_of(term, *(self._here(term, a) for a in (W, y)))
-
-    def price(self, term: Term, W: Array, y: Any, point: Array) -> float:
-        """`price_of`."""
-        return lower_bound.price_of(term, *(self._here(term, a) for a in (W, y, point)))
 
     def plus(self, one: Summand, other: Summand) -> Summand:
         """Sum of two answers."""

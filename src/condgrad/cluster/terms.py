@@ -35,7 +35,8 @@ class Dealt(Plain):
         self._name, self._engine, self.halves = term.name, term.engine, term.engine.gpu
 
     def _total(self, what: str, *args: Any) -> Array:
-        return self._engine.total(self._name, what, *args)[0]
+        found: Array = self._engine.ask(self._name, what, *args, total=True)[0]
+        return found
 
     def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
         G[...] = placed(self._total("gradient", W, G.dtype, beta), G)
@@ -51,20 +52,20 @@ class Dealt(Plain):
         theta: float,
     ) -> None:
         given = ("renew", G.dtype, slopes, W, list(ranges), y, slopes, beta, theta)
-        found = self._engine.change(self._name, "sweep", *given)
-        total = self._total("sum", slopes, G.dtype) if found is None else found[0]
+        found = self._engine.ask(self._name, "sweep", *given, total=True, once=True)
+        total = self._total("adjoint", slopes, G.dtype) if found is None else found[0]
         G[...] = placed(total, G)
 
     def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
         given = ("ascend", G.dtype, None, W, list(ranges), y, beta)
-        found = self._engine.change(self._name, "sweep", *given)
+        found = self._engine.ask(self._name, "sweep", *given, total=True, once=True)
         if found is None:  # `resum` sees what has changed
             return 0.0
         G += placed(found[0], G)
         return float(sum(found[1]))
 
     def collect(self, G: Array, y: Any) -> None:
-        G += placed(self._total("sum", y, G.dtype), G)
+        G += placed(self._total("adjoint", y, G.dtype), G)
         y.fresh = True
 
     def resum(self, G: Array, y: Any) -> None:
@@ -76,7 +77,7 @@ class Dealt(Plain):
         return self._engine.table(self._name, self.map.size, np.dtype(dtype))
 
     def scale(self, y: Any, G: Array, share: float) -> None:
-        self._engine.change(self._name, "scale", y, share, total=False)
+        self._engine.ask(self._name, "scale", y, share, once=True)
         y.fresh = False
         self.resum(G, y)
 
@@ -128,7 +129,7 @@ class DealtTerm(Term):
     def part(self, W: Array | None, y: Any) -> Part:
         """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
         trusted = isinstance(y, Table) and self.function.indicator and ours(self.map)
-        total, parts = self.engine.total(self.name, "part", None if trusted else W, y)
+        total, parts = self.engine.ask(self.name, "part", None if trusted else W, y, total=True)
         v, more = placed(total, self.map.zeros()), len(parts) - 1
         _, conjugates, products, values, sizes = zip(*parts, strict=True)
         product = sum(products)

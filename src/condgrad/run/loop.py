@@ -68,7 +68,7 @@ class Run:
     """
 
     _transient: tuple[str, ...] = (
-        *("problem", "method", "form", "lightness", "asked", "_options", "_threads", "engine"),
+        *("problem", "method", "form", "lightness", "asked", "_options", "_threads", "_engine"),
         *("torn", "stale", "_note", "resumed"),
     )
     """Attributes outside the state: they were given, or are made of what was (`saved.py`)."""
@@ -78,8 +78,7 @@ class Run:
     """Whether the state is still in a file, from which it will come (`journal.py`)."""
     resumed: int | None = None
     """The iteration from which the run went on, if it came from a file."""
-    engine: Engine | None = None
-    """The actors that keep rows of the run."""
+    _engine: Engine | None = None
     _note = ""
     state: State
 
@@ -91,9 +90,9 @@ class Run:
         """See where it will run, and in which form; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self.engine = None if options.cluster is None else Engine(options.cluster)
+        self._engine = None if options.cluster is None else Engine(options.cluster)
         try:
-            found = prepared(problem, method, options.device, lighter, self.engine)
+            found = prepared(problem, method, options.device, lighter, self._engine)
             check_parts(problem, options.watch.certify)
         except BaseException:
             self.close()
@@ -102,8 +101,8 @@ class Run:
 
     def close(self) -> None:
         """Give the actors of a cluster back, after which the run cannot go on; else nothing."""
-        if self.engine is not None:
-            self.engine.close()
+        if self._engine is not None:
+            self._engine.close()
 
     def _begin(self) -> None:
         """Make the state before the first iteration."""
@@ -316,7 +315,7 @@ class Run:
     @property
     def note(self) -> str:
         """Shortage of memory, or losses of shards, in words."""
-        said = "" if self.engine is None else self.engine.note
+        said = "" if self._engine is None else self._engine.note
         return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:

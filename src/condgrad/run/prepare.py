@@ -56,9 +56,7 @@ def prepared(
         method, tried = less, tried + 1
 
 
-def placed(
-    problem: Problem, method: Method, device: str, engine: Engine | None = None
-) -> Problem:
+def placed(problem: Problem, method: Method, device: str, engine: Engine | None = None) -> Problem:
     """The problem where a run will keep its arrays."""
     devices.check_device(device)
     if engine is not None and device == "cpu":

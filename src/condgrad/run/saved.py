@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -91,9 +91,9 @@ def watchers(watch: Watch) -> list[Any]:
 
 def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
-    options, engine = run._options, run.engine
+    options, engine = run._options, run._engine
     if engine is not None:
-        engine.stow()
+        engine.fetch()
         facts["shards"] = engine.shards
     value = {
         "run": attributes(run),
@@ -111,7 +111,7 @@ def pack(run: Run, **facts: Any) -> Pack:
     }
     found = packed(value, "the run", given_by(run), **about, **facts)
     if engine is not None:
-        engine.stowed()
+        engine.release()
     return found
 
 
@@ -162,8 +162,8 @@ def restore(run: Run, entry: Any, reader: Reader) -> None:
     try:
         vars(run).update(found["run"])
         _require_fit(run)
-        if run.engine is not None:
-            run.engine.revive(run.state)
+        if run._engine is not None:
+            run._engine.revive(run.state)
         run._options, watch = replace(run._options, goal=found["goal"]), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
@@ -184,7 +184,7 @@ def _require_fit(run: Run) -> None:
     good = good and isinstance(s.rng, np.random.Generator)
     for f in fields(s):
         parts = getattr(s, f.name)
-        if not (isinstance(parts, list) and parts and is_dataclass(parts[0])):
+        if not (isinstance(parts, list) and parts and hasattr(parts[0], "G")):
             continue
         for term, part in zip(terms, parts, strict=True):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
