@@ -164,16 +164,17 @@ def held(run):
 # Faults.
 
 
-def killed(run, number=0):
-    """Kill an actor, and wait until it is gone."""
-    pid = run._engine.facts()[number][1]
-    os.kill(pid, signal.SIGKILL)
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            break
-        time.sleep(0.05)
+def killed(run, *numbers):
+    """Kill actors, the first one by default, and wait until they are gone."""
+    facts = run._engine.facts()
+    for pid in [facts[number][1] for number in numbers or (0,)]:
+        os.kill(pid, signal.SIGKILL)
+        for _ in range(100):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.05)
 
 
 @needs_ray
