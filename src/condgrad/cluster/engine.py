@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -22,8 +21,6 @@ from condgrad.problem import Term
 
 PATIENCE = 120.0
 """Seconds for actors to begin, or to say that they are alive."""
-SOON = 10.0
-"""Seconds in which actors that were given back are gone."""
 TRIES = 3
 """Times in a row that actors may be lost at one question."""
 INLINE = 80_000
@@ -44,8 +41,8 @@ class Engine:
     """
 
     def __init__(self, wish: Ray) -> None:
-        self._wish, self._ray = wish, connected(wish)
-        self.gpu = wish.gpus_per_shard > 0
+        self._ray, self.gpu = connected(wish), wish.gpus_per_shard > 0
+        self._each = {"CPU": wish.cpus_per_shard, "GPU": wish.gpus_per_shard}
         self.shards = wish.shards or self._room()
         self.tables: WeakSet[Table] = WeakSet()
         """The tables that are in use."""
@@ -62,7 +59,7 @@ class Engine:
             if not self.actors:
                 self._require_room()
                 self.actors = [self._actor(i) for i in range(self.shards)]
-                places = [place for place, _ in self.facts()]
+            places = [place for place, _ in self.facts()]
             pairs = zip(self.actors, places, strict=True)
             self.get([a.require.remote(needs, places.count(place)) for a, place in pairs])
             try:
@@ -76,36 +73,29 @@ class Engine:
 
     def _room(self) -> int:
         """Number of shards for which the cluster has room."""
-        free, wish = self._ray.available_resources(), self._wish
-        kind, each = ("GPU", wish.gpus_per_shard) if self.gpu else ("CPU", wish.cpus_per_shard)
-        return max(1, int(free.get(kind, 0) / each))
+        free, kind = self._ray.available_resources(), "GPU" if self.gpu else "CPU"
+        return max(1, int(free.get(kind, 0) / self._each[kind]))
 
     def _require_room(self) -> None:
         """Refuse more shards than the cluster has CPUs or GPUs for; Ray would wait without end."""
-        wish, began = self._wish, time.monotonic()
-        for kind, each in (("CPU", wish.cpus_per_shard), ("GPU", wish.gpus_per_shard)):
-            wanted, all_of_them = each * self.shards, self._ray.cluster_resources().get(kind, 0)
-            free = self._ray.available_resources().get(kind, 0)
-            while free < wanted <= all_of_them and time.monotonic() - began < SOON:
-                time.sleep(0.1)  # those of a run that has just ended
-                free = self._ray.available_resources().get(kind, 0)
-            if free < wanted:
+        for kind, each in self._each.items():
+            wanted, there = each * self.shards, self._ray.cluster_resources().get(kind, 0)
+            if there < wanted:
                 raise ProblemError(
-                    f"{self.shards} shards need {wanted:g} {kind}s, but the cluster has {free:g} "
-                    f"of {all_of_them:g} free: ask for fewer shards, or add nodes"
+                    f"{self.shards} shards need {wanted:g} {kind}s, but the cluster has {there:g}: "
+                    "ask for fewer shards, or add nodes"
                 )
 
     def _actor(self, number: int) -> Any:
-        wish = self._wish
         kind = self._ray.remote(Shard).options(
-            num_cpus=wish.cpus_per_shard,
-            num_gpus=wish.gpus_per_shard,
+            num_cpus=self._each["CPU"],
+            num_gpus=self._each["GPU"],
             max_restarts=0,
             max_task_retries=0,
             enable_task_events=False,
             scheduling_strategy="SPREAD",
         )
-        return kind.remote(number, self.shards, wish.cpus_per_shard, wish.gpus_per_shard)
+        return kind.remote(number, self.shards, *self._each.values())
 
     @contextlib.contextmanager
     def _sentences(self) -> Any:
@@ -137,10 +127,14 @@ class Engine:
         self.ask(name, "table", table)
         return table
 
-    def fetch(self) -> None:
-        """Have all tables here, so that they can be written to a file."""
+    @contextlib.contextmanager
+    def fetched(self) -> Iterator[None]:
+        """With all tables here, so that they can be written to a file."""
         for table in self.tables:
             table.parts = self.ask(table.name, "fetch", table)
+        yield
+        for table in self.tables:
+            table.parts = None
 
     def revive(self, state: Any) -> None:
         """Let the actors go on with the tables of a state that comes from a file."""
@@ -149,11 +143,6 @@ class Engine:
             table.number = next(self._numbers)
             self.tables.add(table)
             self.ask(table.name, "table", table, table.parts)
-        self.release()
-
-    def release(self) -> None:
-        """The tables that are here are no longer needed."""
-        for table in self.tables:
             table.parts = None
 
     # --- questions

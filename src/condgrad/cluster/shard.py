@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -21,7 +21,10 @@ from condgrad.maps.dealt import Deal, Dealt
 from condgrad.methods.protocol import shared
 from condgrad.problem import Term
 
-FUNCTIONS = {"point": lower_bound.point_of, "price": lower_bound.price_of}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "point": lower_bound.point_of,
+    "price": lower_bound.price_of,
+}
 """What is asked of a term beside its own methods."""
 Summand = tuple[Array, list[Any]]
 """An array that is summed over actors, and what each of them says besides."""
@@ -165,12 +168,6 @@ class Shard:
             kept = [term.map.zeros(dtype)]
             term.passes.collect(kept[0], y)
         return host(kept[0]), []
-
-    def gradient(self, term: Term, W: Array, dtype: np.dtype[Any], beta: float) -> Summand:
-        """`Plain.gradient` over all rows."""
-        G = term.map.zeros(dtype)
-        term.passes.gradient(self._here(term, W), G, term.chunks(), beta)
-        return host(G), []
 
     def scale(self, term: Term, table: Table, share: float) -> None:
         """`Plain.scale`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,15 @@ from condgrad.passes import Fused, Miss, Plain
 from condgrad.problem import Problem, Term
 
 
+def summed(what: str) -> Callable[..., float]:
+    """A method that sums what actors say."""
+
+    def method(self: Any, *args: Any) -> float:
+        return float(sum(self.engine.ask(self.name, what, *args)))
+
+    return method
+
+
 class Dealt(Plain):
     """Passes over rows that are with actors: W, ranges and β go out, sums come back.
 
@@ -30,16 +39,11 @@ class Dealt(Plain):
     number of actors changes nothing but the order of sums.
     """
 
+    square, squares = summed("passes.square"), summed("passes.squares")
+
     def __init__(self, term: DealtTerm) -> None:
         super().__init__(term.map, term.function)
-        self._name, self._engine, self.halves = term.name, term.engine, term.engine.gpu
-
-    def _total(self, what: str, *args: Any) -> Array:
-        found: Array = self._engine.ask(self._name, what, *args, total=True)[0]
-        return found
-
-    def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
-        G[...] = placed(self._total("gradient", W, G.dtype, beta), G)
+        self.name, self.engine, self.halves = term.name, term.engine, term.engine.gpu
 
     def renew(
         self,
@@ -51,21 +55,25 @@ class Dealt(Plain):
         beta: float,
         theta: float,
     ) -> None:
-        given = ("renew", G.dtype, slopes, W, list(ranges), y, slopes, beta, theta)
-        found = self._engine.ask(self._name, "sweep", *given, total=True, once=True)
-        total = self._total("adjoint", slopes, G.dtype) if found is None else found[0]
-        G[...] = placed(total, G)
+        given = ("renew", G.dtype, slopes, W, ranges, y, slopes, beta, theta)
+        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        G[...] = placed(self._adjoint(slopes, G) if found is None else found[0], G)
 
     def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
-        given = ("ascend", G.dtype, None, W, list(ranges), y, beta)
-        found = self._engine.ask(self._name, "sweep", *given, total=True, once=True)
+        given = ("ascend", G.dtype, None, W, ranges, y, beta)
+        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
         if found is None:  # `resum` sees what has changed
             return 0.0
         G += placed(found[0], G)
         return float(sum(found[1]))
 
+    def _adjoint(self, y: Any, G: Array) -> Array:
+        """A*y."""
+        found: Array = self.engine.ask(self.name, "adjoint", y, G.dtype, total=True)[0]
+        return found
+
     def collect(self, G: Array, y: Any) -> None:
-        G += placed(self._total("adjoint", y, G.dtype), G)
+        G += placed(self._adjoint(y, G), G)
         y.fresh = True
 
     def resum(self, G: Array, y: Any) -> None:
@@ -74,19 +82,12 @@ class Dealt(Plain):
             self.collect(G, y)
 
     def table(self, dtype: Any) -> Any:
-        return self._engine.table(self._name, self.map.size, np.dtype(dtype))
+        return self.engine.table(self.name, self.map.size, np.dtype(dtype))
 
     def scale(self, y: Any, G: Array, share: float) -> None:
-        self._engine.ask(self._name, "scale", y, share, once=True)
+        self.engine.ask(self.name, "scale", y, share, once=True)
         y.fresh = False
         self.resum(G, y)
-
-    def square(self, y: Any) -> float:
-        return float(sum(self._engine.ask(self._name, "passes.square", y)))
-
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Any) -> float:
-        found = self._engine.ask(self._name, "passes.squares", D, list(ranges), slopes)
-        return float(sum(found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,10 +96,12 @@ class DealtTerm(Term):
 
     dealt: ClassVar[bool] = True
     _transient: ClassVar[tuple[str, ...]] = ("engine",)
-    engine: Any = field(default=None)
+    engine: Any = None
+    value, smoothed, merit = summed("value"), summed("smoothed"), summed("merit")
+    lengths, price = summed("lengths"), summed("price")
 
     @property
-    def passes(self) -> Plain:  # type: ignore[override]
+    def passes(self) -> Plain:
         """Object that makes the passes over the rows of the term."""
         return Dealt(self)
 
@@ -108,23 +111,8 @@ class DealtTerm(Term):
         map, function = self.map.origin or self.map, self.function.origin or self.function
         return Term(map, function, self.weight, self.name)
 
-    def _sum(self, what: str, *args: Any) -> float:
-        return float(sum(self.engine.ask(self.name, what, *args)))
-
     def misses(self, W: Array, unit: float) -> list[Miss]:
         return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
-
-    def lengths(self, W: Array) -> float:
-        return self._sum("lengths", W)
-
-    def value(self, W: Array) -> float:
-        return self._sum("value", W)
-
-    def smoothed(self, W: Array, beta: float) -> float:
-        return self._sum("smoothed", W, beta)
-
-    def merit(self, W: Array, y: Any, beta: float) -> float:
-        return self._sum("merit", W, y, beta)
 
     def part(self, W: Array | None, y: Any) -> Part:
         """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
@@ -149,14 +137,11 @@ class DealtTerm(Term):
             whole[Deal.of(self.map, shards, i).ids()] = own
         return whole
 
-    def price(self, W: Array, y: Any, point: Array) -> float:
-        """`price_of`."""
-        return self._sum("price", W, y, point)
-
 
 def large(term: Term) -> bool:
-    """Whether there are more rows than entries of W, so that dealing them is of use."""
-    return term.map.size > int(np.prod(term.map.shape)) and not isinstance(term.map, RowStorage)
+    """Whether a term of g has more rows than W has entries, so that dealing them is of use."""
+    many = term.map.size > int(np.prod(term.map.shape)) and not isinstance(term.map, RowStorage)
+    return many and not term.function.smooth
 
 
 def require_large(problem: Problem) -> None:
@@ -211,8 +196,8 @@ def _check(term: Term, engine: Engine) -> None:
         )
     units, what = term.map.size, "rows"
     if engine.gpu:
-        fit = type(term.map) in (Triangles, Perimeters) and not term.function.smooth
-        if not (fit and Fused.serves(term.map, term.function)):
+        fit = Fused.serves(term.map, term.function)
+        if not (fit and type(term.map) in (Triangles, Perimeters)):
             raise ProblemError(
                 f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "
                 "perimeters with one interval for all rows: use gpus_per_shard=0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from os import PathLike
@@ -93,7 +93,6 @@ def pack(run: Run, **facts: Any) -> Pack:
     """All that a run needs to go on."""
     options, engine = run._options, run._engine
     if engine is not None:
-        engine.fetch()
         facts["shards"] = engine.shards
     value = {
         "run": attributes(run),
@@ -109,10 +108,8 @@ def pack(run: Run, **facts: Any) -> Pack:
             | {"seed": options.seed, "goal": options.goal}
         ),
     }
-    found = packed(value, "the run", given_by(run), **about, **facts)
-    if engine is not None:
-        engine.release()
-    return found
+    with nullcontext() if engine is None else engine.fetched():
+        return packed(value, "the run", given_by(run), **about, **facts)
 
 
 def _alone(method: Any) -> Any:
