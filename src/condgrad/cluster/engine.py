@@ -42,6 +42,7 @@ class Engine:
 
     def __init__(self, wish: Ray) -> None:
         self._ray, self.gpu = connected(wish), wish.gpus_per_shard > 0
+        self._faults: type[Exception] = self._ray.exceptions.RayError
         self._each = {"CPU": wish.cpus_per_shard, "GPU": wish.gpus_per_shard}
         self.shards = wish.shards or self._room()
         self.tables: WeakSet[Table] = WeakSet()
@@ -64,7 +65,7 @@ class Engine:
             self.get([a.require.remote(needs, places.count(place)) for a, place in pairs])
             try:
                 self._terms = [self._ray.put(t) for t in terms]
-            except (TypeError, AttributeError, self.faults) as error:
+            except (TypeError, AttributeError, self._faults) as error:
                 raise ProblemError(
                     f"the rows cannot be sent to other processes ({short(error)}): a map or a "
                     "function of your own must be one that pickle can copy"
@@ -130,20 +131,22 @@ class Engine:
     @contextlib.contextmanager
     def fetched(self) -> Iterator[None]:
         """With all tables here, so that they can be written to a file."""
-        for table in self.tables:
-            table.parts = self.ask(table.name, "fetch", table)
-        yield
-        for table in self.tables:
-            table.parts = None
+        try:
+            for table in self.tables:
+                table.parts = self.ask(table.name, "fetch", table)
+            yield
+        finally:
+            for table in self.tables:
+                table.parts = None
 
     def revive(self, state: Any) -> None:
         """Let the actors go on with the tables of a state that comes from a file."""
         values = [value for part in state.tables for value in vars(part).values()]
         for table in (value for value in values if isinstance(value, Table)):
+            parts, table.parts = self._ray.put(table.parts), None
             table.number = next(self._numbers)
             self.tables.add(table)
-            self.ask(table.name, "table", table, table.parts)
-            table.parts = None
+            self.ask(table.name, "table", table, parts)
 
     # --- questions
 
@@ -156,7 +159,7 @@ class Engine:
             try:
                 asked = self._asked(name, what, *args)
                 return self._sum(asked) if total else self.get(asked)
-            except self.faults as error:
+            except self._faults as error:
                 self._heal(error)
                 if once:
                     return None
@@ -198,12 +201,6 @@ class Engine:
 
     # --- losses
 
-    @property
-    def faults(self) -> type[Exception]:
-        """Errors that Ray raises if an actor is lost, or if a fault is within one."""
-        kind: type[Exception] = self._ray.exceptions.RayError
-        return kind
-
     def _doubt(self) -> None:
         """What the driver knows of the tables may not be what the actors have."""
         for table in self.tables:
@@ -213,25 +210,27 @@ class Engine:
         """Replace the actors that are gone; what else can be behind an error is raised."""
         self._doubt()
         errors = self._ray.exceptions
-        for attempt in range(TRIES):
+        for _ in range(TRIES):
             cause = getattr(error, "cause", None)
             if isinstance(error, errors.RayTaskError) and not isinstance(cause, errors.RayError):
                 raise within(error) from None
-            asked, gone = [a.where.remote() for a in self.actors], []
             try:
-                for number, one in enumerate(asked):
-                    with contextlib.suppress(self.faults):
-                        self.get(one, PATIENCE)
-                        continue
-                    gone.append(number)
+                gone = [i for i, actor in enumerate(self.actors) if not self._alive(actor)]
+                for number in gone:
                     self._replace(number, error)
-            except self.faults as other:
+            except self._faults as other:
                 error = other
                 continue
-            if not gone and not attempt:
+            if not gone:
                 self.losses.append(f"an answer was lost ({short(error)}) and asked for again")
             return
         raise Lost(f"shards of the cluster could not be brought back ({short(error)})")
+
+    def _alive(self, actor: Any) -> bool:
+        """Whether an actor answers."""
+        with contextlib.suppress(self._faults):
+            return bool(self.get(actor.where.remote(), PATIENCE))
+        return False
 
     def _replace(self, number: int, error: Exception) -> None:
         with contextlib.suppress(Exception):
