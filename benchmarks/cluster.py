@@ -31,7 +31,7 @@ import condgrad as cg
 from condgrad import applications
 from condgrad.cluster import Ray
 from condgrad.cluster.connect import connected
-from condgrad.cluster.wire import INLINE
+from condgrad.cluster.engine import INLINE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import planted  # after the path
@@ -79,22 +79,28 @@ def overhead(n: int, rounds: int, iterations: int) -> None:
     print(f"all of it {whole:.3f}, median of the ratios {statistics.median(ratios):.3f}")
 
 
+def resident(process: int | str = "self") -> int:
+    """Resident memory of a process of this machine."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def memory(n: int) -> None:
     """Resident memory of actors with their tables, less that of one with hardly any rows."""
     small = started(applications.sparsest_cut(planted(40, 1)), cluster=Ray(shards=1))
-    base = small._engine.facts()[0][2]
+    base = resident(small._engine.facts()[0][1])
     small.close()
-    application, own = applications.sparsest_cut(planted(n, n)), Path("/proc/self/statm")
+    application = applications.sparsest_cut(planted(n, n))
     rows = application.problem.terms[-1].map.size
     print(f"{rows} rows; an actor with hardly any: {base / MIB:.0f} MiB")
     for shards in (1, 2, 4):
-        before = int(own.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        before = resident()
         run = started(application, cluster=Ray(shards=shards)).advance(iterations=10)
-        sizes = [(used - base) / MIB for *_, used in run._engine.facts()]
-        keeper = run.state.terms[-1]
-        parts = keeper.engine.ask("tables", keeper.term.name)
-        tables = [sum(a.nbytes for name, a in p.items() if name != "G") / MIB for p in parts]
-        after = int(own.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        sizes = [(resident(process) - base) / MIB for _, process in run._engine.facts()]
+        after, tables = resident(), np.zeros(shards)
+        for table in run._engine.tables:
+            parts = run._engine.ask(table.name, "fetch", table)
+            tables += [part[0].nbytes / MIB for part in parts]
         run.close()
         each, held = (", ".join(f"{x:.0f}" for x in some) for some in (sizes, tables))
         print(
@@ -133,38 +139,38 @@ def gpus(n: int) -> None:
 
 
 class Idle:
-    """An actor that answers with half of a symmetric array."""
+    """An actor that answers with an array of the size of W."""
 
     def __init__(self, n: int) -> None:
-        self.half = np.ones(n * (n + 1) // 2, np.float32)
+        self.cotangent = np.ones(n * n, np.float32)
 
-    def answer(self, step: object) -> np.ndarray:
-        return self.half
+    def answer(self, W: object) -> np.ndarray:
+        return self.cotangent
 
     def plus(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return one + other
 
 
-def travel(n: int, repeats: int, rank: int = 20) -> None:
-    """A step of some rank out, half a cotangent back from every actor, summed two at a time."""
-    factor = np.zeros((n, rank))
+def travel(n: int, repeats: int) -> None:
+    """W out, a cotangent back from every actor, summed two at a time."""
+    W = np.zeros((n, n), np.float32)
     for shards in (1, 2, 4):
         actors = [ray.remote(Idle).options(num_cpus=1).remote(n) for _ in range(shards)]
         ray.get([a.answer.remote(None) for a in actors])
         spent = []
         for _ in range(repeats):
             began = time.perf_counter()
-            sent = factor if factor.nbytes <= INLINE else ray.put(factor)
+            sent = W if W.nbytes <= INLINE else ray.put(W)
             parts = [a.answer.remote(sent) for a in actors]
             while len(parts) > 2:
                 pairs = range(0, len(parts) - 1, 2)
                 parts = [actors[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
             found = ray.get(parts)
-            half = sum(found[1:], found[0].copy())
+            total = sum(found[1:], found[0].copy())
             spent.append(time.perf_counter() - began)
         least, middle = min(spent), statistics.median(spent)
         print(
-            f"n = {n}, {shards} actors: {(factor.nbytes + shards * half.nbytes) / MIB:.1f} MiB, "
+            f"n = {n}, {shards} actors: {(W.nbytes + shards * total.nbytes) / MIB:.1f} MiB, "
             f"median {1e3 * middle:.2f} ms, least {1e3 * least:.2f} ms"
         )
         for actor in actors:

@@ -344,8 +344,6 @@ def installed(memory=float(1 << 33), gpus=1):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
-        for name in ("folded", "unfolded"):
-            setattr(kernels, name, unwrapped(getattr(_reference, name)))
         for name in ("symmetrise", "dots", "stride", "axpy_by", "gemm"):
             setattr(kernels, name, unwrapped(getattr(_reference_segments, name)))
         kernels.axpy_at = axpy_at

@@ -48,13 +48,13 @@ def lost(cluster, place):
     raise AssertionError("the node is still there")
 
 
-def test_a_lost_node_and_then_all_of_them(nodes, tmp_path, monkeypatch):
+def test_a_lost_node_and_then_all_of_them(nodes, monkeypatch):
     monkeypatch.setattr("condgrad.cluster.engine.PATIENCE", 60.0)
     A = nx.to_numpy_array(nx.random_regular_graph(3, 24, seed=1))
     found = applications.sparsest_cut(A)
     how = {"start": found.start, "gap": 1e-3, "n_jobs": 1}
     here = cg.solve(found.problem, cg.spdhg(), max_iter=2000, **how)
-    wish = Ray(shards=2, checkpoint=tmp_path, every=0)
+    wish = Ray(shards=2)
     run = cg.start(found.problem, cg.spdhg(), cluster=wish, **how).advance(iterations=8)
     places = [place for place, *_ in run._engine.facts()]
     assert len(set(places)) == 2  # the actors are spread
@@ -62,7 +62,6 @@ def test_a_lost_node_and_then_all_of_them(nodes, tmp_path, monkeypatch):
     end = run.advance(until=cg.Goal(gap=1e-3)).result()
     assert end.status is cg.Status.CONVERGED
     assert "shard 1 of 2 was lost" in end.note
-    assert "its part of the last checkpoint" in end.note
     assert end.lower_bound <= here.objective * (1 + 2e-3)
     assert [place for place, *_ in run._engine.facts()] == [places[1]] * 2
 

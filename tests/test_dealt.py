@@ -1,21 +1,15 @@
 """Which rows a shard has, and what it does with them; no cluster is needed."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-import condgrad as cg
 from condgrad import Term, functions, maps
 from condgrad.backends import _reference_fused, tiles
-from condgrad.backends.arrays import HOST
-from condgrad.cluster.shard import Shard, Told, cut
-from condgrad.cluster.wire import Reply, sendable
+from condgrad.certificate import lower_bound
+from condgrad.cluster.shard import Shard, Table, cut
 from condgrad.maps import dealt
 from condgrad.maps.dealt import Deal, Dealt
 from condgrad.passes import Fused, Plain
-from condgrad.points.dense import Dense
-from condgrad.rows import Keeper
 from stand_in import alike
 
 
@@ -83,46 +77,49 @@ def test_data_of_rows_are_cut_with_them():
 
 
 @pytest.mark.parametrize("kind", [maps.Triangles, maps.Perimeters])
-@pytest.mark.parametrize("method", [cg.spdhg, cg.sag_cgal])
-def test_shards_on_gpus_are_one_keeper_together(kind, method, monkeypatch):
+@pytest.mark.parametrize("what", ["ascend", "renew"])
+def test_shards_on_gpus_are_all_rows_together(kind, what, monkeypatch):
     n, rng = 70, np.random.default_rng(2)  # three tiles
     whole = kind(n)
     h = functions.AtMost(0.1) if kind is maps.Triangles else functions.AtLeast(-0.5)
-    term, estimator = Term(whole, h, 0.5, name="rows"), method(table_dtype="float32").composite
-    W = rng.standard_normal((n, n))
-    W, p = W + W.T, method().schedule(1)
-    problem = SimpleNamespace(dtype=np.dtype(float), like=HOST)
+    term, W = Term(whole, h, 0.5, name="rows"), rng.standard_normal((n, n))
+    W = W + W.T
     step = whole.stretch
     drawn = [slice(4 * step, 9 * step), slice(20 * step, 40 * step)]
     if kind is maps.Perimeters:  # there apexes count whose first rows are drawn
         drawn = [slice(0, 10 * 9 * 8 // 6), slice(20 * 19 * 18 // 6, 60 * 59 * 58 // 6)]
+    dtype = np.dtype(np.float32)
+    y, slopes, G = np.zeros(whole.size, dtype), np.zeros(whole.size, dtype), whole.zeros()
+    tables = [Table(i, "rows", whole.size, dtype) for i in range(2)]
+    if what == "ascend":
+        moved, kept, given = term.passes.ascend(W, G, drawn, y, 0.7), None, (tables[0], 0.7)
+    else:
+        moved, kept, given = None, tables[1], (*tables, 0.7, 0.3)
+        term.passes.renew(W, G, drawn, y, slopes, 0.7, 0.3)
+    own, misses = lower_bound.part_of(term, None, y), term.misses(W, 0.3)
     with alike(monkeypatch):
         shards = [Shard(i, 2, 1, True) for i in range(2)]
-        here = Keeper(term, estimator, problem)
-        here.state.stretches = Told(drawn)
-        here.update(Dense(W), p, None)
+
+        def ask(question, *args):
+            return [shard.answer([0, 1], "rows", question, *args) for shard in shards]
+
         for shard in shards:
-            shard.hold(term, estimator, float)
-        sent, half = sendable(Dense(W), float, None), Reply(None, True, False)
-        found = [shard.update("rows", sent, p, drawn, half) for shard in shards]
-        G = here.state.changed if method is cg.spdhg else here.state.G
-        size, upper = np.abs(G).max(), np.empty(G.shape, found[0][0].dtype)
-        half.unpacked(sum(g for g, _ in found), upper, (n, n))
-        both = [x.reshape(n, n) + x.reshape(n, n).T for x in (upper, G)]
-        np.testing.assert_allclose(*both, atol=1e-5 * size)
-        y = sum(shard.point("rows", "slopes", W, 1.0) for shard in shards)
-        np.testing.assert_allclose(y, here.point("slopes", W, 1.0), atol=1e-5 * np.abs(y).max())
-        parts = [shard.pairing("rows", "slopes", None, 1.0) for shard in shards]
-        own = here.pairing("slopes", None, 1.0)
+            shard.hold(term)
+        for table in tables:
+            ask("table", table)
+        found = ask("sweep", what, dtype, kept, W, drawn, *given)
+        size = np.abs(G).max()
+        np.testing.assert_allclose(sum(g for g, _ in found), G, atol=1e-5 * size)
+        if moved is not None:
+            assert sum(said for _, (said,) in found) == pytest.approx(moved, rel=1e-5)
+        np.testing.assert_allclose(sum(ask("point", W, tables[0])), y, atol=1e-5 * np.abs(y).max())
+        parts = ask("part", None, tables[0])
         np.testing.assert_allclose(sum(v for v, _ in parts), own.v, atol=1e-5 * size)
         rests = [rest for _, (rest,) in parts]
-        assert sum(rest[0] for rest in rests) == pytest.approx(own.conjugate, rel=1e-4)
-        assert sum(rest[3][0] for rest in rests) == pytest.approx(own.sizes.spread, rel=1e-4)
-        misses = [m for shard in shards for m in shard.misses("rows", W, 0.3)]
-        assert sum(m[0] for m in misses) == pytest.approx(term.misses(W, 0.3)[0].squares)
-        tables = [shard.tables("rows")["y"].size for shard in shards]
-        assert tables == [tiles.entries(n, tiles.dealt(n, 2, i)) for i in range(2)]
-        assert sum(tables) == tiles.entries(n)
-
-
-# The same run.
+        assert sum(rest.conjugate for rest in rests) == pytest.approx(own.conjugate, rel=1e-4)
+        assert sum(rest.sizes.spread for rest in rests) == pytest.approx(own.sizes.spread, rel=1e-4)
+        squares = sum(m.squares for some in ask("misses", W, 0.3) for m in some)
+        assert squares == pytest.approx(sum(m.squares for m in misses))
+        held = [table.size for table, *_ in ask("fetch", tables[0])]
+        assert held == [tiles.entries(n, tiles.dealt(n, 2, i)) for i in range(2)]
+        assert sum(held) == tiles.entries(n)

@@ -136,13 +136,6 @@ def test_entries(real, n):
     _cupy.symmetric_part(there[0], out)
     _reference.symmetric_part(v, wanted)
     np.testing.assert_allclose(out.get(), wanted, **close)
-    half, folded = cupy.empty(n * (n + 1) // 2, real), np.empty(n * (n + 1) // 2, real)
-    _cupy.folded(there[0], half)
-    _reference.folded(v, folded)
-    np.testing.assert_array_equal(half.get(), folded)
-    _cupy.unfolded(half, out)
-    _reference.unfolded(folded, wanted)
-    np.testing.assert_array_equal(out.get(), wanted)
     for own, other in ((None, None), (offset, there[2])):
         _cupy.descended(there[1], there[0], 0.3, other, out)
         _reference.descended(W, v, 0.3, own, wanted)

@@ -19,12 +19,10 @@ from condgrad.backends._cupy_entries import (  # noqa: F401
     axpy_by,
     descended,
     dots,
-    folded,
     interval_ascend,
     stride,
     symmetric_part,
     symmetrise,
-    unfolded,
 )
 from condgrad.backends._cupy_graphs import earlier, places, prefixes  # noqa: F401
 from condgrad.backends._cupy_products import gemm  # noqa: F401

@@ -188,36 +188,6 @@ def symmetric_part(v: Array, out: Array) -> None:
         _reference.symmetric_part(v, out)
 
 
-def folded(v: Array, out: Array) -> None:
-    """`_reference.folded`."""
-    n = v.shape[0]
-    _folding()(v, np.int64(n), out, size=n * n)
-
-
-@cache
-def _folding() -> Any:
-    source = """
-    long long r = i / n, c = i % n;
-    if (c >= r) out[r * n - r * (r - 1) / 2 + c - r] = c == r ? v[i] : v[i] + v[c * n + r];
-    """
-    return cp.ElementwiseKernel("raw T v, int64 n", "raw T out", source, "folded")
-
-
-def unfolded(x: Array, out: Array) -> None:
-    """`_reference.unfolded`."""
-    n = out.shape[0]
-    _unfolding()(x, np.int64(n), out, size=n * n)
-
-
-@cache
-def _unfolding() -> Any:
-    source = """
-    long long r = i / n, c = i % n;
-    out[i] = c >= r ? x[r * n - r * (r - 1) / 2 + c - r] : (T)0;
-    """
-    return cp.ElementwiseKernel("raw T x, int64 n", "raw T out", source, "unfolded")
-
-
 def symmetrise(V: Array) -> None:
     """V ← V/2 + Vᵀ/2."""
     if not _flat(V):

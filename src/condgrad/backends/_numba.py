@@ -36,13 +36,11 @@ from condgrad.backends._numba_perimeters import (  # noqa: F401
 from condgrad.backends._numba_ratings import ridge_rows  # noqa: F401
 from condgrad.backends._numba_spectral import (  # noqa: F401
     descended,
-    folded,
     gram_product,
     hidden,
     lanczos,
     symmetric_part,
     tridiagonal_lowest,
-    unfolded,
 )
 from condgrad.backends._numba_triangles import (  # noqa: F401
     triangle_add,

@@ -22,31 +22,6 @@ def symmetric_part(v: Array, out: Array) -> None:
                     out[j, i] = mean
 
 
-@njit(cache=True, nogil=True)
-def folded(v: Array, out: Array) -> None:
-    n = v.shape[0]
-    tile = 64
-    for I in range(0, n, tile):
-        for J in range(I, n, tile):
-            last = min(J + tile, n)
-            for i in range(I, min(I + tile, n)):
-                place = i * n - i * (i - 1) // 2 - i
-                for j in range(max(J, i + 1), last):
-                    out[place + j] = v[i, j] + v[j, i]
-        for i in range(I, min(I + tile, n)):
-            out[i * n - i * (i - 1) // 2] = v[i, i]
-
-
-@njit(cache=True, nogil=True)
-def unfolded(x: Array, out: Array) -> None:
-    n = out.shape[0]
-    place = 0
-    for i in range(n):
-        out[i, :i] = 0
-        out[i, i:] = x[place : place + n - i]
-        place += n - i
-
-
 def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array) -> None:
     symmetric_part(v, out)
     out *= -step

@@ -253,17 +253,6 @@ def descended(W: Array, v: Array, step: float, offset: Array | None, out: Array)
         out -= offset
 
 
-def folded(v: Array, out: Array) -> None:
-    """The upper triangle of v + vᵀ, the diagonal once, row by row, written to `out`."""
-    out[:] = (v + np.tril(v, -1).T)[np.triu_indices(v.shape[0])]
-
-
-def unfolded(x: Array, out: Array) -> None:
-    """An upper triangle, given row by row, written to `out`, with zeros below."""
-    out.fill(0)
-    out[np.triu_indices(out.shape[0])] = x
-
-
 def tridiagonal_lowest(diagonal: Array, off: Array, accuracy: float) -> tuple[float, Array]:
     """Smallest eigenvalue, to a relative accuracy, and unit eigenvector of a tridiagonal matrix.
 

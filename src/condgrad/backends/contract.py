@@ -39,8 +39,6 @@ CONTRACT = {
     "gram_product": "VᵀV x, V read once",
     "symmetric_part": "(V + Vᵀ)/2, written to another array",
     "descended": "W − step (V + Vᵀ)/2 − offset, written to another array",
-    "folded": "the upper triangle of V + Vᵀ, the diagonal once, row by row",
-    "unfolded": "that as an upper triangle, zeros below",
     "tridiagonal_lowest": "lowest eigenpair of a symmetric tridiagonal matrix",
     "hidden": "how much of a start of Lanczos an eigenvector not found can hold",
     "lanczos": "lowest Ritz pair of V, or of −VᵀV",

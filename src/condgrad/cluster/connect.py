@@ -1,4 +1,4 @@
-"""Ray itself: imported where it is asked for, connected to once, its faults as sentences."""
+"""Ray itself: imported if it is asked for, connected to once, its faults as sentences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from types import ModuleType
 from typing import Any
 
 from condgrad.backends import threads
 from condgrad.cluster.options import Ray
-from condgrad.errors import ProblemError
+from condgrad.errors import MemoryLimit, ProblemError
 
 REACH = 5.0
 """Seconds in which an address must answer."""
@@ -23,8 +24,14 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 """Variables that silence Ray."""
 
 
-def ray_module() -> ModuleType:
-    """Ray, or a sentence that says how to get it."""
+def connected(wish: Ray) -> ModuleType:
+    """Ray, connected to the cluster that is asked for.
+
+    Raises
+    ------
+    ProblemError
+        If it is not installed, or nothing answers at the address.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -34,26 +41,13 @@ def ray_module() -> ModuleType:
             "cluster needs Ray, which is not installed: pip install 'condgrad[ray]', or leave "
             "cluster out"
         ) from None
-    module: ModuleType = ray
-    return module
-
-
-def connected(wish: Ray) -> ModuleType:
-    """Ray, connected to the cluster that is asked for.
-
-    Raises
-    ------
-    ProblemError
-        Where it is not installed, or nothing answers at the address.
-    """
-    ray = ray_module()
     if ray.is_initialized():
-        here = _port(ray.get_runtime_context().gcs_address)
-        other = wish.address not in (None, "local") and not str(wish.address).startswith("ray://")
-        if other and _port(str(wish.address)) != here:
+        here, given = ray.get_runtime_context().gcs_address, wish.address
+        other = given not in (None, "local") and not str(given).startswith("ray://")
+        if other and str(given).rpartition(":")[2] != here.rpartition(":")[2]:
             raise ProblemError(
-                f"address is {wish.address!r}, but this process is connected to the cluster at "
-                f"{ray.get_runtime_context().gcs_address}: leave it out, or call ray.shutdown()"
+                f"address is {given!r}, but this process is connected to the cluster at {here}: "
+                "leave it out, or call ray.shutdown()"
             )
         return ray
     address = wish.address or os.environ.get("RAY_ADDRESS") or "local"
@@ -65,7 +59,8 @@ def connected(wish: Ray) -> ModuleType:
     else:
         _require_answer(address)
     try:
-        with _silent(), _own_signals(), _loopback(address == "local"):
+        with warnings.catch_warnings(), _own_signals(), _loopback(address == "local"):
+            warnings.simplefilter("ignore")
             ray.init(address=address, ignore_reinit_error=True, **how)
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())[:200]
@@ -78,20 +73,10 @@ def connected(wish: Ray) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _silent() -> Any:
-    """Without what Ray warns of about itself."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
 def _loopback(alone: bool) -> Any:
-    """With the loopback address as that of this machine where it is `alone`.
+    """With the loopback address as that of this machine if it is `alone`.
 
-    Ray listens on all interfaces unless its node has that address, and gives it to a node where it
+    Ray listens on all interfaces unless its node has that address, and gives it to a node if it
     takes clusters of several machines to be out of the question; `_node_ip_address` it overrides.
     """
     from ray._private import ray_constants
@@ -107,20 +92,14 @@ def _loopback(alone: bool) -> Any:
 @contextlib.contextmanager
 def _own_signals() -> Any:
     """With the handlers of this process for signals that Ray would take for itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+    main = threading.current_thread() is threading.main_thread()
+    kept = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT) if main}
     try:
         yield
     finally:
         for number, handler in kept.items():
             if handler is not None:  # None: set by other than Python
                 signal.signal(number, handler)
-
-
-def _port(address: str) -> str:
-    return address.rpartition(":")[2]
 
 
 def _require_answer(address: str) -> None:
@@ -137,3 +116,29 @@ def _require_answer(address: str) -> None:
         raise ProblemError(
             f"nothing answers at the address {address!r} ({error}): start Ray there, or use 'local'"
         ) from None
+
+
+def short(error: BaseException) -> str:
+    """Fault that Ray reports, in few words."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
+        return "its node was out of memory"
+    if "node has died" in text or "NodeDied" in name:
+        return "its node was lost"
+    if "died" in text or "Died" in name:
+        return "its process died"
+    return f"{name}: {text[:120]}" if text else name
+
+
+def within(error: Any) -> BaseException:
+    """Fault within an actor, as it would have been raised here."""
+    cause: BaseException = error.cause
+    if isinstance(cause, MemoryError):
+        return MemoryError(f"a shard of the cluster had no memory left ({short(cause)})")
+    if isinstance(cause, MemoryLimit):
+        remedy = str(cause).removeprefix(f"{cause.figures}: ")
+        return MemoryLimit(f"a shard of the cluster: {cause.figures}", f"{remedy}, or add nodes")
+    if isinstance(cause, ProblemError):
+        return ProblemError(f"a shard of the cluster: {cause}")
+    return cause

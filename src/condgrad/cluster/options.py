@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from condgrad.errors import ProblemError
-
-WIRES = ("auto", "float32")
 
 
 @dataclass(frozen=True)
@@ -30,20 +27,6 @@ class Ray:
         GPUs of an actor; with any, tables and passes are on the GPU.
     cpus_per_shard : int, default 1
         CPUs of an actor, and its threads.
-    checkpoint : path, optional
-        A folder that all nodes see, for the tables: every actor writes its own there, and one that
-        dies is restarted with what it wrote last. Without it it begins with empty multipliers, and
-        checkpoints of the run collect all tables in their file.
-    every : float, default 60
-        Seconds between two times that they are written.
-    wire : {"auto", "float32"}
-        Precision in which W and cotangents travel at every iteration: that of the tables and of W,
-        or single. Bounds are summed in float64 and travel so, whatever this is.
-    staleness : int, default 0
-        Passes that an actor may be behind before the others wait for it, where rows are drawn; what
-        it has contributed stays as it was until it answers. Passes over all rows always wait. With
-        0 all do, and the same seed and number of shards give the same bits; otherwise that depends
-        on who is fast.
 
     Examples
     --------
@@ -55,30 +38,19 @@ class Ray:
     address: str | None = None
     gpus_per_shard: float = 0
     cpus_per_shard: int = 1
-    checkpoint: str | PathLike[str] | None = None
-    every: float = 60.0
-    wire: str = "auto"
-    staleness: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("shards", 1), ("cpus_per_shard", 1), ("staleness", 0)):
+        for name in ("shards", "cpus_per_shard"):
             value = getattr(self, name)
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not (whole and value >= least) and not (name == "shards" and value is None):
-                raise ProblemError(
-                    f"{name} is {value!r}: it must be a whole number of at least {least}"
-                )
-        for name in ("gpus_per_shard", "every"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if not (number and 0 <= value < np.inf):
-                raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
-        if self.wire not in WIRES:
-            raise ProblemError(f"wire is {self.wire!r}: use 'auto' or 'float32'")
+            if not (whole and value >= 1) and not (name == "shards" and value is None):
+                raise ProblemError(f"{name} is {value!r}: it must be a whole number of at least 1")
+        gpus = self.gpus_per_shard
+        number = isinstance(gpus, (int, float, np.number)) and not isinstance(gpus, bool)
+        if not (number and 0 <= gpus < np.inf):
+            raise ProblemError(f"gpus_per_shard is {gpus!r}: it must be a number of at least 0")
         if self.address is not None and not isinstance(self.address, str):
             raise ProblemError(f"address is {self.address!r}: use 'local', or 'host:port'")
-        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, PathLike)):
-            raise ProblemError(f"checkpoint is {self.checkpoint!r}: it must be a folder's path")
 
 
 def cluster_of(value: Any) -> Ray | None:

@@ -1,53 +1,147 @@
-"""Which terms are dealt, and terms that ask the actors."""
+"""Terms whose rows are with actors, and the passes over such rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from condgrad._ours import ours
 from condgrad._types import Array
-from condgrad.backends import tiles
+from condgrad.backends import memory, tiles
+from condgrad.backends.arrays import placed
+from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
-from condgrad.cluster.shard import cuttable
+from condgrad.cluster.shard import Table, cuttable
 from condgrad.errors import ProblemError
-from condgrad.estimators import Ascent, Estimator, Full, SagAugmented
 from condgrad.maps import Perimeters, RowStorage, Triangles
-from condgrad.passes import Fused, Miss
+from condgrad.maps.dealt import Deal
+from condgrad.methods.protocol import Method
+from condgrad.passes import Fused, Miss, Plain
 from condgrad.problem import Problem, Term
 
-DEALT = (Full, SagAugmented, Ascent)
-"""Estimators that keep rows one by one, and of all of them sums only."""
+
+def summed(what: str) -> Callable[..., float]:
+    """A method that sums what actors say."""
+
+    def method(self: Any, *args: Any) -> float:
+        return float(sum(self.engine.ask(self.name, what, *args)))
+
+    return method
 
 
-@dataclass(frozen=True, eq=False)
+class Dealt(Plain):
+    """Passes over rows that are with actors: W, ranges and β go out, sums come back.
+
+    A table is a `Table`. Rows are drawn here, and every actor takes its part of what was drawn: the
+    number of actors changes nothing but the order of sums.
+    """
+
+    square, squares = summed("passes.square"), summed("passes.squares")
+
+    def __init__(self, term: DealtTerm) -> None:
+        super().__init__(term.map, term.function)
+        self.name, self.engine, self.halves = term.name, term.engine, term.engine.gpu
+
+    def renew(
+        self,
+        W: Array,
+        G: Array,
+        ranges: Sequence[slice],
+        y: Any,
+        slopes: Any,
+        beta: float,
+        theta: float,
+    ) -> None:
+        given = ("renew", G.dtype, slopes, W, ranges, y, slopes, beta, theta)
+        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        G[...] = placed(self._adjoint(slopes, G) if found is None else found[0], G)
+
+    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
+        given = ("ascend", G.dtype, None, W, ranges, y, beta)
+        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        if found is None:  # `resum` sees what has changed
+            return 0.0
+        G += placed(found[0], G)
+        return float(sum(found[1]))
+
+    def _adjoint(self, y: Any, G: Array) -> Array:
+        """A*y."""
+        found: Array = self.engine.ask(self.name, "adjoint", y, G.dtype, total=True)[0]
+        return found
+
+    def collect(self, G: Array, y: Any) -> None:
+        G += placed(self._adjoint(y, G), G)
+        y.fresh = True
+
+    def resum(self, G: Array, y: Any) -> None:
+        if not y.fresh:
+            G.fill(0)
+            self.collect(G, y)
+
+    def table(self, dtype: Any) -> Any:
+        return self.engine.table(self.name, self.map.size, np.dtype(dtype))
+
+    def scale(self, y: Any, G: Array, share: float) -> None:
+        self.engine.ask(self.name, "scale", y, share, once=True)
+        y.fresh = False
+        self.resum(G, y)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class DealtTerm(Term):
     """A term whose rows are with actors: what is asked of all rows is asked of them."""
 
+    dealt: ClassVar[bool] = True
     _transient: ClassVar[tuple[str, ...]] = ("engine",)
-    engine: Any = field(default=None, repr=False)
+    engine: Any = None
+    value, smoothed, merit = summed("value"), summed("smoothed"), summed("merit")
+    lengths, price = summed("lengths"), summed("price")
+
+    @property
+    def passes(self) -> Plain:
+        """Object that makes the passes over the rows of the term."""
+        return Dealt(self)
 
     @property
     def alone(self) -> Term:
-        """The term itself, on the CPU."""
-        return _given(self)
+        """The term itself, on the CPU, as it was before its arrays went to a GPU."""
+        map, function = self.map.origin or self.map, self.function.origin or self.function
+        return Term(map, function, self.weight, self.name)
 
     def misses(self, W: Array, unit: float) -> list[Miss]:
-        found = self.engine.ask("misses", self.name, W, unit)
-        return [Miss(*miss) for part in found for miss in part]
+        return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
 
-    def lengths(self, W: Array) -> float:
-        return float(sum(self.engine.ask("lengths", self.name, W)))
+    def part(self, W: Array | None, y: Any) -> Part:
+        """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
+        trusted = isinstance(y, Table) and self.function.indicator and ours(self.map)
+        total, parts = self.engine.ask(self.name, "part", None if trusted else W, y, total=True)
+        v, more = placed(total, self.map.zeros()), len(parts) - 1
+        _, conjugates, products, values, sizes = zip(*parts, strict=True)
+        product = sum(products)
+        if trusted and W is not None:
+            product = self.weight * (float(np.vdot(v, W)) / self.weight)
+        spreads, depths, absolutes, additions = zip(*sizes, strict=True)
+        own = Sizes(sum(spreads), max(depths) + more, sum(absolutes), max(additions) + more)
+        return Part(v, sum(conjugates), product, sum(values), own)
 
-    def value(self, W: Array) -> float:
-        return float(sum(self.engine.ask("value", self.name, W)))
+    def point(self, W: Array, y: Any) -> Array:
+        """`point_of`."""
+        found, shards = self.engine.ask(self.name, "point", W, y), self.engine.shards
+        if self.engine.gpu:  # each with zeros for the others
+            return np.asarray(sum(found))
+        whole = np.empty(self.map.size)
+        for i, own in enumerate(found):
+            whole[Deal.of(self.map, shards, i).ids()] = own
+        return whole
 
 
 def large(term: Term) -> bool:
-    """Whether there are more rows than entries of W, so that dealing them is of use."""
-    return term.map.size > int(np.prod(term.map.shape)) and not isinstance(term.map, RowStorage)
+    """Whether a term of g has more rows than W has entries, so that dealing them is of use."""
+    many = term.map.size > int(np.prod(term.map.shape)) and not isinstance(term.map, RowStorage)
+    return many and not term.function.smooth
 
 
 def require_large(problem: Problem) -> None:
@@ -59,43 +153,41 @@ def require_large(problem: Problem) -> None:
         )
 
 
-def dealt(problem: Problem, estimators: Sequence[Estimator], engine: Engine) -> Problem:
-    """The problem with its large terms dealt to actors.
+def dealt(problem: Problem, method: Method, engine: Engine, free: float | None = None) -> Problem:
+    """The problem with its large terms dealt to actors; `free` is what a GPU has for the rest.
 
     Raises
     ------
     ProblemError
-        Where one cannot be dealt.
+        If one cannot be dealt, or there is too little memory, here or there.
     """
-    pairs = [(t, e) for t, e in zip(problem.terms, estimators, strict=True) if large(t)]
-    for term, estimator in pairs:
-        _check(_given(term), estimator, engine)
-    own = [t for t, _ in pairs]
-    engine.begin()
-    engine.require([_given(t) for t in own], [e for _, e in pairs])
+    if not method.deals:
+        raise ProblemError(
+            f"{method.name} cannot be dealt to a cluster: use condgrad.spdhg or condgrad.sag_cgal"
+        )
     terms = [
-        DealtTerm(t.map, t.function, t.weight, t.name, engine) if t in own else t
+        DealtTerm(t.map, t.function, t.weight, t.name, engine) if large(t) else t
         for t in problem.terms
     ]
+    own = [t.alone for t in terms if isinstance(t, DealtTerm)]
+    for term in own:
+        _check(term, engine)
     weights = problem.infeasibility_weights
     found = Problem(problem.domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
     found.like = problem.like
+    here = method.memory(found, lambda t: not t.dealt)
+    memory.require(here, free, "memory" if free is None else "a GPU's memory")
+    needs = method.memory(found, lambda t: t.dealt)[1:]
+    needs = [n._replace(bytes=-(-n.bytes // engine.shards)) for n in needs]
+    needs.append(memory.Need("W and sums", 8 * 8 * int(np.prod(problem.domain.shape))))
+    if engine.gpu:
+        needs.append(memory.Need("tiles", tiles.buffers(problem.domain.shape[0])))
+    engine.begin(own, needs)
     return found
 
 
-def _given(term: Term) -> Term:
-    """A term as it was before its arrays went to a GPU."""
-    map, function = term.map.origin or term.map, term.function.origin or term.function
-    return Term(map, function, term.weight, term.name)
-
-
-def _check(term: Term, estimator: Estimator, engine: Engine) -> None:
+def _check(term: Term, engine: Engine) -> None:
     """Refuse a term that cannot be dealt."""
-    if type(estimator) not in DEALT:
-        raise ProblemError(
-            f"the method follows the rows of {term.name!r} by {type(estimator).__name__}, which "
-            "cannot be dealt to a cluster: use condgrad.spdhg or condgrad.sag_cgal"
-        )
     if not cuttable(term.function):
         kind = type(term.function).__name__
         raise ProblemError(
@@ -104,8 +196,8 @@ def _check(term: Term, estimator: Estimator, engine: Engine) -> None:
         )
     units, what = term.map.size, "rows"
     if engine.gpu:
-        fit = type(term.map) in (Triangles, Perimeters) and type(estimator) is not Full
-        if not (fit and Fused.serves(term.map, term.function)):
+        fit = Fused.serves(term.map, term.function)
+        if not (fit and type(term.map) in (Triangles, Perimeters)):
             raise ProblemError(
                 f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "
                 "perimeters with one interval for all rows: use gpus_per_shard=0"

@@ -288,6 +288,7 @@ class Spdhg(Method):
         changed.fill(0)
         moved = sum(shared(term, drawn, work, changed))
         table.G += changed
+        term.passes.resum(table.G, y)
         count = rows_of(drawn)
         s.rows[i] += count
         share = count / term.map.size

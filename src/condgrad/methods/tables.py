@@ -31,8 +31,8 @@ def check_tables(batch: Batch | str, dtype: Any) -> None:
 
 def require_gpu(problem: Problem, dtype: Any) -> None:
     """Refuse tables in half precision on a CPU."""
-    here = not foreign(problem.like) and not any(t.dealt for t in problem.terms)
-    if here and dtype == HALVED:
+    gpu = foreign(problem.like) or any(t.passes.halves for t in problem.terms)
+    if dtype == HALVED and not gpu:
         raise ProblemError(
             "table_dtype is 'bfloat16', which is for a GPU: use device='cuda', or float32"
         )
@@ -48,8 +48,7 @@ def precision(term: Term, problem: Problem, dtype: Any) -> np.dtype[Any]:
     if stored(term):
         return problem.dtype
     if dtype == "auto":
-        tiled = foreign(problem.like) and term.map.kernels is not None
-        fine = term.map.size <= FINE and not tiled
+        fine = term.map.size <= FINE and not term.passes.halves
         return np.dtype(np.float64 if fine else np.float32)
     if dtype == HALVED:
         return tiles.HALF if term.passes.halves else np.dtype(np.float32)

@@ -115,6 +115,9 @@ class Plain:
         for at in chunks(self.map, self.function):
             self.map.scatter(G, at, y[at].astype(G.dtype, copy=False))
 
+    def resum(self, G: Array, y: Array) -> None:
+        """Make G = A*y again if rows of y were lost; those of this process never are."""
+
     def table(self, dtype: Any) -> Array:
         """A table with a number 0 for every row."""
         return self.map.table(dtype)

@@ -18,7 +18,7 @@ from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
-from condgrad.cluster import Ray
+from condgrad.cluster import Engine, Lost, Ray
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.balance import GPU_EFFORT
@@ -34,7 +34,7 @@ from condgrad.testing import check_parts
 
 GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
 """Ends after which a run can be advanced."""
-BREAKS = (KeyboardInterrupt, SystemError, MemoryError)
+BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
 """Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
 """Iterations towards a goal, if there is no limit."""
@@ -73,6 +73,7 @@ class Run:
     """Whether W is that of a whole iteration."""
     resumed: int | None = None
     """The iteration from which the run went on, if it came from a file."""
+    _engine: Engine | None = None
     _note = ""
     state: State
 
@@ -84,11 +85,19 @@ class Run:
         """See where it will run, and in which form; memory is asked for here."""
         self.asked, self.method, self._options = problem, method, options
         self._threads = threads.Calm(options.n_jobs)
-        self.problem, self.form, self.lightness = prepared(problem, method, options.device, lighter)
-        check_parts(problem, options.watch.certify)
+        self._engine = None if options.cluster is None else Engine(options.cluster)
+        try:
+            found = prepared(problem, method, options.device, lighter, self._engine)
+            check_parts(problem, options.watch.certify)
+        except BaseException:
+            self.close()
+            raise
+        self.problem, self.form, self.lightness = found
 
     def close(self) -> None:
-        """Give back what the run holds outside of this process."""
+        """Give the actors of a cluster back, after which the run cannot go on; else nothing."""
+        if self._engine is not None:
+            self._engine.close()
 
     def _begin(self) -> None:
         """Make the state before the first iteration."""
@@ -194,6 +203,8 @@ class Run:
         """Say what has broken it off."""
         if isinstance(error, MemoryError):
             self._monitor.record.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+        elif isinstance(error, Lost):
+            self._monitor.record.status, self._note = Status.LOST, str(error)
         elif from_keyboard(error):
             self._monitor.record.status = Status.INTERRUPTED
         else:
@@ -302,8 +313,9 @@ class Run:
 
     @property
     def note(self) -> str:
-        """Shortage of memory in words."""
-        return self._note
+        """Shortage of memory, or losses of shards, in words."""
+        said = "" if self._engine is None else self._engine.note
+        return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:
         """Result so far, for a program that is about to end, see `_keyboard`."""

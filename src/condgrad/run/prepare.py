@@ -14,6 +14,7 @@ from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
+from condgrad.cluster import Engine, dealt
 from condgrad.domains import Domain
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
@@ -26,7 +27,7 @@ IMAGES = 5
 
 
 def prepared(
-    problem: Problem, method: Method, device: str, lighter: int = 0
+    problem: Problem, method: Method, device: str, lighter: int = 0, engine: Engine | None = None
 ) -> tuple[Problem, Method, int]:
     """The problem where it will run, the method in the form for it, and how light that is.
 
@@ -37,27 +38,30 @@ def prepared(
     ProblemError
         If the problem cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
+    gpu = device != "cpu" if engine is None else engine.gpu
     for _ in range(lighter):
-        method = method.on(problem).lighter(device != "cpu") or method
+        method = method.on(problem).lighter(gpu) or method
     while True:
         form = method.on(problem)
         try:
-            there = placed(problem, form, device)
+            there = placed(problem, form, device, engine)
             form = form.on(there)
             refusal = form.suits(there)
             if refusal is not None:
                 raise ProblemError(refusal)
             return there, form, lighter
         except MemoryLimit:
-            less = form.lighter(device != "cpu" and devices.any_gpu())
+            less = form.lighter(gpu and (engine is not None or devices.any_gpu()))
             if less is None:
                 raise
         method, lighter = less, lighter + 1
 
 
-def placed(problem: Problem, method: Method, device: str) -> Problem:
+def placed(problem: Problem, method: Method, device: str, engine: Engine | None = None) -> Problem:
     """The problem where a run will keep its arrays."""
     devices.check_device(device)
+    if engine is not None and device == "cpu":
+        return dealt(problem, method, engine)
     there, free = problem, 0.0
     try:
         if device == "cuda" or (device == "auto" and _worth(problem)):
@@ -68,6 +72,8 @@ def placed(problem: Problem, method: Method, device: str) -> Problem:
             like = devices.on_gpu()
             free = free_on_gpu(problem)  # before its data are there
             there = moved(problem, like)
+            if engine is not None:
+                return dealt(there, method, engine, free)
     except ProblemError:
         if device == "cuda":
             raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -109,7 +109,9 @@ def watchers(watch: Watch) -> list[Any]:
 
 def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     """All that a run needs to go on."""
-    options = run._options
+    options, engine = run._options, run._engine
+    if engine is not None:
+        about["shards"] = engine.shards
     method: Method | None = run.method
     tree = {
         "state": run.state,
@@ -123,7 +125,8 @@ def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     about |= {"lightness": run.lightness, "device": "cuda" if foreign(run.problem.like) else "cpu"}
     about |= {"method": method, "prints": prints, "goal": options.goal, "seed": options.seed}
     about["options"] = {name: getattr(options.watch, name) for name in OPTIONS}
-    return Entry(about, Pack.of(tree, "run"))
+    with nullcontext() if engine is None else engine.fetched():
+        return Entry(about, Pack.of(tree, "run"))
 
 
 def prints(problem: Problem, method: Method, options: Options) -> Print:
@@ -164,6 +167,8 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
     try:
         run.state, record, goal = found["state"], found["record"], entry.about["goal"]
         _require_fit(run, record, goal)
+        if run._engine is not None:
+            run._engine.revive(run.state)
         run._options, watch = replace(run._options, goal=goal), run._options.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
@@ -184,7 +189,7 @@ def _require_fit(run: Run, record: Any, goal: Any) -> None:
     good = good and isinstance(s.rng, np.random.Generator)
     for f in fields(s):
         parts = getattr(s, f.name)
-        if not (isinstance(parts, list) and parts and is_dataclass(parts[0])):
+        if not (isinstance(parts, list) and parts and hasattr(parts[0], "G")):
             continue
         for term, part in zip(terms, parts, strict=False):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
