@@ -2,9 +2,9 @@
 
     python benchmarks/growth.py [--sizes 50,100,200] [--out docs/growth]
 
-Each size runs in a process of its own, one thread: seconds per pass over the triangle rows, per
-oracle call and for the rest of an iteration; the peak memory of the process beside what was
-predicted. Exponents are fitted by least squares on the logarithms from n = 100 on.
+Each size runs in a process of its own, one thread: seconds per pass over the triangle rows, and of
+an iteration beside them; the peak memory of the process beside what was predicted. Exponents are
+fitted by least squares on the logarithms from n = 100 on.
 Writes OUT.csv and OUT.svg.
 """
 
@@ -22,8 +22,7 @@ from pathlib import Path
 SIZES = (50, 70, 100, 140, 200, 280, 400, 560, 800, 1000)
 COLUMNS = {
     "epoch": "seconds per pass over the rows",
-    "oracle": "seconds per oracle call",
-    "rest": "seconds per iteration for the rest",
+    "rest": "seconds per iteration beside the rows",
     "memory": "peak memory, GiB",
     "predicted": "predicted memory, GiB",
 }
@@ -38,44 +37,42 @@ def measure(n: int) -> dict[str, float]:
     from condgrad import sag_cgal, solve
     from condgrad.applications import sparsest_cut
     from condgrad.backends.memory import GIB, OTHER
-    from condgrad.points.dense import Dense
-    from condgrad.run.prepare import needs
 
     small = sparsest_cut(planted(45)).problem
     solve(small, max_iter=20, gap=1e-9)  # compiled
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     problem, method = sparsest_cut(planted(n)).problem, sag_cgal()
-    predicted = sum(x.bytes for x in needs(problem, [method.estimator(t) for t in problem.terms]))
+    predicted = sum(need.bytes for need in method.memory(problem, lambda term: True))
     term = problem.terms[1]
     iterations = int(min(400, max(12, 4e9 / term.map.size)))
     r = solve(problem, method, max_iter=iterations, record=1, certify=False)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / GIB
-    part, steps = r.profile, r.iterations
+    steps, epoch = r.iterations, passes(problem, method)
+    share = r.rows[term.name] / steps / term.map.size
     return {
         "n": n,
         "rows": term.map.size,
-        "epoch": passes(method.estimator(term), term, problem, Dense(r.W)),
-        "oracle": part["oracle"] / steps,
-        "rest": sum(part[p] for p in ("sampling", "direction", "step")) / steps,
+        "epoch": epoch,
+        "rest": r.profile["method"] / steps - share * epoch,
         "products": r.matvecs / steps,
         "memory": memory,
         "predicted": (predicted + OTHER) / GIB,
     }
 
 
-def passes(estimator, term, problem, W) -> float:
+def passes(problem, method) -> float:
     """Median seconds of a pass over all rows, after one in which the memory is first touched."""
     import numpy as np
 
-    from condgrad.schedules import Power, Schedule
+    from condgrad import start
 
-    p = Schedule(Power(2, 1, 1), Power(100, 1, 0))(5)
-    state, rng, seconds = estimator.init(term, problem), np.random.default_rng(0), []
+    term, seconds = problem.terms[1], []
+    state = start(problem, method, certify=False).state
+    table, whole = state.tables[1], [slice(0, term.map.size)]
     for _ in range(6):
-        before, began = state.rows, time.perf_counter()
-        while state.rows - before < term.map.size:
-            estimator.update(state, term, W, p, rng)
-        seconds.append((time.perf_counter() - began) * term.map.size / (state.rows - before))
+        began = time.perf_counter()
+        term.passes.renew(state.W, table.G, whole, table.y, table.slopes, 50.0, 0.5)
+        seconds.append(time.perf_counter() - began)
     return float(np.median(seconds[1:]))
 
 
@@ -97,7 +94,7 @@ def draw(rows: list[dict[str, float]], path: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
     n = [r["n"] for r in rows]
-    for column, axes in (("epoch", left), ("oracle", left), ("rest", left), ("memory", right)):
+    for column, axes in (("epoch", left), ("rest", left), ("memory", right)):
         label = f"{COLUMNS[column].split(',')[0]}: n^{exponent(rows, column):.2f}"
         axes.loglog(n, [max(r[column], 1e-9) for r in rows], "o-", label=label)
     right.loglog(n, [r["predicted"] for r in rows], "k:", label="predicted")

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from condgrad.certificate import Certificate, relative_gap
+from condgrad.certificate.lower_bound import bound, part_of, relative_gap
 from condgrad.domains import NuclearBall
-from condgrad.rows import part_of
 
 
 def certify(
@@ -27,9 +26,9 @@ def certify(
     """
     if lower_bound is None:
         one = np.ones(1)
-        parts = [part_of(t, None, (duals or {}).get(t.name, one), 1.0) for t in problem.terms]
+        parts = [part_of(t, None, (duals or {}).get(t.name, one)) for t in problem.terms]
         if repair:
-            lower_bound = Certificate(problem)._bound(parts, "solver")[0].value
+            lower_bound = bound(problem, parts, "solver").bound.value
         else:
             lowest = problem.domain.minimum(sum(p.v for p in parts)).value
             lower_bound = lowest - sum(p.conjugate for p in parts)
