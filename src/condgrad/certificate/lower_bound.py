@@ -142,7 +142,7 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
     Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
     """
     if term.dealt:
-        found: Part = term.part(W, y)
+        found: Part = cast(Any, term).part(W, y)
         return found
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     trusted = table is not None and term.function.indicator and ours(term.map)
@@ -205,7 +205,7 @@ def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
 def point_of(term: Term, W: Array, y: Dual) -> Array:
     """A dual point of a term row by row, in dom h*, in a new array of NumPy."""
     if term.dealt:
-        found: Array = term.point(W, y)
+        found: Array = cast(Any, term).point(W, y)
         return found
     slopes = term.function.slope(term.map.rows(W), y.beta, ALL) if isinstance(y, Slopes) else y
     slopes = np.array(host(term.map.listed(slopes)), np.float64)
@@ -552,7 +552,7 @@ def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point
 def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
     """Σ |y_l| |r_l| of a constraint at a point."""
     if term.dealt:
-        return float(term.price(W, y, point))
+        return float(cast(Any, term).price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
 
