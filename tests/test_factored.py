@@ -318,6 +318,11 @@ def test_single_precision(loss):
     assert result.objective == pytest.approx(best, rel=1e-3)
 
 
+def test_rounding_in_single_precision_contradicts_nothing():
+    p = problem(5, (200, 160), radius=70.0, dtype=np.float32)
+    assert fit(p, max_iter=40).status is Status.MAX_ITER
+
+
 def test_many_small_columns_by_lanczos(monkeypatch):
     """The bound of a large side, here of a small one, and the sum of its chances."""
     monkeypatch.setattr(singular, "LARGE", 10)

@@ -234,6 +234,7 @@ def test_runs_are_the_same_bit_for_bit(tmp_path, monkeypatch):
     for other in others:
         np.testing.assert_array_equal(one.W.U, other.W.U)
         np.testing.assert_array_equal(one.W.s, other.W.s)
+        assert one.rows == other.rows
     assert not np.array_equal(one.W.U, fit(p, max_iter=25, seed=1).W.U)
 
 

@@ -296,13 +296,18 @@ class Rows:
     def _each(self, work: Callable[[Block], Any]) -> list[Any]:
         """Results of some work on every block, in their order."""
         jobs = max(1, min(threads.count(), self.size // THREAD_ROWS)) if self._ours else 1
-        cuts = np.linspace(0, len(self._blocks), jobs + 1).astype(int)
+        return _each(work, self._blocks, jobs)
 
-        def some(blocks: Sequence[Block]) -> list[Any]:
-            return [work(b) for b in blocks]
 
-        done = threads.run([partial(some, self._blocks[a:b]) for a, b in pairwise(cuts)])
-        return [found for part in done for found in part]
+def _each(work: Callable[[Any], Any], blocks: Sequence[Any], jobs: int) -> list[Any]:
+    """Results of some work on every block, in their order, by so many threads."""
+    cuts = np.linspace(0, len(blocks), jobs + 1).astype(int)
+
+    def some(part: Sequence[Any]) -> list[Any]:
+        return [work(b) for b in part]
+
+    done = threads.run([partial(some, blocks[a:b]) for a, b in pairwise(cuts)])
+    return [found for part in done for found in part]
 
 
 _rows: WeakKeyDictionary[Table, Rows] = WeakKeyDictionary()
@@ -342,10 +347,7 @@ def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
     """
     left, size = W.left, entry_size(W)
 
-    def work(blocks: list[slice]) -> list[tuple[Miss, int, Array]]:
-        return [one(at) for at in blocks]
-
-    def one(at: slice) -> tuple[Miss, int, Array]:
+    def work(at: slice) -> tuple[Miss, int, Array]:
         z = W.ranged(at, left)
         r = _residual(term, z)
         found = _miss(term, z, r, size)
@@ -355,11 +357,9 @@ def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
         return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
 
     blocks = list(term.chunks())
-    ends = np.linspace(0, len(blocks), min(threads.count(), len(blocks)) + 1).astype(int)
-    parts = [blocks[a:b] for a, b in pairwise(ends)]
-    done = [x for part in threads.run([partial(work, p) for p in parts]) for x in part]
-    places = np.concatenate([x[2] for x in done])
-    return Seen([x[0] for x in done], sum(x[1] for x in done), places, term.map.size)
+    done = _each(work, blocks, min(threads.count(), len(blocks)))
+    misses, counts, places = zip(*done, strict=True)
+    return Seen(list(misses), sum(counts), np.concatenate(places), term.map.size)
 
 
 def draw(term: Term, W: Factored, rng: np.random.Generator, count: int) -> Seen:
