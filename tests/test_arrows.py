@@ -21,7 +21,6 @@ LAYERS = (
     ),
     ("_progress",),
     ("_floats", "_check", "backends"),
-    ("checkpoint",),
     ("maps",),
     ("points", "functions"),
     ("domains",),
