@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -184,9 +184,9 @@ def _require_fit(run: Run, record: Any, goal: Any) -> None:
     good = good and isinstance(s.rng, np.random.Generator)
     for f in fields(s):
         parts = getattr(s, f.name)
-        if not (isinstance(parts, list) and parts and is_dataclass(parts[0])):
+        if not (isinstance(parts, list) and parts and hasattr(parts[0], "G")):
             continue
-        for term, part in zip(terms, parts, strict=False):
+        for term, part in zip(terms, parts, strict=True):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
             own = {n: getattr(part, n, None) for n in sizes}
             good = good and all(
