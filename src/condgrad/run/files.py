@@ -32,6 +32,8 @@ from condgrad.errors import InputError, ProblemError
 MAGIC = b"condgrad checkpoint 2\n"
 OURS = "condgrad."
 """Beginning of the modules whose classes are made."""
+PLAIN = (type(None), bool, int, float, str)
+"""Types that JSON has."""
 KINDS = "biufcSU"
 """Kinds of numbers and text that arrays may have."""
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
@@ -164,17 +166,19 @@ class _Writer:
     def listed(self, value: Any, where: str) -> Any:
         """The tree as JSON has it: lists, plain values, and dicts of one word for all else."""
         kind = type(value)
-        if value is None or kind in (bool, int, float, str):
+        if kind in PLAIN:
             return value
         if kind is list:
-            return [self.listed(part, f"{where}[{i}]") for i, part in enumerate(value)]
+            return self._each(value, where)
         if isinstance(value, np.ndarray) or foreign(value):
             return {"array": self._array(value, where)}
         if kind is dict:
             parts = [(self.listed(k, where), v, f"{where}[{k!r}]") for k, v in value.items()]
             return {"dict": [[k, self.listed(v, there)] for k, v, there in parts]}
         if isinstance(value, np.random.Generator):
-            self._once(value, where)
+            if id(value) in self._numbers:
+                raise ProblemError(f"{where} is there twice, which a file cannot hold: copy it")
+            self._numbers[id(value)] = -1
             return {"generator": self.listed(dict(value.bit_generator.state), where)}
         name = _name(kind)
         if name.startswith(OURS) and isinstance(value, Enum):
@@ -183,7 +187,7 @@ class _Writer:
             own = {n: self.listed(getattr(value, n), f"{where}.{n}") for n in _names(kind)}
             return {"object": [name, own]}
         if kind is tuple:
-            return {"tuple": [self.listed(part, f"{where}[{i}]") for i, part in enumerate(value)]}
+            return {"tuple": self._each(value, where)}
         if isinstance(value, np.generic) and value.dtype.kind in KINDS:
             return {"number": [value.dtype.str, value.tobytes().hex()]}
         if kind is bytes:
@@ -199,10 +203,11 @@ class _Writer:
             "numbers and arrays there"
         )
 
-    def _once(self, value: Any, where: str) -> None:
-        if id(value) in self._numbers:
-            raise ProblemError(f"{where} is there twice, which a file cannot hold: make a copy")
-        self._numbers[id(value)] = -1
+    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
+        return [
+            part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
+            for i, part in enumerate(values)
+        ]
 
     def _array(self, array: Any, where: str) -> int:
         """Number of an array; one that was met before has its number already."""
@@ -213,9 +218,7 @@ class _Writer:
         if array.dtype.kind not in KINDS:
             raise ProblemError(f"{where} has dtype {array.dtype}, which a file cannot hold")
         turned = array.ndim > 1 and abs(array.strides[0]) < abs(array.strides[-1])
-        kept = np.ascontiguousarray(host(array.T if turned else array)).reshape(
-            array.shape[::-1] if turned else array.shape
-        )
+        kept = np.asarray(host(array.T if turned else array), order="C")
         self._numbers[id(array)] = number = len(self._pack.arrays)
         self._seen.append((where, array))
         self._pack.arrays.append(kept)

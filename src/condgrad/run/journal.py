@@ -294,9 +294,8 @@ def checkpoints(
         if path is None:
             raise ProblemError("resume is True, but there is no checkpoint: give its path")
         resume = path if Path(path).exists() else None
-    kept = saved.opened(resume) if resume else None
     into: Any = resume if path is None else path
-    journal = Journal(into, every, kept)
+    journal = Journal(into, every, saved.opened(resume) if resume else None)
     token = _current.set(journal)
     try:
         yield journal

@@ -191,7 +191,7 @@ def _require_fit(run: Run, record: Any, goal: Any) -> None:
         parts = getattr(s, f.name)
         if not (isinstance(parts, list) and parts and hasattr(parts[0], "G")):
             continue
-        for term, part in zip(terms, parts, strict=False):
+        for term, part in zip(terms, parts, strict=True):
             sizes = {"G": term.map.storage, "y": term.map.size, "slopes": term.map.size}
             own = {n: getattr(part, n, None) for n in sizes}
             good = good and all(
