@@ -25,6 +25,7 @@ from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
 from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
 
+
 @dataclass
 class Best:
     """The best point so far."""
