@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -47,7 +47,7 @@ from condgrad._types import ALL, Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign, host, namespace
 from condgrad.certificate import nuclear
-from condgrad.certificate.section import best_scale, best_step, nearby, served
+from condgrad.certificate.section import Scale, best_scale, best_step, nearby, served
 from condgrad.evaluation import Evaluation
 from condgrad.maps import Covering
 from condgrad.passes import Pairing
@@ -352,39 +352,33 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
     if not np.isfinite([rounding, total, length(base), length(pull)]).all():
         return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
     shifts = known.shifts(problem)
-    t, columns, low = 1.0, {1.0: near}, None
+    scale = Scale(1.0, near, near, None)
     if near is not None and other and domain.face is not None:
-        t, *both, low = best_scale(domain.face, base, pull, moving - zero, near)
-        columns = dict(zip((t, 1.0), reversed(both), strict=True))
+        scale = best_scale(domain.face, base, pull, moving - zero, near)
     elif other:
-        t = best_step(domain, base, pull, moving - zero, 0.0, 1.0)
-    best, points = Bound(), []
-
-    def scaled(t: float) -> float:
-        """Prove what the point proves with the factor t; the minimum there."""
-        nonlocal best
-        conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
-        v, source = base + t * pull, name if t == 1 else f"{name}, scaled"
-        how = {"near": columns[t], "spent": not shifts} if columns.get(t) is not None else {}
-        points.extend([(v, conjugate, source)] if shifts else [])
-        found, lowest = proved(problem, v, conjugate, rounding, source, **how)
-        best = better(best, found)
-        return lowest
-
-    # With a section the gap needs no proof: the scaled point alone is proved, as it promises more.
-    unscaled = low is None or t == 1.0 or bool(shifts)
-    gap = total - scaled(1.0) if unscaled else max(total - cast(float, low), 0.0)
-    with suppress(deadline.OutOfTime):  # the bound so far stands
-        if t < 1.0:
-            scaled(t)
-        for shift in shifts:
-            for v, conjugate, source in points:
-                far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
-                r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
-                more = abs(r) * margin([shift.sizes], reach, len(parts))
-                moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
-                best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
-    return Proof(best, gap, t)
+        scale = scale._replace(t=best_step(domain, base, pull, moving - zero, 0.0, 1.0))
+    best, points, low = Bound(), [], scale.lowest
+    gap = 0.0 if low is None else max(total - low, 0.0)  # a section's gap needs no proof
+    tried = [(1.0, scale.whole)] if low is None or scale.t == 1.0 or shifts else []
+    tried += [(scale.t, scale.scaled)] if scale.t < 1.0 else []
+    try:
+        for t, columns in tried:
+            conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
+            v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
+            points += [(v, conjugate, source)] if shifts else []
+            how = {} if columns is None else {"near": columns, "spent": not shifts}
+            found, lowest = proved(problem, v, conjugate, rounding, source, **how)
+            best, gap = better(best, found), total - lowest if t == 1.0 else gap
+        for shift, (v, conjugate, source) in product(shifts, points):
+            far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+            r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+            more = abs(r) * margin([shift.sizes], reach, len(parts))
+            moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
+            best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
+    except deadline.OutOfTime:  # the bound so far stands
+        if best.kind == "none":
+            raise
+    return Proof(best, gap, scale.t)
 
 
 def _sum(parts: Sequence[Part], problem: Problem) -> Array:

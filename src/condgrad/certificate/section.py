@@ -58,13 +58,15 @@ def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: fl
 
 
 class Scale(NamedTuple):
-    """The scale t that promises most, and the lowest eigenvectors at t = 1 and there."""
+    """The scale t that promises most, and what was seen on the way to it."""
 
     t: float
-    whole: Array
-    scaled: Array
-    lowest: float
-    """About min ⟨v + d, s⟩, or somewhat more."""
+    whole: Array | None
+    """The lowest eigenvectors of v + d."""
+    scaled: Array | None
+    """The lowest eigenvectors of v + t d."""
+    lowest: float | None
+    """About min ⟨v + d, s⟩, or somewhat more; None if eigenvectors were not looked for."""
 
 
 def served(domain: Domain, like: Array) -> bool:
