@@ -14,6 +14,7 @@ import condgrad as cg
 import processes
 from condgrad import InputError, ProblemError, Status, Term, applications, functions, maps
 from condgrad.methods.table1 import Followed
+from condgrad.points.factored import Factored
 from condgrad.run import files
 from condgrad.run.files import Pack
 from condgrad.run.journal import Journal
@@ -160,6 +161,7 @@ def test_numbers_and_arrays_of_any_layout_come_back(tmp_path):
     arrays += [np.zeros((0, 3)), np.float32(a), a > 3, np.array(2.5), a.astype("U4"), a[::-1, ::2]]
     numbers = [1, 2**80, 0.1, np.nan, -np.inf, np.float32(0.1), np.float64(2), True, "ω", b"x"]
     tree = {
+        "W": Factored(np.ones((3, 1)), [2.0], np.ones((4, 1))),
         "arrays": arrays,
         "numbers": numbers,
         3: (None, np.dtype("f4"), Status.LOST),
