@@ -33,6 +33,9 @@ from condgrad.methods.protocol import Known, length_of
 from condgrad.methods.register import declare
 from condgrad.problem import Problem, Term
 
+STILL = 1e-12
+"""A side that went less than this share of its size in a round went by rounding alone."""
+
 
 @dataclass
 class AnchoredSide(DualSide):
@@ -227,12 +230,14 @@ class Rpdhg(PrimalDual):
 
     def _weigh(self, problem: Problem, s: RpdhgState) -> None:
         """Move ω towards the ratio of the ways that both sides went in this round, and N."""
-        squares, far = 0.0, float(np.linalg.norm(s.before - s.anchor))
+        squares, sizes, far = 0.0, 0.0, float(np.linalg.norm(s.before - s.anchor))
         for t, f in zip(problem.terms, s.terms, strict=True):
             if f.y is not None:
-                off = f.y - f.anchor
-                squares += (t.weight * length_of(t)) ** 2 * float(np.vdot(off, off))
-        ratio = np.sqrt(squares) / far if far > 0 else 0.0
+                off, unit = f.y - f.anchor, (t.weight * length_of(t)) ** 2
+                squares += unit * float(np.vdot(off, off))
+                sizes += unit * float(np.vdot(f.y, f.y))
+        ways = (far, STILL * np.linalg.norm(s.before)), (squares, STILL**2 * sizes)
+        ratio = np.sqrt(squares) / far if all(way > least for way, least in ways) else 0.0
         if np.isfinite(ratio) and ratio > 0:
             s.weight = float(np.sqrt(s.weight * ratio))
         s.norm = min(s.largest, max(s.safety * s.seen, s.norm / self.fall))
