@@ -1,7 +1,7 @@
 """Signals that end the program `condgrad`: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
-The program answers each of them in the same way, within about two seconds, with the exit code
-128 + signal:
+The program answers each of them in the same way, with the exit code 128 + signal, within about two
+seconds unless an eigenvalue routine of LAPACK is at work, which is waited for:
 
 * Where there is nothing to save (modules load, files are read, kernels compile) it ends at once
   with one line.
@@ -9,8 +9,8 @@ The program answers each of them in the same way, within about two seconds, with
   certificate and the rounding take long: each ends what is at work, and what there is is printed
   and written.
 * Numba is never interrupted, which may crash: it is tried again a moment later.
-* A thread watches. Where the run does not come back, since LAPACK has it for another minute, that
-  thread takes the last recorded answer, prints and writes it, and ends the process.
+* A thread watches. If the run does not come back from a compiled kernel, that thread takes the last
+  recorded answer, prints and writes it, and ends the process.
 * While an answer is printed and written a signal is only remembered.
 * A second signal ends the process at once; files that are not whole are removed.
 

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
 from condgrad._check import dimension, numbers
 from condgrad._types import Array
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.backends import lapack
 from condgrad.errors import ProblemError
 
 AT_ONCE = 16
@@ -251,7 +251,7 @@ def _leading(W: Array, vectors: int) -> Array:
     """The leading eigenvectors, one per row."""
     n = W.shape[0]
     last = n - min(dimension("vectors", vectors), n)
-    _, basis = lapack.eigh(W, subset=(last, n - 1))
+    _, basis = scipy.linalg.eigh(W, subset_by_index=(last, n - 1), check_finite=False)
     return np.asarray(basis.T[::-1])
 
 

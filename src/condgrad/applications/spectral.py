@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
@@ -15,7 +16,7 @@ from condgrad._floats import EPS, below, power_of_two
 from condgrad._types import Array
 from condgrad.applications.graphs import COPIES, laplacian_of
 from condgrad.applications.rounding import SHARE
-from condgrad.backends import lapack, memory
+from condgrad.backends import memory
 from condgrad.domains.eigen import lowest_bound
 from condgrad.errors import MemoryLimit
 from condgrad.run.journal import settled
@@ -131,7 +132,8 @@ def _second(V: Any, q: Array, t: float) -> tuple[float, Array]:
     n, unit = q.size, power_of_two(V.data)
     V = V / unit
     if n <= DENSE:
-        values, vectors = lapack.eigh(V.toarray() + t / unit * (q[:, None] * q), subset=(0, 0))
+        dense = V.toarray() + t / unit * (q[:, None] * q)
+        values, vectors = scipy.linalg.eigh(dense, subset_by_index=(0, 0), check_finite=False)
         return unit * float(values[0]), vectors[:, 0]
     from scipy.sparse.linalg import lobpcg
 

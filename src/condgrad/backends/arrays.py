@@ -15,7 +15,6 @@ import numpy as np
 import scipy.linalg
 
 from condgrad._types import Array
-from condgrad.backends import lapack
 
 HOST: Any = None
 """NumPy, as the place of arrays that are made ``like=`` it; of an array `help` shows the manual."""
@@ -136,7 +135,7 @@ def factor_of(X: Array) -> Array | None:
 def eigenpairs(X: Array) -> tuple[Array, Array]:
     """Eigenvalues of a symmetric X in rising order, in an array of NumPy, and vectors like X."""
     if isinstance(X, np.ndarray) or X.shape[0] <= SMALL:
-        values, vectors = lapack.eigh(host(X), driver="evd")
+        values, vectors = scipy.linalg.eigh(host(X), driver="evd", check_finite=False)
         return values, np.asarray(vectors, like=X)
     values, vectors = namespace(X).linalg.eigh(X)
     return host(values), vectors

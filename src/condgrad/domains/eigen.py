@@ -7,12 +7,14 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dpotrf
 
 from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
-from condgrad.backends import kernels, lapack, ops
+from condgrad.backends import kernels, ops
 from condgrad.backends.arrays import eigenpairs, foreign
 from condgrad.domains.bottom import bottom
 from condgrad.domains.chebyshev import sparse_bound
@@ -104,7 +106,7 @@ def lowest_eigpair(
     if foreign(V):
         values, vectors = eigenpairs(V)
     else:
-        values, vectors = lapack.eigh(V, subset=(0, 0))
+        values, vectors = scipy.linalg.eigh(V, subset_by_index=(0, 0), check_finite=False)
     vector = vectors[:, 0]
     if basis.shape[1]:
         vector = vector - basis @ (basis.T @ vector)
@@ -191,7 +193,7 @@ def top_singular_pair(
             return value, unit, pair.vector, 2 * pair.products + 1
     if not np.isfinite(V).all():
         raise np.linalg.LinAlgError("the direction is not finite")
-    U, s, VT = lapack.svd(V)
+    U, s, VT = scipy.linalg.svd(V, full_matrices=False, check_finite=False)
     return float(s[0]), U[:, 0].astype(V.dtype), VT[0].astype(V.dtype), 0
 
 
@@ -288,7 +290,7 @@ def _proved(V: Array, near: Array | None = None) -> float:
     for columns in (near, None) if near is not None else (None,):
         lower, tries = EPS * (4 + 2 * size), 20
         if columns is None:
-            guess = float(lapack.eigvalsh(V)[0])
+            guess = float(scipy.linalg.eigvalsh(V, check_finite=False)[0])
         else:
             x = columns[:, 0] / float(np.linalg.norm(columns[:, 0]))
             y = V @ x
@@ -299,10 +301,19 @@ def _proved(V: Array, near: Array | None = None) -> float:
             diagonal = np.einsum("ii->i", B)
             diagonal -= guess - lower
             total = float(diagonal.sum())
-            if lapack.factorises(B):
+            if factorises(B):
                 return guess - lower - EPS * (n / 2 + 4) * total
             lower *= 4
     return -above(size, V.size + 4)  # |λ| ≤ ‖V‖_F
+
+
+def factorises(B: Array) -> bool:
+    """Whether Cholesky's method succeeds on a symmetric B, of float64 and written over.
+
+    It may run to its end on what is not finite, which the diagonal of the factor shows.
+    """
+    factor, info = dpotrf(B.T, clean=False, overwrite_a=True)
+    return bool(info == 0 and np.isfinite(factor.diagonal()).all())
 
 
 def _affordable(V: Array) -> int:

@@ -10,7 +10,6 @@ import scipy.linalg
 
 from condgrad._floats import length
 from condgrad._types import Array
-from condgrad.backends import lapack
 from condgrad.functions.group import project_simplex
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class FaceProjector:
         whole = [V[part, part] for part in face.parts]
         if rest is not None:
             whole = [rest.T @ T @ rest for T in whole]
-        pairs = [lapack.eigh(T, driver="evd") for T in whole]
+        pairs = [scipy.linalg.eigh(T, driver="evd", check_finite=False) for T in whole]
         joined = np.concatenate([*(values for values, _ in pairs), np.diag(V)[face.diagonal]])
         d = np.maximum(joined, 0.0)
         if face.equality or d.sum() > face.trace:
@@ -238,7 +237,7 @@ class ProductProjector:
 
 def _singular(X: Array) -> tuple[Array, Array, Array]:
     """All singular triples; values in float64."""
-    left, values, right = lapack.svd(X)
+    left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
     return left, values.astype(np.float64), right.T
 
 
