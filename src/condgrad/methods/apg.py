@@ -6,18 +6,23 @@ Math. 15, 2015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.domains import Domain
 from condgrad.domains.projections import FaceProjector, Frame, Projector
-from condgrad.functions import Smooth
-from condgrad.methods.protocol import Known, Method, State, direction, gradient, require_finite
+from condgrad.methods.protocol import (
+    Known,
+    Method,
+    State,
+    curvature_of,
+    direction,
+    gradient,
+    require_finite,
+)
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem, Term
 
@@ -28,11 +33,17 @@ PRODUCTS = 6
 
 
 @dataclass(kw_only=True)
-class ApgState(State):
-    """The iterate, the point ahead of it, and the length of a step."""
+class SmoothState(State):
+    """The iterate, and the latest gradient of f."""
 
     gradients: list[Array]
-    """Cotangents at the point ahead, one for every term."""
+    """Cotangents of the latest gradient, one for every term."""
+
+
+@dataclass(kw_only=True)
+class ApgState(SmoothState):
+    """The iterate, the point ahead of it, and the length of a step."""
+
     ahead: Array
     """Z, from which a step starts."""
     most: float
@@ -42,7 +53,7 @@ class ApgState(State):
     momentum: float = 1.0
     """t_k."""
     frame: Frame = None
-    """What the latest projection leaves for the next one."""
+    """Arrays with which the next projection begins."""
 
 
 @dataclass(frozen=True)
@@ -77,42 +88,24 @@ class Apg(Method):
         return None if able else refusal(self)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> ApgState:
-        most = sum(_bend(t) for t in problem.terms)
-        return ApgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
-            gradients=[t.map.zeros(problem.dtype) for t in problem.terms],
-            ahead=W.copy(),
-            most=most,
-            length=1 / most,
-        )
+        most = sum(_curvature(t) for t in problem.terms)
+        own = {"gradients": cotangents(problem), "ahead": W.copy(), "most": most}
+        return ApgState.begun(problem, W, rng, known, **own, length=1 / most)
 
     def step(self, problem: Problem, state: ApgState, at_most: int = 1) -> ApgState:
-        s, k, Z = state, state.k + 1, state.ahead
-        for i, t in enumerate(problem.terms):
-            s.rows[i] += gradient(t, Z, s.gradients[i], 1.0, k)
-        v = direction(problem, s.gradients)
-        require_finite(problem, v)
-        S, L = self._stepped(problem, s, v)
-        D, real = np.subtract(S, s.W), v.dtype.type
+        s, Z = state, state.ahead
+        S, L = self._stepped(problem, s, gradient_at(problem, s, Z))
+        D = np.subtract(S, s.W)
         if float(np.vdot(Z - S, D)) > 0:
             s.momentum = 1.0
         later = float((1 + np.sqrt(1 + 4 * s.momentum**2)) / 2)
-        np.multiply(D, real((s.momentum - 1) / later), out=Z)
+        np.multiply(D, D.dtype.type((s.momentum - 1) / later), out=Z)
         Z += S
         s.W[...] = S
         s.momentum, s.length = later, 1 / L
-        s.k, s.calls, s.eta, s.beta = k, s.calls + 1, 1.0, 1.0
+        s.k, s.calls = s.k + 1, s.calls + 1
         return s
 
     def _stepped(self, problem: Problem, s: ApgState, v: Array) -> tuple[Array, float]:
@@ -132,9 +125,6 @@ class Apg(Method):
                 return S, L
             L = 1.2 * bend
 
-    def duals(self, problem: Problem, state: ApgState) -> dict[str, Duals]:
-        return {"slopes": [Slopes(beta) for beta in state.betas]}
-
     def rebase(self, problem: Problem, state: ApgState, share: float) -> ApgState:
         state.ahead[...] = state.W
         state.frame = None
@@ -152,39 +142,43 @@ def projector_of(domain: Domain) -> Projector | None:
     return FaceProjector(face)
 
 
+def cotangents(problem: Problem) -> list[Array]:
+    """Zeros, a cotangent for every term."""
+    return [t.map.zeros(problem.dtype) for t in problem.terms]
+
+
+def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
+    """∇f(W), all terms smooth, with its rows counted and its cotangents left in the state."""
+    s.eta = s.beta = 1.0
+    for i, t in enumerate(problem.terms):
+        s.rows[i] += gradient(t, W, s.gradients[i], 1.0, s.k + 1)
+    v = direction(problem, s.gradients)
+    require_finite(problem, v)
+    return v
+
+
 def curved(problem: Problem) -> bool:
     """Whether there is no g, and some term of f has a curvature."""
-    return not problem.composite and any(
-        isinstance(t.function, Smooth) and t.function.smoothness * t.map.row_norm
-        for t in problem.terms
-    )
+    return not problem.composite and any(curvature_of(t) * t.map.row_norm for t in problem.terms)
 
 
 def curvature(problem: Problem, D: Array) -> float:
     """Σ_t ω_t L_t ‖A_t D‖², all terms smooth."""
-    total = 0.0
-    for t in problem.terms:
-        h = t.function
-        assert isinstance(h, Smooth)
-        if h.smoothness:
-            squares = t.passes.squares(D, [slice(0, t.map.size)], None)
-            total += t.weight * h.smoothness * squares
-    return total
+    own = [t for t in problem.terms if curvature_of(t)]
+    squares = [t.passes.squares(D, [slice(0, t.map.size)], None) for t in own]
+    return sum(curvature_of(t) * x for t, x in zip(own, squares, strict=True))
 
 
-def _bend(term: Term) -> float:
+def _curvature(term: Term) -> float:
     """About ω L ‖A‖², by a few products; never more."""
-    h, map = term.function, term.map
-    if not isinstance(h, Smooth) or not h.smoothness:
-        return 0.0
-    x, value = np.random.default_rng(0).standard_normal(map.shape), 0.0
-    for _ in range(PRODUCTS):
+    x, value = np.random.default_rng(0).standard_normal(term.map.shape), 0.0
+    for _ in range(PRODUCTS if curvature_of(term) else 0):
         norm = float(np.linalg.norm(x))
         if not 0 < norm < np.inf:
             break
-        z = map.rows(x / norm)
-        x, value = map.adjoint(z), float(np.vdot(z, z))
-    return float(term.weight * h.smoothness * value)
+        z = term.map.rows(x / norm)
+        x, value = term.map.adjoint(z), float(np.vdot(z, z))
+    return curvature_of(term) * value
 
 
 @declare(

@@ -1,10 +1,10 @@
-"""PDHG: over-relaxed primal-dual steps, where a domain has cheap projections.
+"""PDHG: over-relaxed primal-dual steps, if a domain has cheap projections.
 
 At iteration k
 
     1. the multipliers y of all terms, f's too, go to slopes γ at a point ahead, and beyond them,
     2. W is the projection of W̃ − τ A*y, and W̃ goes to it, and beyond it,
-    3. if that is due, the weight ω between both steps moves.
+    3. the weight ω between both steps moves, if that is due.
 
 References: Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, J. Optim. Theory Appl. 158,
 2013.
@@ -24,13 +24,14 @@ from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Dual, Duals, Slopes
 from condgrad.domains.projections import Frame
 from condgrad.errors import ProblemError
-from condgrad.functions import Linear, Smooth
+from condgrad.functions import Linear
 from condgrad.maps import RowStorage
 from condgrad.methods.balance import first_factors
 from condgrad.methods.protocol import (
     Known,
     Method,
     State,
+    curvature_of,
     direction,
     gradient,
     length_of,
@@ -42,22 +43,24 @@ from condgrad.problem import Problem, Term
 
 FINE = 10_000_000
 """Rows up to which tables are in float64: beyond that passes wait for the memory."""
-
-# --- state ----------------------------------------------------------------------------------------
+FIRST = 3
+"""Iterations before ω moves first."""
+EVERY, SHARE = 5, 0.1
+"""Iterations until ω moves again: a number of them, but at least a share of all before."""
 
 
 @dataclass
 class DualSide:
-    """What is kept of one term; of a linear one, whose y is known, its cotangent alone."""
+    """The multipliers of a term; of a linear one, whose y is known, the cotangent alone."""
 
     G: Array
     """A*γ, which is γ itself if the map stores rows."""
     y: Array | None = None
-    """A multiplier for every row."""
+    """Multipliers of all rows; None if the term is linear."""
     slopes: Array | None = None
     """γ of the latest pass, 0 before the first; None if it is `G`."""
     mean: Array | None = None
-    """A*y; None if it is `y`."""
+    """A*y; None if it is `y`, or the term is linear."""
 
     @classmethod
     def of(cls, term: Term, problem: Problem) -> Self:
@@ -72,11 +75,14 @@ class DualSide:
         return cls(G, table(dtype), table(dtype), G.copy())
 
     @property
+    def moving(self) -> list[Array]:
+        """y and A*y, in place of which steps write; nothing for a linear term."""
+        return [a for a in (self.y, self.mean) if a is not None]
+
+    @property
     def estimate(self) -> Array:
         """A*y, which enters the direction."""
-        if self.mean is not None:
-            return self.mean
-        return self.G if self.y is None else self.y
+        return self.moving[-1] if self.moving else self.G
 
     @property
     def gamma(self) -> Array:
@@ -86,8 +92,10 @@ class DualSide:
 
 @dataclass(kw_only=True)
 class PrimalDualState(State):
-    """The primal side of steps to projections."""
+    """Both sides of primal-dual steps."""
 
+    terms: list[DualSide]
+    """The dual side of every term."""
     ahead: Array
     """2S − W̃, at which rows are evaluated."""
     before: Array
@@ -97,25 +105,20 @@ class PrimalDualState(State):
     weight: float
     """ω between the primal and the dual step."""
     frame: Frame = None
-    """What the latest projection leaves for the next one."""
+    """Arrays with which the next projection begins."""
 
 
 @dataclass(kw_only=True)
 class PdhgState(PrimalDualState):
     """Both sides, and when ω is moved."""
 
-    terms: list[DualSide]
-    """The dual side of every term."""
-    due: float
+    due: float = FIRST
     """The next iteration to move ω after."""
-
-
-# --- method ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PrimalDual(Method):
-    """Base of primal-dual steps to projections, which turns one iteration of them."""
+    """Base of primal-dual steps to projections."""
 
     proofs: ClassVar[tuple[int, int]] = (20, 10)
 
@@ -124,25 +127,29 @@ class PrimalDual(Method):
         return None if able else refusal(self)
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:
-        s, k, beta = state, state.k + 1, state.norm / state.weight
-        s.eta, s.beta, s.betas = 1.0, beta, [c * beta for c in scales(problem)]
-        for i, t in enumerate(problem.terms):
-            if s.terms[i].y is not None:
-                self.follow(s, s.terms[i], t, s.betas[i])
-            s.rows[i] += t.map.size
+        s, projector = state, problem.domain.projector()
+        s.eta, s.beta = 1.0, s.norm / s.weight
+        s.betas = [c * s.beta for c in scales(problem)]
+        s.rows = [count + t.map.size for count, t in zip(s.rows, problem.terms, strict=True)]
+        self.ascend(problem, s)
         v = direction(problem, [f.estimate for f in s.terms])
         require_finite(problem, v)
-        s.products += self.move(problem, s, v, k)
-        s.k, s.calls = k, s.calls + 1
+        v *= v.dtype.type(-1 / (s.weight * s.norm))
+        v += s.before
+        assert projector is not None
+        S, s.frame, products = projector.project(v, s.frame)
+        s.W[...] = S
+        self.land(problem, s, v)
+        s.k, s.calls, s.products = s.k + 1, s.calls + 1, s.products + products
         return s
 
     @abstractmethod
-    def follow(self, s: Any, f: Any, term: Term, beta: float) -> None:
-        """Bring the multipliers of a term to the point ahead, in place."""
+    def ascend(self, problem: Problem, s: Any) -> None:
+        """Bring the multipliers of all terms to the point ahead, in place."""
 
     @abstractmethod
-    def move(self, problem: Problem, s: Any, v: Array, k: int) -> int:
-        """Move W along the direction, which may be written to; the products taken."""
+    def land(self, problem: Problem, s: Any, v: Array) -> None:
+        """Move what follows W, which is the projection; v may be written to."""
 
     def measures(self, problem: Problem) -> bool:
         return True
@@ -158,7 +165,7 @@ class PrimalDual(Method):
     def rebase(self, problem: Problem, state: Any, share: float) -> Any:
         s = state
         for f in s.terms:
-            for a in (f.G, f.y, f.slopes, f.mean):
+            for a in (f.G, f.slopes, *f.moving):
                 if a is not None and f.y is not None:
                     a *= a.dtype.type(share)
         s.ahead[...] = s.before[...] = s.W
@@ -218,52 +225,30 @@ class Pdhg(PrimalDual):
     """
 
     relax: float = 1.7
-    first: int = 3
-    every: int = 5
-    share: float = 0.1
     slug: str = "pdhg"
     name: str = "PDHG"
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> PdhgState:
-        norm = norm_of(problem)
-        return PdhgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=scales(problem),
-            terms=[DualSide.of(t, problem) for t in problem.terms],
-            ahead=W.copy(),
-            before=W.copy(),
-            norm=norm,
-            weight=first_weight(problem, W, norm),
-            due=self.first,
-        )
+        return PdhgState.begun(problem, W, rng, known, **both_sides(problem, W))
 
-    def follow(self, s: PdhgState, f: DualSide, term: Term, beta: float) -> None:
-        renew(f, term, s.ahead, beta, self.relax)
+    def ascend(self, problem: Problem, s: PdhgState) -> None:
+        for f, term, beta in zip(s.terms, problem.terms, s.betas, strict=True):
+            if f.y is not None:
+                renew(f, term, s.ahead, beta, self.relax)
 
-    def move(self, problem: Problem, s: PdhgState, v: Array, k: int) -> int:
-        S, products = projected(problem, s, v)
-        D = np.subtract(S, s.before, out=v)
-        np.add(S, D, out=s.ahead)
+    def land(self, problem: Problem, s: PdhgState, v: Array) -> None:
+        D, k = np.subtract(s.W, s.before, out=v), s.k + 1
+        np.add(s.W, D, out=s.ahead)
         moved = float(np.vdot(D, D))
         D *= v.dtype.type(self.relax)
         s.before += D
-        s.W[...] = S
         if k >= s.due:
-            s.due = max(k + self.every, k * (1 + self.share))
+            s.due = max(k + EVERY, k * (1 + SHARE))
             target, most = self._ratio(problem, s, moved) / s.weight, 4.0 if k <= 10 else 2.0
             if np.isfinite(target) and target > 0:
                 s.weight *= min(max(target, 1 / most), most) ** (1.0 if k < 50 else 0.5)
-        return products
 
     def _ratio(self, problem: Problem, s: PdhgState, moved: float) -> float:
         """The ω of the latest changes and the sizes of both sides; `moved` is ‖S − W̃‖²."""
@@ -277,26 +262,33 @@ class Pdhg(PrimalDual):
         return float((changes * sizes / below) ** 0.25) if below > 0 else 0.0
 
     def rebase(self, problem: Problem, state: PdhgState, share: float) -> PdhgState:
-        state.due = state.k + self.first
+        state.due = state.k + FIRST
         s: PdhgState = super().rebase(problem, state, share)
         return s
 
 
-# --- parts of primal-dual steps -------------------------------------------------------------------
-
-
-def precision(term: Term, problem: Problem) -> np.dtype[Any]:
-    """Precision of the tables of a term."""
-    if isinstance(term.map, RowStorage):
-        return problem.dtype
-    return np.dtype(np.float64 if term.map.size <= FINE else np.float32)
-
-
-def norm_of(problem: Problem) -> float:
-    """‖A‖ of all rows but those of linear terms, each term in units of their length."""
+def both_sides(problem: Problem, W: Array) -> dict[str, Any]:
+    """The fields of `PrimalDualState` before the first iteration."""
     own = [t for t in problem.terms if not isinstance(t.function, Linear)]
     norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in own]
-    return float(np.linalg.norm(norms)) or 1.0
+    norm = float(np.linalg.norm(norms)) or 1.0
+    return {
+        "terms": [DualSide.of(t, problem) for t in problem.terms],
+        "ahead": W.copy(),
+        "before": W.copy(),
+        "norm": norm,
+        "weight": first_weight(problem, W, norm),
+        "betas": scales(problem),
+    }
+
+
+def first_weight(problem: Problem, W: Array, norm: float) -> float:
+    """The first ω: the curvature of f, or by the β that one step suggests if f is linear."""
+    bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
+    if bend:
+        return bend
+    trios = zip(first_factors(problem, W, 0.5), scales(problem), problem.terms, strict=True)
+    return norm / float(np.mean([b / c for b, c, t in trios if not t.function.smooth]))
 
 
 def scales(problem: Problem) -> list[float]:
@@ -304,17 +296,11 @@ def scales(problem: Problem) -> list[float]:
     return [t.weight * length_of(t) ** 2 for t in problem.terms]
 
 
-def first_weight(problem: Problem, W: Array, norm: float) -> float:
-    """The first ω, the curvature of f, or by the β that one step suggests if f is linear."""
-    bend = sum(
-        t.weight * t.function.smoothness * length_of(t) ** 2
-        for t in problem.smooth
-        if isinstance(t.function, Smooth)
-    )
-    if bend:
-        return float(bend)
-    trios = zip(first_factors(problem, W, 0.5), scales(problem), problem.terms, strict=True)
-    return norm / float(np.mean([b / c for b, c, t in trios if not t.function.smooth]))
+def precision(term: Term, problem: Problem) -> np.dtype[Any]:
+    """Precision of the tables of a term."""
+    if isinstance(term.map, RowStorage):
+        return problem.dtype
+    return np.dtype(np.float64 if term.map.size <= FINE else np.float32)
 
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:
@@ -334,16 +320,6 @@ def change(f: DualSide, theta: float) -> float:
     """‖γ − y‖² of the latest pass, y as it was before."""
     off = f.y - f.gamma  # (θ − 1)(γ − y before)
     return float(np.vdot(off, off)) / (theta - 1) ** 2
-
-
-def projected(problem: Problem, s: PrimalDualState, v: Array) -> tuple[Array, int]:
-    """The projection of W̃ − τv, and the products taken; v is written to."""
-    projector = problem.domain.projector()
-    assert projector is not None
-    v *= v.dtype.type(-1 / (s.weight * s.norm))
-    v += s.before
-    S, s.frame, products = projector.project(v, s.frame)
-    return S, products
 
 
 @declare(

@@ -5,15 +5,14 @@ Reference: Lacoste-Julien, Jaggi, NeurIPS 2015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Duals, Slopes
-from condgrad.methods.apg import curvature, curved
-from condgrad.methods.protocol import Known, Method, State, direction, gradient, require_finite
+from condgrad.methods.apg import SmoothState, cotangents, curvature, curved, gradient_at
+from condgrad.methods.protocol import Known, Method
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem
 from condgrad.schedules import LANCZOS_EFFORT
@@ -25,15 +24,13 @@ ENTRIES = 1 << 24
 
 
 @dataclass(kw_only=True)
-class PfwState(State):
+class PfwState(SmoothState):
     """The iterate, and the points that it is mixed from, its first one among them."""
 
-    gradients: list[Array]
-    """Cotangents at W, one for every term."""
     atoms: Array
-    """A row each."""
+    """a_i, a row each."""
     weights: Array
-    """Positive, of sum 1."""
+    """α_i, positive numbers of sum 1."""
 
 
 @dataclass(frozen=True)
@@ -63,31 +60,15 @@ class Pfw(Method):
         return None if curved(problem) else refusal(self)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> PfwState:
-        return PfwState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
-            gradients=[t.map.zeros(problem.dtype) for t in problem.terms],
-            atoms=W.reshape(1, -1).copy(),
-            weights=np.ones(1),
-        )
+        own = {"gradients": cotangents(problem), "atoms": W.reshape(1, -1).copy()}
+        return PfwState.begun(problem, W, rng, known, **own, weights=np.ones(1))
 
     def step(self, problem: Problem, state: PfwState, at_most: int = 1) -> PfwState:
-        s, k = state, state.k + 1
-        for i, t in enumerate(problem.terms):
-            s.rows[i] += gradient(t, s.W, s.gradients[i], 1.0, k)
-        v = direction(problem, s.gradients)
-        require_finite(problem, v)
-        atom = problem.domain.lmo(v, effort=LANCZOS_EFFORT(k), hint=s.W, rng=s.rng)
+        s = state
+        v = gradient_at(problem, s, s.W)
+        atom = problem.domain.lmo(v, effort=LANCZOS_EFFORT(s.k + 1), hint=s.W, rng=s.rng)
         new = atom.dense(v.dtype.type).reshape(-1)
         worst = int(np.argmax(s.atoms @ v.reshape(-1)))
         D = (new - s.atoms[worst]).reshape(v.shape)
@@ -96,12 +77,8 @@ class Pfw(Method):
             step = min(float(s.weights[worst]), down / bend if bend > 0 else np.inf)
             s.W += v.dtype.type(step) * D
             _mix(s, new, worst, step)
-        s.k, s.calls, s.products = k, s.calls + 1, s.products + atom.products
-        s.eta, s.beta = 1.0, 1.0
+        s.k, s.calls, s.products = s.k + 1, s.calls + 1, s.products + atom.products
         return s
-
-    def duals(self, problem: Problem, state: PfwState) -> dict[str, Duals]:
-        return {"slopes": [Slopes(beta) for beta in state.betas]}
 
     def rebase(self, problem: Problem, state: PfwState, share: float) -> PfwState:
         state.atoms, state.weights = state.W.reshape(1, -1).copy(), np.ones(1)
