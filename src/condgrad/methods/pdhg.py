@@ -39,10 +39,9 @@ from condgrad.methods.protocol import (
     shared,
 )
 from condgrad.methods.register import declare, refusal
+from condgrad.methods.tables import precision
 from condgrad.problem import Problem, Term
 
-FINE = 10_000_000
-"""Rows up to which tables are in float64: beyond that passes wait for the memory."""
 FIRST = 3
 """Iterations before ω moves first."""
 EVERY, SHARE = 5, 0.1
@@ -121,10 +120,23 @@ class PrimalDual(Method):
     """Base of primal-dual steps to projections."""
 
     proofs: ClassVar[tuple[int, int]] = (20, 10)
+    state: ClassVar[type[PrimalDualState]]
+    """The class of the state."""
 
     def suits(self, problem: Problem) -> str | None:
         able = problem.domain.projector() is not None and problem.composite
         return None if able else refusal(self)
+
+    def init(
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
+    ) -> Any:
+        own = [t for t in problem.terms if not isinstance(t.function, Linear)]
+        norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in own]
+        norm = float(np.linalg.norm(norms)) or 1.0
+        both = {"terms": [DualSide.of(t, problem) for t in problem.terms], "betas": scales(problem)}
+        both |= {"ahead": W.copy(), "before": W.copy()}
+        both |= {"norm": norm, "weight": first_weight(problem, W, norm)}
+        return self.state.begun(problem, W, rng, known, **both)
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:
         s, projector = state, problem.domain.projector()
@@ -224,14 +236,10 @@ class Pdhg(PrimalDual):
        Lipschitzian, proximable and linear composite terms", J. Optim. Theory Appl. 158, 2013.
     """
 
+    state = PdhgState
     relax: float = 1.7
     slug: str = "pdhg"
     name: str = "PDHG"
-
-    def init(
-        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
-    ) -> PdhgState:
-        return PdhgState.begun(problem, W, rng, known, **both_sides(problem, W))
 
     def ascend(self, problem: Problem, s: PdhgState) -> None:
         for f, term, beta in zip(s.terms, problem.terms, s.betas, strict=True):
@@ -267,21 +275,6 @@ class Pdhg(PrimalDual):
         return s
 
 
-def both_sides(problem: Problem, W: Array) -> dict[str, Any]:
-    """The fields of `PrimalDualState` before the first iteration."""
-    own = [t for t in problem.terms if not isinstance(t.function, Linear)]
-    norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in own]
-    norm = float(np.linalg.norm(norms)) or 1.0
-    return {
-        "terms": [DualSide.of(t, problem) for t in problem.terms],
-        "ahead": W.copy(),
-        "before": W.copy(),
-        "norm": norm,
-        "weight": first_weight(problem, W, norm),
-        "betas": scales(problem),
-    }
-
-
 def first_weight(problem: Problem, W: Array, norm: float) -> float:
     """The first ω: the curvature of f, or by the β that one step suggests if f is linear."""
     bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
@@ -294,13 +287,6 @@ def first_weight(problem: Problem, W: Array, norm: float) -> float:
 def scales(problem: Problem) -> list[float]:
     """β of every term in units of ‖A‖/ω."""
     return [t.weight * length_of(t) ** 2 for t in problem.terms]
-
-
-def precision(term: Term, problem: Problem) -> np.dtype[Any]:
-    """Precision of the tables of a term."""
-    if isinstance(term.map, RowStorage):
-        return problem.dtype
-    return np.dtype(np.float64 if term.map.size <= FINE else np.float32)
 
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:
@@ -327,9 +313,6 @@ def change(f: DualSide, theta: float) -> float:
     "PDHG",
     estimates="multipliers of all rows",
     needs="a g; f and g with a prox; a domain with a projection, not a spectrahedron",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
     reference="Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, JOTA 158, 2013, for the "
     "relaxation",
 )

@@ -17,7 +17,7 @@ Builder = Callable[..., Any]
 """Class of a method, or function that makes one from β0, a batch size and options."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Entry:
     """A method by name, with what is known of it; call it to get the `Method`."""
 
@@ -28,11 +28,11 @@ class Entry:
     """How the gradients of f and of g are followed."""
     needs: str
     """Assumptions on f and g."""
-    iterations: str
+    iterations: str = "not proved"
     """Iterations to an ε-suboptimal solution."""
-    cost: str
+    cost: str = "not proved"
     """Total cost: rows of f and g times iterations."""
-    exponent: float
+    exponent: float = float("nan")
     """The smoothed gap falls at least as k^(−exponent); NaN where nothing is proved."""
     reference: str
 
@@ -103,7 +103,7 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
             named = any(f.name == "slug" for f in fields(built))
             return replace(built, slug=slug, name=name) if named else built
 
-        METHODS[slug] = Entry(slug, name, method, **about)
+        METHODS[slug] = Entry(slug=slug, name=name, build=method, **about)
         if isinstance(build, type):
             return build
         method.__doc__ = documented(build)

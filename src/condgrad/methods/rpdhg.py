@@ -17,8 +17,8 @@ from condgrad._types import Array
 from condgrad.backends.memory import Need
 from condgrad.functions import Linear
 from condgrad.maps import RowStorage
-from condgrad.methods.pdhg import PrimalDual, PrimalDualState, both_sides, change, renew
-from condgrad.methods.protocol import Known, length_of
+from condgrad.methods.pdhg import PrimalDual, PrimalDualState, change, renew
+from condgrad.methods.protocol import length_of
 from condgrad.methods.register import declare
 from condgrad.problem import Problem, Term
 
@@ -40,7 +40,7 @@ class RpdhgState(PrimalDualState):
 
     anchors: list[list[Array]] = field(default_factory=list)
     """u_0, with its arrays as in `point`."""
-    largest: float
+    largest: float = np.inf
     """‖A‖, which N never exceeds."""
     safety: float = SAFETY
     """Factor from `seen` to N at the next restart."""
@@ -99,20 +99,20 @@ class Rpdhg(PrimalDual):
        gradient", NeurIPS 2021.
     """
 
+    state = RpdhgState
     slug: str = "rpdhg"
     name: str = "R-PDHG"
 
-    def init(
-        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
-    ) -> RpdhgState:
-        own = both_sides(problem, W)
-        s = RpdhgState.begun(problem, W, rng, known, **own, largest=own["norm"])
-        s.restart()
-        s.turn = -1
+    def init(self, *args: Any, **options: Any) -> RpdhgState:
+        s: RpdhgState = super().init(*args, **options)
+        s.largest = s.norm
         return s
 
     def ascend(self, problem: Problem, s: RpdhgState) -> None:
-        D, share = np.subtract(s.W, s.before), 1 / (max(s.turn, 0) + 2)
+        begins = s.turn < 0  # y moves alone
+        if begins:
+            s.restart()
+        D, share = np.subtract(s.W, s.before), 1 / (s.turn + 2)
         error = self._reflected(problem, s, D)
         D *= D.dtype.type(2)
         s.before += D
@@ -120,7 +120,7 @@ class Rpdhg(PrimalDual):
             for now, first in zip(part, anchors, strict=True):
                 now *= now.dtype.type(1 - share)
                 now += now.dtype.type(share) * first
-        if s.turn < 0:  # W̃ has not moved
+        if begins:
             s.restart()
             return
         s.turn, s.count = s.turn + 1, s.count + 1
@@ -175,7 +175,6 @@ class Rpdhg(PrimalDual):
 
     def rebase(self, problem: Problem, state: RpdhgState, share: float) -> RpdhgState:
         s: RpdhgState = super().rebase(problem, state, share)
-        s.restart()
         s.turn = -1
         return s
 
@@ -192,9 +191,6 @@ class Rpdhg(PrimalDual):
     "R-PDHG",
     estimates="multipliers of all rows",
     needs="a g; f and g with a prox; a domain with a projection, not a spectrahedron",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
     reference="Lu, Yang, arXiv:2407.16144, 2024",
 )
 def rpdhg() -> Rpdhg:
