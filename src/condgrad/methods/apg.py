@@ -27,7 +27,7 @@ from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem, Term
 
 LARGE = 1000
-"""Side of a spectrahedron up to which all eigenvectors are found for a step."""
+"""Side of a spectrahedron beyond which all eigenvectors, for a step, take too long."""
 PRODUCTS = 6
 """Products with A*A for a first guess of its norm."""
 
@@ -51,7 +51,7 @@ class ApgState(SmoothState):
     length: float
     """1/L of the latest step."""
     momentum: float = 1.0
-    """t_k."""
+    """t_k of the extrapolation."""
     frame: Frame = None
     """Arrays with which the next projection begins."""
 
@@ -63,13 +63,15 @@ class Apg(Method):
     .. math:: W ← S = \mathrm{proj}(Z - ∇f(Z)/L), \qquad
               Z ← S + \frac{t_k - 1}{t_{k+1}}(S - W)
 
-    with t_{k+1} = (1 + √(1 + 4t_k²))/2. t begins anew where ⟨Z − S, S − W⟩ > 0, the gradient scheme
-    of [2]_. L is measured: a step with Σ_t ω_t L_t ‖A_t(S − Z)‖² > L‖S − Z‖² is made anew with 1.2
-    times that curvature, and L falls by a tenth after a step. It begins with a few products, and
+    with t_{k+1} = (1 + √(1 + 4t_k²))/2. t begins anew if ⟨Z − S, S − W⟩ > 0, the gradient scheme of
+    [2]_.
+
+    L is measured, at first by a few products, and falls by a tenth after a step. If
+    Σ_t ω_t L_t ‖A_t(S − Z)‖² > L‖S − Z‖² the step is made anew with 1.2 times that curvature. So L
     never exceeds 1.2 Σ_t ω_t L_t ‖A_t‖².
 
-    Proved: without restarts, and if L did not fall, f − f* ≤ 2L‖W_1 − W*‖²/(k + 1)² for the last L
-    ([1]_, exact projections).
+    Proved: without restarts, with exact projections, and if L did not fall,
+    f − f* ≤ 2L‖W_1 − W*‖²/(k + 1)² for the last L [1]_.
 
     References
     ----------
@@ -132,10 +134,7 @@ class Apg(Method):
 
 
 def projector_of(domain: Domain) -> Projector | None:
-    """Projector onto a domain, also of a spectrahedron.
-
-    Of a large one all eigenvectors take too long.
-    """
+    """Projector onto a domain, and also onto a spectrahedron of side up to `LARGE`."""
     found, face = domain.projector(), domain.face
     if found is not None or face is None or domain.shape[0] > LARGE:
         return found
@@ -148,7 +147,7 @@ def cotangents(problem: Problem) -> list[Array]:
 
 
 def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
-    """∇f(W), all terms smooth, with its rows counted and its cotangents left in the state."""
+    """∇f(W), with its rows counted and its cotangents in the state."""
     s.eta = s.beta = 1.0
     for i, t in enumerate(problem.terms):
         s.rows[i] += gradient(t, W, s.gradients[i], 1.0, s.k + 1)
@@ -158,7 +157,7 @@ def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
 
 
 def curved(problem: Problem) -> bool:
-    """Whether there is no g, and some term of f has a curvature."""
+    """Whether g = 0 and some term of f has a curvature."""
     return not problem.composite and any(curvature_of(t) * t.map.row_norm for t in problem.terms)
 
 
@@ -195,7 +194,7 @@ def _curvature(term: Term) -> float:
 def apg() -> Apg:
     """Accelerated projected gradients with restarts, for g = 0.
 
-    W goes to the projection of an extrapolated point (`condgrad.methods.apg.Apg`, which says what
-    is proved).
+    W goes to the projection of an extrapolated point. `condgrad.methods.apg.Apg` says what is
+    proved.
     """
     return Apg()

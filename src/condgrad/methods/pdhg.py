@@ -2,8 +2,8 @@
 
 At iteration k
 
-    1. the multipliers y of all terms, f's too, go to slopes γ at a point ahead, and beyond them,
-    2. W is the projection of W̃ − τ A*y, and W̃ goes to it, and beyond it,
+    1. the multipliers y of all terms, f's too, go beyond the slopes γ at a point ahead,
+    2. W becomes the projection of W̃ − τ A*y, and W̃ goes beyond it,
     3. the weight ω between both steps moves, if that is due.
 
 References: Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, J. Optim. Theory Appl. 158,
@@ -12,7 +12,6 @@ References: Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, J. Optim. T
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -45,17 +44,17 @@ from condgrad.problem import Problem, Term
 FIRST = 3
 """Iterations before ω moves first."""
 EVERY, SHARE = 5, 0.1
-"""Iterations until ω moves again: a number of them, but at least a share of all before."""
+"""Iterations until ω moves again, and the least share of all before that they are."""
 
 
 @dataclass
 class DualSide:
-    """The multipliers of a term; of a linear one, whose y is known, the cotangent alone."""
+    """The multipliers of a term; the cotangent alone of a linear one, whose y is known."""
 
     G: Array
     """A*γ, which is γ itself if the map stores rows."""
     y: Array | None = None
-    """Multipliers of all rows; None if the term is linear."""
+    """y, multipliers of all rows; None if the term is linear."""
     slopes: Array | None = None
     """γ of the latest pass, 0 before the first; None if it is `G`."""
     mean: Array | None = None
@@ -75,7 +74,7 @@ class DualSide:
 
     @property
     def moving(self) -> list[Array]:
-        """y and A*y, in place of which steps write; nothing for a linear term."""
+        """y and A*y, which steps change in place; nothing for a linear term."""
         return [a for a in (self.y, self.mean) if a is not None]
 
     @property
@@ -90,7 +89,7 @@ class DualSide:
 
 
 @dataclass(kw_only=True)
-class PrimalDualState(State):
+class PdhgState(State):
     """Both sides of primal-dual steps."""
 
     terms: list[DualSide]
@@ -100,28 +99,57 @@ class PrimalDualState(State):
     before: Array
     """W̃, from which a step starts."""
     norm: float
-    """‖A‖, by which both steps are shortened, the rows of every term in units of their length."""
+    """‖A‖, with the rows of every term in units of their length; it shortens both steps."""
     weight: float
     """ω between the primal and the dual step."""
+    due: float = FIRST
+    """The next iteration to move ω after."""
     frame: Frame = None
     """Arrays with which the next projection begins."""
 
 
-@dataclass(kw_only=True)
-class PdhgState(PrimalDualState):
-    """Both sides, and when ω is moved."""
-
-    due: float = FIRST
-    """The next iteration to move ω after."""
-
-
 @dataclass(frozen=True)
-class PrimalDual(Method):
-    """Base of primal-dual steps to projections."""
+class Pdhg(Method):
+    r"""Over-relaxed primal-dual steps over a domain with a projection.
+
+    .. math:: γ = h'_{1/σ}\bigl(A(2S - \tilde W) + y/σ\bigr),\qquad
+              S = \mathrm{proj}(\tilde W - τ A^*y),\qquad
+              (\tilde W, y) ← (\tilde W, y) + ρ\,(S - \tilde W,\; γ - y)
+
+    with σ = ω/‖A‖ and τ = 1/(ω‖A‖); W is S. Rows count by their length. For a term of weight c with
+    rows of length up to a the multiplier is c y, and σ is divided by a². The prox of f is taken,
+    but linear terms enter the direction as they are.
+
+    The sizes of both sides and of their changes move the weight ω,
+
+    .. math:: ω^2 = \frac{‖Δy‖}{‖ΔW‖}\,\frac{‖y‖}{‖W‖}
+
+    which balances relative residuals, as is usual for the penalty of an ADMM. ω begins with the
+    curvature of f. It moves after iteration 3, after 5 more, and then after a tenth more each time.
+    It moves by a factor of at most 4 up to iteration 10, and of at most 2 later. From iteration 50
+    on it goes half of the way, on a logarithmic scale.
+
+    Proved: with ω fixed and ρ in (0, 2), σ τ ‖A‖² = 1 suffices for convergence in finite dimensions
+    ([1]_, Theorem 3.3). Here ω moves, ever more rarely and less. Projections of large matrices are
+    only as accurate as a warm subspace makes them. γ is dual feasible, so bounds hold whatever the
+    steps are.
+
+    Parameters
+    ----------
+    relax : float
+        ρ, between 1 and 2.
+
+    References
+    ----------
+    .. [1] L. Condat, "A primal-dual splitting method for convex optimization involving
+       Lipschitzian, proximable and linear composite terms", J. Optim. Theory Appl. 158, 2013.
+    """
 
     proofs: ClassVar[tuple[int, int]] = (20, 10)
-    state: ClassVar[type[PrimalDualState]]
-    """The class of the state."""
+    state: ClassVar[type[PdhgState]] = PdhgState
+    relax: float = 1.7
+    slug: str = "pdhg"
+    name: str = "PDHG"
 
     def suits(self, problem: Problem) -> str | None:
         able = problem.domain.projector() is not None and problem.composite
@@ -155,98 +183,14 @@ class PrimalDual(Method):
         s.k, s.calls, s.products = s.k + 1, s.calls + 1, s.products + products
         return s
 
-    @abstractmethod
     def ascend(self, problem: Problem, s: Any) -> None:
-        """Bring the multipliers of all terms to the point ahead, in place."""
-
-    @abstractmethod
-    def land(self, problem: Problem, s: Any, v: Array) -> None:
-        """Move what follows W, which is the projection; v may be written to."""
-
-    def measures(self, problem: Problem) -> bool:
-        return True
-
-    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
-        pairs = zip(state.terms, state.betas, strict=True)
-        point: list[Dual] = [Slopes(beta) if f.y is None else f.gamma for f, beta in pairs]
-        return {"slopes": point}
-
-    def multipliers(self, problem: Problem, state: Any) -> list[Array | None]:
-        return [f.y for f in state.terms]
-
-    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
-        s = state
-        for f in s.terms:
-            for a in (f.G, f.slopes, *f.moving):
-                if a is not None and f.y is not None:
-                    a *= a.dtype.type(share)
-        s.ahead[...] = s.before[...] = s.W
-        s.frame = None
-        return s
-
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        if isinstance(term.function, Linear):
-            return []
-        stores, real = isinstance(term.map, RowStorage), problem.dtype.itemsize
-        table = (1 if stores else 2) * term.map.entries * precision(term, problem).itemsize
-        how = "solve in single precision (problem.astype('float32'))"
-        remedy = how if stores else "keep less with sag_cgal(table_dtype='float32')"
-        whole = 0 if term.function.separable else 5 * 8 * term.map.size
-        return [
-            Need(f"multipliers of {term.name}", table, remedy),
-            Need(f"rows of {term.name}", whole),
-            Need(f"mean gradient of {term.name}", 0 if stores else term.map.storage * real),
-        ]
-
-
-@dataclass(frozen=True)
-class Pdhg(PrimalDual):
-    r"""Over-relaxed primal-dual steps over a domain with a projection.
-
-    .. math:: γ = h'_{1/σ}\bigl(A(2S - \tilde W) + y/σ\bigr),\qquad
-              S = \mathrm{proj}(\tilde W - τ A^*y),\qquad
-              (\tilde W, y) ← (\tilde W, y) + ρ\,(S - \tilde W,\; γ - y)
-
-    with σ = ω/‖A‖ and τ = 1/(ω‖A‖); W is S. Rows count by their length: for a term with rows of
-    length up to a and weight c the multiplier is c y, and its σ is divided by a². f is taken by its
-    prox, but for linear terms, which enter the direction as they are.
-
-    The weight ω is moved by the sizes of both sides and of their changes,
-
-    .. math:: ω^2 = \frac{‖Δy‖}{‖ΔW‖}\,\frac{‖y‖}{‖W‖}
-
-    which balances relative residuals, as is usual for the penalty of an ADMM. ω begins with the
-    curvature of f and moves towards this, ever more rarely: after iteration 3, after 5 more and
-    then after a tenth more each time; by a factor of at most 4 up to iteration 10 and 2 later, and
-    half of the way, on a logarithmic scale, from iteration 50 on.
-
-    Proved: with ω fixed and ρ in (0, 2), σ τ ‖A‖² = 1 suffices for convergence in finite dimensions
-    ([1]_, Theorem 3.3). Here ω moves, ever more rarely and less, and projections of large matrices
-    are accurate only up to what a warm subspace gives. γ is dual feasible, so that bounds hold
-    whatever the steps are.
-
-    Parameters
-    ----------
-    relax : float
-        ρ, between 1 and 2.
-
-    References
-    ----------
-    .. [1] L. Condat, "A primal-dual splitting method for convex optimization involving
-       Lipschitzian, proximable and linear composite terms", J. Optim. Theory Appl. 158, 2013.
-    """
-
-    state = PdhgState
-    relax: float = 1.7
-    slug: str = "pdhg"
-    name: str = "PDHG"
-
-    def ascend(self, problem: Problem, s: PdhgState) -> None:
+        """Move y beyond the slopes at the point ahead."""
         for f, term, beta in zip(s.terms, problem.terms, s.betas, strict=True):
             if f.y is not None:
                 renew(f, term, s.ahead, beta, self.relax)
 
-    def land(self, problem: Problem, s: PdhgState, v: Array) -> None:
+    def land(self, problem: Problem, s: Any, v: Array) -> None:
+        """Move W̃ beyond W, which is the projection; v may be written to."""
         D, k = np.subtract(s.W, s.before, out=v), s.k + 1
         np.add(s.W, D, out=s.ahead)
         moved = float(np.vdot(D, D))
@@ -269,14 +213,44 @@ class Pdhg(PrimalDual):
         below = moved * float(np.vdot(s.W, s.W))
         return float((changes * sizes / below) ** 0.25) if below > 0 else 0.0
 
-    def rebase(self, problem: Problem, state: PdhgState, share: float) -> PdhgState:
-        state.due = state.k + FIRST
-        s: PdhgState = super().rebase(problem, state, share)
+    def measures(self, problem: Problem) -> bool:
+        return True
+
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        pairs = zip(state.terms, state.betas, strict=True)
+        point: list[Dual] = [Slopes(beta) if f.y is None else f.gamma for f, beta in pairs]
+        return {"slopes": point}
+
+    def multipliers(self, problem: Problem, state: Any) -> list[Array | None]:
+        return [f.y for f in state.terms]
+
+    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
+        s = state
+        for f in s.terms:
+            for a in (f.G, f.slopes, *f.moving):
+                if a is not None and f.y is not None:
+                    a *= a.dtype.type(share)
+        s.ahead[...] = s.before[...] = s.W
+        s.frame, s.due = None, s.k + FIRST
         return s
+
+    def kept(self, term: Term, problem: Problem) -> list[Need]:
+        if isinstance(term.function, Linear):
+            return []
+        stores, real = isinstance(term.map, RowStorage), problem.dtype.itemsize
+        table = (1 if stores else 2) * term.map.entries * precision(term, problem).itemsize
+        how = "solve in single precision (problem.astype('float32'))"
+        remedy = how if stores else "keep less with sag_cgal(table_dtype='float32')"
+        whole = 0 if term.function.separable else 5 * 8 * term.map.size
+        return [
+            Need(f"multipliers of {term.name}", table, remedy),
+            Need(f"rows of {term.name}", whole),
+            Need(f"mean gradient of {term.name}", 0 if stores else term.map.storage * real),
+        ]
 
 
 def first_weight(problem: Problem, W: Array, norm: float) -> float:
-    """The first ω: the curvature of f, or by the β that one step suggests if f is linear."""
+    """The first ω: the curvature of f, or from the β that one step suggests if f is linear."""
     bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
     if bend:
         return bend
@@ -290,7 +264,7 @@ def scales(problem: Problem) -> list[float]:
 
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:
-    """γ ← h'_β(A W + βy), y ← y + θ(γ − y) and A*y with it, in place."""
+    """γ ← h'_β(A W + βy) and y ← y + θ(γ − y) in place, and A*y with it."""
     y, slopes = f.y, f.gamma
     assert y is not None
 
@@ -319,9 +293,9 @@ def change(f: DualSide, theta: float) -> float:
 def pdhg(relax: float = 1.7) -> Pdhg:
     """Over-relaxed primal-dual steps over a domain with a projection.
 
-    All rows move their multipliers at every iteration, those of f too, and W goes to a projection
-    (`condgrad.methods.pdhg.Pdhg`, which says what is proved). Projections onto nuclear balls are
-    partial singular value decompositions, each begun where the last one ended.
+    All rows move their multipliers at every iteration, those of f too, and W goes to a projection.
+    `condgrad.methods.pdhg.Pdhg` says what is proved. Projections onto nuclear balls are partial
+    singular value decompositions, each begun at the end of the one before.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""PFW: pairwise Frank-Wolfe with line search, for g = 0, where a domain has only an oracle.
+"""PFW: pairwise Frank-Wolfe with line search, for g = 0, if a domain has only an oracle.
 
 Reference: Lacoste-Julien, Jaggi, NeurIPS 2015.
 """
@@ -18,14 +18,14 @@ from condgrad.problem import Problem
 from condgrad.schedules import LANCZOS_EFFORT
 
 MOST = 500
-"""Largest number of atoms that are kept."""
+"""Largest number of kept atoms."""
 ENTRIES = 1 << 24
-"""Largest number of entries that all kept atoms have together, beyond ten atoms."""
+"""Largest number of entries of all kept atoms together, if they are more than ten."""
 
 
 @dataclass(kw_only=True)
 class PfwState(SmoothState):
-    """The iterate, and the points that it is mixed from, its first one among them."""
+    """The iterate, and the points that it is mixed from, the start among them."""
 
     atoms: Array
     """a_i, a row each."""
@@ -41,10 +41,10 @@ class Pfw(Method):
               W ← W + γ d, \quad
               γ = \min\Bigl\{α_j,\; \frac{-⟨v, d⟩}{\sum_t ω_t L_t ‖A_t d‖^2}\Bigr\}
 
-    γ is an exact line search where f is quadratic, and else a step that surely lowers f. Where
-    there are too many atoms the two of least weight become one, their mean.
+    γ is an exact line search if f is quadratic, and else a step that surely lowers f. If there are
+    too many atoms, the two of least weight become one, their mean.
 
-    Proved: with a strongly convex f over a polytope, and all atoms kept, the gap falls linearly
+    Proved: if f is strongly convex over a polytope, and all atoms are kept, the gap falls linearly
     [1]_.
 
     References
@@ -86,7 +86,7 @@ class Pfw(Method):
 
 
 def _mix(s: PfwState, new: Array, worst: int, step: float) -> None:
-    """Move mass from an atom that is kept to one that may be new."""
+    """Move mass from a kept atom to one that may be new."""
     same = np.flatnonzero((s.atoms == new).all(axis=1))
     s.weights[worst] -= step
     if same.size:
@@ -118,7 +118,7 @@ def _mix(s: PfwState, new: Array, worst: int, step: float) -> None:
 def pfw() -> Pfw:
     """Pairwise Frank-Wolfe with line search, for g = 0.
 
-    Needs no more than the oracle of a set: mass moves from one of the atoms that W is mixed from to
-    another (`condgrad.methods.pfw.Pfw`, which says what is proved).
+    The method needs no more than the oracle of a set. Mass moves from one of the atoms that W is
+    mixed from to another. `condgrad.methods.pfw.Pfw` says what is proved.
     """
     return Pfw()

@@ -1,7 +1,7 @@
-"""R-PDHG: primal-dual steps that are drawn back to the beginning of a round, with restarts.
+"""R-PDHG: steps of PDHG that are drawn back to the beginning of a round, with restarts.
 
-Both sides are as those of PDHG. A round ends if the residual has fallen enough. Then ω and the norm
-by which steps are shortened move, and both sides begin where they are.
+A round ends if the residual has fallen enough. Then ω and the norm that shortens the steps move,
+and a round begins at the point that was reached.
 
 Reference: Lu, Yang, arXiv:2407.16144, 2024.
 """
@@ -9,7 +9,7 @@ Reference: Lu, Yang, arXiv:2407.16144, 2024.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,39 +17,39 @@ from condgrad._types import Array
 from condgrad.backends.memory import Need
 from condgrad.functions import Linear
 from condgrad.maps import RowStorage
-from condgrad.methods.pdhg import PrimalDual, PrimalDualState, change, renew
+from condgrad.methods.pdhg import Pdhg, PdhgState, change, renew
 from condgrad.methods.protocol import length_of
 from condgrad.methods.register import declare
 from condgrad.problem import Problem, Term
 
 ENOUGH, SOME = 0.2, 0.8
-"""Parts of its first to which the residual falls in a round: at once, or before it grows again."""
+"""Shares of the first residual: a round ends below one, or if r grows again below the other."""
 LONG = 0.36
-"""Longest round, as a share of all iterations."""
+"""Share of all iterations that a round may take."""
 SAFETY, GROWTH = 1.3, 1.2
-"""First factor from the norm that a round has seen to N, and how it grows if N was too small."""
+"""First ratio of N to what the round before has shown, and its growth if N was too small."""
 FALL = 2.0
 """Largest factor by which N falls from round to round."""
 STILL = 1e-12
-"""A side that went less than this share of its size in a round went by rounding alone."""
+"""Share of its size that a side goes in a round by rounding alone."""
 
 
 @dataclass(kw_only=True)
-class RpdhgState(PrimalDualState):
-    """Both sides, the beginning of the round, and its residuals; `norm` is N."""
+class RpdhgState(PdhgState):
+    """Both sides, the beginning of the round, and its residuals; N is in `norm`."""
 
     anchors: list[list[Array]] = field(default_factory=list)
     """u_0, with its arrays as in `point`."""
     largest: float = np.inf
     """‖A‖, which N never exceeds."""
     safety: float = SAFETY
-    """Factor from `seen` to N at the next restart."""
+    """Ratio of N after the next restart to `seen`."""
     seen: float = 0.0
-    """Largest lower bound on N that steps of the round have shown."""
+    """The largest N that a step of the round has needed."""
     turn: int = -1
     """j, the iterations since the latest restart; −1 before the first step."""
     count: int = 0
-    """Iterations of all rounds."""
+    """Iterations of all rounds together."""
     first: float = np.inf
     """Residual at the beginning of the round."""
     last: float = np.inf
@@ -67,7 +67,7 @@ class RpdhgState(PrimalDualState):
 
 
 @dataclass(frozen=True)
-class Rpdhg(PrimalDual):
+class Rpdhg(Pdhg):
     r"""Reflected primal-dual steps with an anchor.
 
     With T the step of the method of Chambolle and Pock, as in `condgrad.methods.pdhg.Pdhg`, and
@@ -75,22 +75,24 @@ class Rpdhg(PrimalDual):
 
     .. math:: u_{j+1} = \frac{j+1}{j+2}\,(2 T u_j - u_j) + \frac{1}{j+2}\,u_0,
 
-    the iteration of Halpern [1]_. u_0 begins as u_j again, and j as 0, where the residual
-    r = ‖u − Tu‖_M has fallen enough, M = (‖A‖ω, −A*; −A, ‖A‖/ω) being the metric of T, or the round
-    has become long. Then ω goes half of the way, on a logarithmic scale, to ‖y − y_0‖/‖W̃ − W̃_0‖.
-    The three rules of restarts are those of [2]_; W is the primal part of Tu.
+    the iteration of Halpern [1]_. W is the primal part of Tu.
 
-    ‖A‖ is that of the rows that move: with (ΔW, Δy) = Tu − u, in place of ‖A‖ the steps have an N
-    that is a little more than what the round before has shown,
+    M = (‖A‖ω, −A*; −A, ‖A‖/ω) is the metric of T. A round, in which u_0 is fixed, ends if the
+    residual r = ‖u − Tu‖_M has fallen enough, or if the round has become long. Then u_0 = u_j and
+    j = 0, and ω goes half of the way to ‖y − y_0‖/‖W̃ − W̃_0‖ on a logarithmic scale. The three rules
+    of restarts are those of [2]_.
+
+    Steps have N in place of ‖A‖, because not all rows move. With (ΔW, Δy) = Tu − u it is a little
+    more than what the round before has shown,
 
     .. math:: N ≥ \max \frac{2\,|⟨ΔW, A^*Δy⟩|}{ω‖ΔW‖^2 + ‖Δy‖^2/ω},
 
-    as in PDLP's rule for step lengths [2]_. A step that needs a larger one ends the round. N never
+    as in PDLP's rule for step lengths [2]_. A step that needs a larger N ends the round. N never
     exceeds ‖A‖, and is ‖A‖ after enough of such steps.
 
-    Proved, for N = ‖A‖: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1); for
+    Proved, for N = ‖A‖: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1). For
     linear programs, with ω fixed and rounds of suitable length, r falls linearly [1]_. γ is dual
-    feasible, so that bounds hold whatever the steps are.
+    feasible, so bounds hold whatever the steps are.
 
     References
     ----------
@@ -99,7 +101,8 @@ class Rpdhg(PrimalDual):
        gradient", NeurIPS 2021.
     """
 
-    state = RpdhgState
+    state: ClassVar[type[PdhgState]] = RpdhgState
+    relax: float = 2.0
     slug: str = "rpdhg"
     name: str = "R-PDHG"
 
@@ -114,7 +117,7 @@ class Rpdhg(PrimalDual):
             s.restart()
         D, share = np.subtract(s.W, s.before), 1 / (s.turn + 2)
         error = self._reflected(problem, s, D)
-        D *= D.dtype.type(2)
+        D *= D.dtype.type(self.relax)
         s.before += D
         for part, anchors in zip(s.point, s.anchors, strict=True):
             for now, first in zip(part, anchors, strict=True):
@@ -140,10 +143,10 @@ class Rpdhg(PrimalDual):
         for t, f, beta in zip(problem.terms, s.terms, s.betas, strict=True):
             if f.y is not None:
                 drift = f.estimate.copy()
-                renew(f, t, s.ahead, beta, 2.0)
+                renew(f, t, s.ahead, beta, self.relax)
                 np.subtract(f.G, drift, out=drift)  # A*(γ − y)
                 across += t.map.paired(drift, t.weight, D)
-                squares += (t.weight * length_of(t)) ** 2 * change(f, 2.0)
+                squares += (t.weight * length_of(t)) ** 2 * change(f, self.relax)
         both = s.weight * float(np.vdot(D, D)) + squares / s.weight
         if both > 0:
             s.seen = max(s.seen, 2 * abs(across) / both)
@@ -196,8 +199,8 @@ class Rpdhg(PrimalDual):
 def rpdhg() -> Rpdhg:
     """Primal-dual steps with an anchor and restarts.
 
-    As `pdhg`, but both sides are drawn back to where a round began, and rounds end where the
-    residual has fallen (`condgrad.methods.rpdhg.Rpdhg`, which says what is proved). Made for linear
-    f, where steps of `pdhg` circle around the optimum.
+    As `pdhg`, but both sides are drawn back to the beginning of a round, which ends if the residual
+    has fallen. `condgrad.methods.rpdhg.Rpdhg` says what is proved. The method is made for linear f,
+    for which steps of `pdhg` circle around the optimum.
     """
     return Rpdhg()
