@@ -1,8 +1,4 @@
-"""APG: accelerated projected gradients with restarts, for g = 0.
-
-References: Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput.
-Math. 15, 2015.
-"""
+"""APG: accelerated projected gradients with restarts, for g = 0."""
 
 from __future__ import annotations
 
@@ -92,9 +88,10 @@ class Apg(Method):
     def init(
         self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> ApgState:
-        most = sum(_curvature(t) for t in problem.terms)
-        own = {"gradients": cotangents(problem), "ahead": W.copy(), "most": most}
-        return ApgState.begun(problem, W, rng, known, **own, length=1 / most)
+        most = sum(_lipschitz(t) for t in problem.terms)
+        gradients = [t.map.zeros(problem.dtype) for t in problem.terms]
+        own = {"ahead": W.copy(), "most": most, "length": 1 / most}
+        return ApgState.begun(problem, W, rng, known, gradients=gradients, **own)
 
     def step(self, problem: Problem, state: ApgState, at_most: int = 1) -> ApgState:
         s, Z = state, state.ahead
@@ -107,7 +104,7 @@ class Apg(Method):
         Z += S
         s.W[...] = S
         s.momentum, s.length = later, 1 / L
-        s.k, s.calls = s.k + 1, s.calls + 1
+        s.k, s.calls, s.eta, s.beta = s.k + 1, s.calls + 1, 1.0, 1.0
         return s
 
     def _stepped(self, problem: Problem, s: ApgState, v: Array) -> tuple[Array, float]:
@@ -141,14 +138,8 @@ def projector_of(domain: Domain) -> Projector | None:
     return FaceProjector(face)
 
 
-def cotangents(problem: Problem) -> list[Array]:
-    """Zeros, a cotangent for every term."""
-    return [t.map.zeros(problem.dtype) for t in problem.terms]
-
-
 def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
     """∇f(W), with its rows counted and its cotangents in the state."""
-    s.eta = s.beta = 1.0
     for i, t in enumerate(problem.terms):
         s.rows[i] += gradient(t, W, s.gradients[i], 1.0, s.k + 1)
     v = direction(problem, s.gradients)
@@ -168,7 +159,7 @@ def curvature(problem: Problem, D: Array) -> float:
     return sum(curvature_of(t) * x for t, x in zip(own, squares, strict=True))
 
 
-def _curvature(term: Term) -> float:
+def _lipschitz(term: Term) -> float:
     """About ω L ‖A‖², by a few products; never more."""
     x, value = np.random.default_rng(0).standard_normal(term.map.shape), 0.0
     for _ in range(PRODUCTS if curvature_of(term) else 0):

@@ -1,14 +1,4 @@
-"""PDHG: over-relaxed primal-dual steps, if a domain has cheap projections.
-
-At iteration k
-
-    1. the multipliers y of all terms, f's too, go beyond the slopes γ at a point ahead,
-    2. W becomes the projection of W̃ − τ A*y, and W̃ goes beyond it,
-    3. the weight ω between both steps moves, if that is due.
-
-References: Chambolle, Pock, J. Math. Imaging Vis. 40, 2011; Condat, J. Optim. Theory Appl. 158,
-2013.
-"""
+"""PDHG: over-relaxed primal-dual steps, if a domain has cheap projections."""
 
 from __future__ import annotations
 
@@ -116,9 +106,9 @@ class Pdhg(Method):
               S = \mathrm{proj}(\tilde W - τ A^*y),\qquad
               (\tilde W, y) ← (\tilde W, y) + ρ\,(S - \tilde W,\; γ - y)
 
-    with σ = ω/‖A‖ and τ = 1/(ω‖A‖); W is S. Rows count by their length. For a term of weight c with
-    rows of length up to a the multiplier is c y, and σ is divided by a². The prox of f is taken,
-    but linear terms enter the direction as they are.
+    as of [1]_ and, with ρ, [2]_. Here σ = ω/‖A‖ and τ = 1/(ω‖A‖), and W is S. Rows count by their
+    length. For a term of weight c with rows of length up to a the multiplier is c y, and σ is
+    divided by a². The prox of f is taken, but linear terms enter the direction as they are.
 
     The sizes of both sides and of their changes move the weight ω,
 
@@ -130,7 +120,7 @@ class Pdhg(Method):
     on it goes half of the way, on a logarithmic scale.
 
     Proved: with ω fixed and ρ in (0, 2), σ τ ‖A‖² = 1 suffices for convergence in finite dimensions
-    ([1]_, Theorem 3.3). Here ω moves, ever more rarely and less. Projections of large matrices are
+    ([2]_, Theorem 3.3). Here ω moves, ever more rarely and less. Projections of large matrices are
     only as accurate as a warm subspace makes them. γ is dual feasible, so bounds hold whatever the
     steps are.
 
@@ -141,7 +131,9 @@ class Pdhg(Method):
 
     References
     ----------
-    .. [1] L. Condat, "A primal-dual splitting method for convex optimization involving
+    .. [1] A. Chambolle, T. Pock, "A first-order primal-dual algorithm for convex problems with
+       applications to imaging", J. Math. Imaging Vis. 40, 2011.
+    .. [2] L. Condat, "A primal-dual splitting method for convex optimization involving
        Lipschitzian, proximable and linear composite terms", J. Optim. Theory Appl. 158, 2013.
     """
 
@@ -158,13 +150,13 @@ class Pdhg(Method):
     def init(
         self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> Any:
-        own = [t for t in problem.terms if not isinstance(t.function, Linear)]
-        norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in own]
+        bent = [t for t in problem.terms if not isinstance(t.function, Linear)]
+        norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in bent]
         norm = float(np.linalg.norm(norms)) or 1.0
-        both = {"terms": [DualSide.of(t, problem) for t in problem.terms], "betas": scales(problem)}
-        both |= {"ahead": W.copy(), "before": W.copy()}
-        both |= {"norm": norm, "weight": first_weight(problem, W, norm)}
-        return self.state.begun(problem, W, rng, known, **both)
+        own: dict[str, Any] = {"norm": norm, "weight": first_weight(problem, W, norm)}
+        terms = [DualSide.of(t, problem) for t in problem.terms]
+        own |= {"terms": terms, "ahead": W.copy(), "before": W.copy(), "betas": scales(problem)}
+        return self.state.begun(problem, W, rng, known, **own)
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:
         s, projector = state, problem.domain.projector()

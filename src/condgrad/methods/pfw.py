@@ -1,7 +1,4 @@
-"""PFW: pairwise Frank-Wolfe with line search, for g = 0, if a domain has only an oracle.
-
-Reference: Lacoste-Julien, Jaggi, NeurIPS 2015.
-"""
+"""PFW: pairwise Frank-Wolfe with line search, for g = 0, if a domain has only an oracle."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.methods.apg import SmoothState, cotangents, curvature, curved, gradient_at
+from condgrad.methods.apg import SmoothState, curvature, curved, gradient_at
 from condgrad.methods.protocol import Known, Method
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem
@@ -62,12 +59,12 @@ class Pfw(Method):
     def init(
         self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> PfwState:
-        own = {"gradients": cotangents(problem), "atoms": W.reshape(1, -1).copy()}
-        return PfwState.begun(problem, W, rng, known, **own, weights=np.ones(1))
+        gradients = [t.map.zeros(problem.dtype) for t in problem.terms]
+        own = {"atoms": W.reshape(1, -1).copy(), "weights": np.ones(1)}
+        return PfwState.begun(problem, W, rng, known, gradients=gradients, **own)
 
     def step(self, problem: Problem, state: PfwState, at_most: int = 1) -> PfwState:
-        s = state
-        v = gradient_at(problem, s, s.W)
+        s, v = state, gradient_at(problem, state, state.W)
         atom = problem.domain.lmo(v, effort=LANCZOS_EFFORT(s.k + 1), hint=s.W, rng=s.rng)
         new = atom.dense(v.dtype.type).reshape(-1)
         worst = int(np.argmax(s.atoms @ v.reshape(-1)))
@@ -78,6 +75,7 @@ class Pfw(Method):
             s.W += v.dtype.type(step) * D
             _mix(s, new, worst, step)
         s.k, s.calls, s.products = s.k + 1, s.calls + 1, s.products + atom.products
+        s.eta = s.beta = 1.0
         return s
 
     def rebase(self, problem: Problem, state: PfwState, share: float) -> PfwState:

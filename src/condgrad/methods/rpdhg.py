@@ -1,10 +1,4 @@
-"""R-PDHG: steps of PDHG that are drawn back to the beginning of a round, with restarts.
-
-A round ends if the residual has fallen enough. Then ω and the norm that shortens the steps move,
-and a round begins at the point that was reached.
-
-Reference: Lu, Yang, arXiv:2407.16144, 2024.
-"""
+"""R-PDHG: steps of PDHG that are drawn back to the beginning of a round, with restarts."""
 
 from __future__ import annotations
 
