@@ -63,8 +63,9 @@ class NuclearProjector:
     .. math:: X = \sum_i σ_i u_i v_i^\top ↦ \sum_i d_i u_i v_i^\top, \qquad
               d = \arg\min\{‖d - σ‖ : d ≥ 0,\; 1^\top d ≤ r\}
 
-    Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK), K
-    the right vectors of the call before and some more, which is the frame; if all stay, K grows.
+    Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK).
+    The frame K holds the right vectors of the call before and some more. If all values stay, K
+    grows.
 
     Parameters
     ----------
@@ -109,13 +110,13 @@ class FaceProjector:
     .. math:: X = \sum_i λ_i u_i u_i^\top ↦ \sum_i d_i u_i u_i^\top, \qquad
               d = \arg\min\{‖d - λ‖ : d ≥ 0,\; 1^\top d ≤ τ \text{ or } = τ\}
 
-    for the symmetric part of X, on the complement of pinned vectors if there are some, and with the
-    eigenvalues of all blocks together if there are several. The frame is a basis of the complement.
+    for the symmetric part of X. Several blocks have their eigenvalues projected together. If
+    vectors are pinned, it is done on their complement, of which the frame is a basis.
 
     Parameters
     ----------
     face : Face
-        What the set is.
+        The spectrahedron.
     """
 
     face: Face
