@@ -155,8 +155,7 @@ def curved(problem: Problem) -> bool:
 def curvature(problem: Problem, D: Array) -> float:
     """Σ_t ω_t L_t ‖A_t D‖², all terms smooth."""
     own = [t for t in problem.terms if curvature_of(t)]
-    squares = [t.passes.squares(D, [slice(0, t.map.size)], None) for t in own]
-    return sum(curvature_of(t) * x for t, x in zip(own, squares, strict=True))
+    return sum(curvature_of(t) * t.passes.squares(D, [slice(0, t.map.size)], None) for t in own)
 
 
 def _lipschitz(term: Term) -> float:

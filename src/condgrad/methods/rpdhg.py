@@ -17,7 +17,7 @@ from condgrad.methods.register import declare
 from condgrad.problem import Problem, Term
 
 ENOUGH, SOME = 0.2, 0.8
-"""Shares of the first residual: a round ends below one, or if r grows again below the other."""
+"""Shares of the first r of a round; it ends if r is below one, or below the other and grows."""
 LONG = 0.36
 """Share of all iterations that a round may take."""
 SAFETY, GROWTH = 1.3, 1.2
@@ -132,7 +132,7 @@ class Rpdhg(Pdhg):
         s.ahead -= s.before
 
     def _reflected(self, problem: Problem, s: RpdhgState, D: Array) -> float:
-        """Move y to 2 T y − y; ‖u − Tu‖_M, with D the change of W̃ that T makes."""
+        """Move y to 2Ty − y, and return ‖u − Tu‖_M, with D the change of W̃ that T makes."""
         across = squares = 0.0
         for t, f, beta in zip(problem.terms, s.terms, s.betas, strict=True):
             if f.y is not None:
