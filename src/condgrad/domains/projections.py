@@ -11,7 +11,6 @@ import scipy.linalg
 
 from condgrad._floats import length
 from condgrad._types import Array
-from condgrad.backends import lapack
 from condgrad.functions.group import project_simplex
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class NuclearProjector:
         n, products, K = X.shape[1], 0, frame
         while True:
             if n <= SMALL or (K is not None and K.shape[1] > WIDE * n):
-                left, values, right = lapack.svd(X)
+                left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
                 values, right, whole = values.astype(np.float64), right.T, True
             else:
                 fresh = K is None
@@ -132,7 +131,7 @@ class FaceProjector:
         whole = [V[part, part] for part in face.parts]
         if rest is not None:
             whole = [rest.T @ T @ rest for T in whole]
-        pairs = [lapack.eigh(T, driver="evd") for T in whole]
+        pairs = [scipy.linalg.eigh(T, driver="evd", check_finite=False) for T in whole]
         joined = np.concatenate([*(values for values, _ in pairs), np.diag(V)[face.diagonal]])
         d = np.maximum(joined, 0.0)
         if face.equality or d.sum() > face.trace:
