@@ -51,7 +51,7 @@ SEED = 7
 SDPLIB = ("gpp100", "mcp100", "mcp124-1", "theta1", "theta2", "truss1")
 """Instances that take seconds."""
 SIZES = {"batch": 10}
-SCRATCH = ("_seen", "step.last", "_descended")
+SCRATCH = ("_seen", "step.last", "_descended", ".drift")
 """Places of arrays that an iteration writes before it reads them."""
 
 

@@ -142,7 +142,7 @@ class Domain(ABC):
         return length(self.center()) + float(self.diameter)
 
     def projector(self) -> Projector | None:
-        """Projector onto the set, if projections are cheap; it may remember its work."""
+        """Projector onto the set, if projections are cheap."""
         return None
 
     def minimum(self, v: Array) -> Minimum:

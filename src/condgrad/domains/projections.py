@@ -1,8 +1,9 @@
-"""Nearest points of domains: what steps to projections need."""
+"""Nearest points of domains, for steps to projections."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,35 +17,54 @@ if TYPE_CHECKING:
     from condgrad.domains._base import Face
 
 GUARD = 10
-"""Vectors kept beyond the rank, or an eighth of the rank where that is more."""
+"""Vectors kept beyond the rank, or an eighth of the rank if that is more."""
 SMALL = 150
 """Side of a matrix up to which all its singular values are computed."""
 WIDE = 0.4
 """Share of the side; if more vectors are needed, all singular values are computed."""
 
-
 Frame: TypeAlias = Any
-"""Arrays with which a search begins where the one before ended; None for no such arrays."""
+"""Arrays with which a search begins at the end of the one before; None if there are none."""
 
 
 class Projector(Protocol):
     """Finds nearest points."""
 
-    exact: bool
-    """Whether they are found by a formula, up to rounding."""
+    @property
+    def exact(self) -> bool:
+        """Whether a formula finds them, up to rounding."""
 
     def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         """The point of the set nearest to X, a new array, the next frame, and products taken."""
 
 
+@dataclass(frozen=True)
+class Formula:
+    """Nearest points by a formula, without a frame.
+
+    Parameters
+    ----------
+    nearest : callable
+        X ↦ the nearest point, a new array.
+    """
+
+    nearest: Callable[[Array], Array]
+    exact = True
+
+    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
+        return self.nearest(X), None, 0
+
+
+@dataclass(frozen=True)
 class NuclearProjector:
     r"""The nearest matrix of nuclear norm at most r, singular values projected onto the simplex.
 
     .. math:: X = \sum_i σ_i u_i v_i^\top ↦ \sum_i d_i u_i v_i^\top, \qquad
               d = \arg\min\{‖d - σ‖ : d ≥ 0,\; 1^\top d ≤ r\}
 
-    Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK), K
-    the right vectors of the call before and some more, which is the frame; if all stay, K grows.
+    Only the singular values that stay positive are needed. They are found in the span of Xᵀ(XK).
+    The frame K holds the right vectors of the call before and some more. If all values stay, K
+    grows.
 
     Parameters
     ----------
@@ -52,10 +72,8 @@ class NuclearProjector:
         r > 0.
     """
 
+    radius: float
     exact = False
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
 
     def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         if X.shape[0] < X.shape[1]:
@@ -64,8 +82,8 @@ class NuclearProjector:
         n, products, K = X.shape[1], 0, frame
         while True:
             if n <= SMALL or (K is not None and K.shape[1] > WIDE * n):
-                left, values, right = _singular(X)
-                whole = True
+                left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+                values, right, whole = values.astype(np.float64), right.T, True
             else:
                 fresh = K is None
                 K = _drawn(n, GUARD, X) if K is None else K
@@ -84,25 +102,24 @@ class NuclearProjector:
         return (left[:, :rank] * d) @ right[:, :rank].T, np.ascontiguousarray(kept), products
 
 
+@dataclass(frozen=True)
 class FaceProjector:
     r"""The nearest point of a spectrahedron, eigenvalues projected onto the simplex.
 
     .. math:: X = \sum_i λ_i u_i u_i^\top ↦ \sum_i d_i u_i u_i^\top, \qquad
               d = \arg\min\{‖d - λ‖ : d ≥ 0,\; 1^\top d ≤ τ \text{ or } = τ\}
 
-    for the symmetric part of X, on the complement of pinned vectors if there are some, and with the
-    eigenvalues of all blocks together if there are several. The frame is a basis of the complement.
+    for the symmetric part of X. Several blocks have their eigenvalues projected together. If
+    vectors are pinned, it is done on their complement, of which the frame is a basis.
 
     Parameters
     ----------
     face : Face
-        What the set is.
+        The spectrahedron.
     """
 
+    face: Face
     exact = False
-
-    def __init__(self, face: Face) -> None:
-        self.face = face
 
     def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         face, rest, pinned = self.face, frame, self.face.basis.shape[1]
@@ -132,82 +149,7 @@ class FaceProjector:
         return np.asarray(0.5 * (S + S.T), X.dtype), rest, sum(len(T) for T in whole)
 
 
-class SimplexProjector:
-    """The nearest point of {s ≥ 0, Σ s = τ}, by sorting.
-
-    Parameters
-    ----------
-    total : float
-        τ > 0.
-    """
-
-    exact = True
-
-    def __init__(self, total: float) -> None:
-        self.total = total
-
-    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
-        return project_simplex(X, self.total), None, 0
-
-
-class L1Projector:
-    """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large are projected onto the simplex.
-
-    Parameters
-    ----------
-    radius : float
-        r > 0.
-    """
-
-    exact = True
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
-
-    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
-        sizes = np.abs(X)
-        if sizes.sum(dtype=np.float64) <= self.radius:
-            return X.copy(), None, 0
-        return np.copysign(project_simplex(sizes, self.radius), X), None, 0
-
-
-class L2Projector:
-    """The nearest point of {‖s‖₂ ≤ r}.
-
-    Parameters
-    ----------
-    radius : float
-        r > 0.
-    """
-
-    exact = True
-
-    def __init__(self, radius: float) -> None:
-        self.radius = radius
-
-    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
-        norm = length(X)
-        return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm), None, 0
-
-
-class BoxProjector:
-    """The nearest point of {lower ≤ s ≤ upper}, entry by entry.
-
-    Parameters
-    ----------
-    lower, upper : array
-        Shaped as the points.
-    """
-
-    exact = True
-
-    def __init__(self, lower: Array, upper: Array) -> None:
-        self.lower, self.upper = lower, upper
-
-    def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
-        return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False), None, 0
-
-
+@dataclass(frozen=True)
 class ProductProjector:
     """The nearest point of a product, block by block; its frame is a list of theirs.
 
@@ -219,14 +161,17 @@ class ProductProjector:
         Shapes of their points.
     """
 
-    def __init__(self, parts: Sequence[Projector], shapes: Sequence[tuple[int, ...]]) -> None:
-        self.parts, self._shapes = list(parts), list(shapes)
-        self.exact = all(p.exact for p in self.parts)
+    parts: Sequence[Projector]
+    shapes: Sequence[tuple[int, ...]]
+
+    @property
+    def exact(self) -> bool:
+        return all(p.exact for p in self.parts)
 
     def project(self, X: Array, frame: Frame = None) -> tuple[Array, Frame, int]:
         frames = [None] * len(self.parts) if frame is None else frame
         found, after, start, products = [], [], 0, 0
-        for part, shape, own in zip(self.parts, self._shapes, frames, strict=True):
+        for part, shape, own in zip(self.parts, self.shapes, frames, strict=True):
             stop = start + int(np.prod(shape))
             S, own, spent = part.project(X[start:stop].reshape(shape), own)
             found.append(S.reshape(-1))
@@ -235,24 +180,27 @@ class ProductProjector:
         return np.concatenate(found), after, products
 
 
-def _singular(X: Array) -> tuple[Array, Array, Array]:
-    """All singular triples; values in float64."""
-    left, values, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-    return left, values.astype(np.float64), right.T
-
-
 def _within(X: Array, K: Array, rounds: int) -> tuple[Array, Array, Array]:
     """Singular triples of QQᵀX, Q an orthonormal basis of the span of X(XᵀX)^(rounds − 1) K."""
     for _ in range(rounds):
-        Q = _orthonormal(X @ K)
+        Q, _ = scipy.linalg.qr(X @ K, mode="economic", check_finite=False)
         K, R = scipy.linalg.qr(X.T @ Q, mode="economic", check_finite=False)
     right, values, left = scipy.linalg.svd(R, check_finite=False)
     return Q @ left.T, values.astype(np.float64), K @ right
 
 
-def _orthonormal(A: Array) -> Array:
-    Q: Array = scipy.linalg.qr(A, mode="economic", check_finite=False)[0]
-    return Q
+def onto_l1(X: Array, radius: float) -> Array:
+    """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large go to the simplex."""
+    sizes = np.abs(X)
+    if sizes.sum(dtype=np.float64) <= radius:
+        return X.copy()
+    return np.copysign(project_simplex(sizes, radius), X)
+
+
+def onto_l2(X: Array, radius: float) -> Array:
+    """The nearest point of {‖s‖₂ ≤ r}."""
+    norm = length(X)
+    return X.copy() if norm <= radius else X * X.dtype.type(radius / norm)
 
 
 def _drawn(n: int, columns: int, like: Array) -> Array:

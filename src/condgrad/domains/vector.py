@@ -11,14 +11,9 @@ from condgrad._check import array_of, dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
 from condgrad.domains._base import Ball, Domain, Minimum
-from condgrad.domains.projections import (
-    BoxProjector,
-    L1Projector,
-    L2Projector,
-    Projector,
-    SimplexProjector,
-)
+from condgrad.domains.projections import Formula, Projector, onto_l1, onto_l2
 from condgrad.errors import ProblemError
+from condgrad.functions.group import project_simplex
 from condgrad.points.atoms import Atom, Coordinate, Full
 
 
@@ -49,7 +44,8 @@ class Simplex(Domain):
 
     def projector(self) -> Projector | None:
         """Projector onto the set; None for a derived class, which may mean another."""
-        return SimplexProjector(self.total) if type(self) is Simplex else None
+        own = type(self) is Simplex
+        return Formula(lambda X: project_simplex(X, self.total)) if own else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.total
@@ -89,7 +85,7 @@ class L1Ball(Ball):
 
     def projector(self) -> Projector | None:
         """Projector onto the set; None for a derived class, which may mean another."""
-        return L1Projector(self.radius) if type(self) is L1Ball else None
+        return Formula(lambda X: onto_l1(X, self.radius)) if type(self) is L1Ball else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.abs(W).sum() <= self.radius * (1 + tol))
@@ -121,7 +117,7 @@ class L2Ball(Ball):
 
     def projector(self) -> Projector | None:
         """Projector onto the set; None for a derived class, which may mean another."""
-        return L2Projector(self.radius) if type(self) is L2Ball else None
+        return Formula(lambda X: onto_l2(X, self.radius)) if type(self) is L2Ball else None
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
@@ -170,7 +166,11 @@ class Box(Domain):
 
     def projector(self) -> Projector | None:
         """Projector onto the set; None for a derived class, which may mean another."""
-        return BoxProjector(self.lower, self.upper) if type(self) in (Box, LinfBall) else None
+        own = type(self) in (Box, LinfBall)
+        return Formula(self._clipped) if own else None
+
+    def _clipped(self, X: Array) -> Array:
+        return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * max(float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))

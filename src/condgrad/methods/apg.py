@@ -1,38 +1,45 @@
-"""APG: accelerated projected gradients with restarts, for g = 0.
-
-References: Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput.
-Math. 15, 2015.
-"""
+"""APG: accelerated projected gradients with restarts, for g = 0."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.domains import Domain
 from condgrad.domains.projections import FaceProjector, Frame, Projector
-from condgrad.functions import Smooth
-from condgrad.methods.protocol import Known, Method, State, direction, gradient, require_finite
+from condgrad.methods.protocol import (
+    Known,
+    Method,
+    State,
+    curvature_of,
+    direction,
+    gradient,
+    require_finite,
+)
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem, Term
 
 LARGE = 1000
-"""Side of a spectrahedron up to which all eigenvectors are found for a step."""
+"""Side of a spectrahedron beyond which all eigenvectors, for a step, take too long."""
 PRODUCTS = 6
 """Products with A*A for a first guess of its norm."""
 
 
 @dataclass(kw_only=True)
-class ApgState(State):
-    """The iterate, the point ahead of it, and the length of a step."""
+class SmoothState(State):
+    """The iterate, and the latest gradient of f."""
 
     gradients: list[Array]
-    """Cotangents at the point ahead, one for every term."""
+    """Cotangents of the latest gradient, one for every term."""
+
+
+@dataclass(kw_only=True)
+class ApgState(SmoothState):
+    """The iterate, the point ahead of it, and the length of a step."""
+
     ahead: Array
     """Z, from which a step starts."""
     most: float
@@ -40,9 +47,9 @@ class ApgState(State):
     length: float
     """1/L of the latest step."""
     momentum: float = 1.0
-    """t_k."""
+    """t_k of the extrapolation."""
     frame: Frame = None
-    """What the latest projection leaves for the next one."""
+    """Arrays with which the next projection begins."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,15 @@ class Apg(Method):
     .. math:: W ← S = \mathrm{proj}(Z - ∇f(Z)/L), \qquad
               Z ← S + \frac{t_k - 1}{t_{k+1}}(S - W)
 
-    with t_{k+1} = (1 + √(1 + 4t_k²))/2. t begins anew where ⟨Z − S, S − W⟩ > 0, the gradient scheme
-    of [2]_. L is measured: a step with Σ_t ω_t L_t ‖A_t(S − Z)‖² > L‖S − Z‖² is made anew with 1.2
-    times that curvature, and L falls by a tenth after a step. It begins with a few products, and
+    with t_{k+1} = (1 + √(1 + 4t_k²))/2. t begins anew if ⟨Z − S, S − W⟩ > 0, the gradient scheme of
+    [2]_.
+
+    L is measured, at first by a few products, and falls by a tenth after a step. If
+    Σ_t ω_t L_t ‖A_t(S − Z)‖² > L‖S − Z‖² the step is made anew with 1.2 times that curvature. So L
     never exceeds 1.2 Σ_t ω_t L_t ‖A_t‖².
 
-    Proved: without restarts, and if L did not fall, f − f* ≤ 2L‖W_1 − W*‖²/(k + 1)² for the last L
-    ([1]_, exact projections).
+    Proved: without restarts, with exact projections, and if L did not fall,
+    f − f* ≤ 2L‖W_1 − W*‖²/(k + 1)² for the last L [1]_.
 
     References
     ----------
@@ -77,42 +86,25 @@ class Apg(Method):
         return None if able else refusal(self)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> ApgState:
-        most = sum(_bend(t) for t in problem.terms)
-        return ApgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
-            gradients=[t.map.zeros(problem.dtype) for t in problem.terms],
-            ahead=W.copy(),
-            most=most,
-            length=1 / most,
-        )
+        most = sum(_lipschitz(t) for t in problem.terms)
+        gradients = [t.map.zeros(problem.dtype) for t in problem.terms]
+        own = {"ahead": W.copy(), "most": most, "length": 1 / most}
+        return ApgState.begun(problem, W, rng, known, gradients=gradients, **own)
 
     def step(self, problem: Problem, state: ApgState, at_most: int = 1) -> ApgState:
-        s, k, Z = state, state.k + 1, state.ahead
-        for i, t in enumerate(problem.terms):
-            s.rows[i] += gradient(t, Z, s.gradients[i], 1.0, k)
-        v = direction(problem, s.gradients)
-        require_finite(problem, v)
-        S, L = self._stepped(problem, s, v)
-        D, real = np.subtract(S, s.W), v.dtype.type
+        s, Z = state, state.ahead
+        S, L = self._stepped(problem, s, gradient_at(problem, s, Z))
+        D = np.subtract(S, s.W)
         if float(np.vdot(Z - S, D)) > 0:
             s.momentum = 1.0
         later = float((1 + np.sqrt(1 + 4 * s.momentum**2)) / 2)
-        np.multiply(D, real((s.momentum - 1) / later), out=Z)
+        np.multiply(D, D.dtype.type((s.momentum - 1) / later), out=Z)
         Z += S
         s.W[...] = S
         s.momentum, s.length = later, 1 / L
-        s.k, s.calls, s.eta, s.beta = k, s.calls + 1, 1.0, 1.0
+        s.k, s.calls, s.eta, s.beta = s.k + 1, s.calls + 1, 1.0, 1.0
         return s
 
     def _stepped(self, problem: Problem, s: ApgState, v: Array) -> tuple[Array, float]:
@@ -132,9 +124,6 @@ class Apg(Method):
                 return S, L
             L = 1.2 * bend
 
-    def duals(self, problem: Problem, state: ApgState) -> dict[str, Duals]:
-        return {"slopes": [Slopes(beta) for beta in state.betas]}
-
     def rebase(self, problem: Problem, state: ApgState, share: float) -> ApgState:
         state.ahead[...] = state.W
         state.frame = None
@@ -142,49 +131,43 @@ class Apg(Method):
 
 
 def projector_of(domain: Domain) -> Projector | None:
-    """Projector onto a domain, also of a spectrahedron.
-
-    Of a large one all eigenvectors take too long.
-    """
+    """Projector onto a domain, and also onto a spectrahedron of side up to `LARGE`."""
     found, face = domain.projector(), domain.face
     if found is not None or face is None or domain.shape[0] > LARGE:
         return found
     return FaceProjector(face)
 
 
+def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
+    """∇f(W), with its rows counted and its cotangents in the state."""
+    for i, t in enumerate(problem.terms):
+        s.rows[i] += gradient(t, W, s.gradients[i], 1.0, s.k + 1)
+    v = direction(problem, s.gradients)
+    require_finite(problem, v)
+    return v
+
+
 def curved(problem: Problem) -> bool:
-    """Whether there is no g, and some term of f has a curvature."""
-    return not problem.composite and any(
-        isinstance(t.function, Smooth) and t.function.smoothness * t.map.row_norm
-        for t in problem.terms
-    )
+    """Whether g = 0 and some term of f has a curvature."""
+    return not problem.composite and any(curvature_of(t) * t.map.row_norm for t in problem.terms)
 
 
 def curvature(problem: Problem, D: Array) -> float:
     """Σ_t ω_t L_t ‖A_t D‖², all terms smooth."""
-    total = 0.0
-    for t in problem.terms:
-        h = t.function
-        assert isinstance(h, Smooth)
-        if h.smoothness:
-            squares = t.passes.squares(D, [slice(0, t.map.size)], None)
-            total += t.weight * h.smoothness * squares
-    return total
+    own = [t for t in problem.terms if curvature_of(t)]
+    return sum(curvature_of(t) * t.passes.squares(D, [slice(0, t.map.size)], None) for t in own)
 
 
-def _bend(term: Term) -> float:
+def _lipschitz(term: Term) -> float:
     """About ω L ‖A‖², by a few products; never more."""
-    h, map = term.function, term.map
-    if not isinstance(h, Smooth) or not h.smoothness:
-        return 0.0
-    x, value = np.random.default_rng(0).standard_normal(map.shape), 0.0
-    for _ in range(PRODUCTS):
+    x, value = np.random.default_rng(0).standard_normal(term.map.shape), 0.0
+    for _ in range(PRODUCTS if curvature_of(term) else 0):
         norm = float(np.linalg.norm(x))
         if not 0 < norm < np.inf:
             break
-        z = map.rows(x / norm)
-        x, value = map.adjoint(z), float(np.vdot(z, z))
-    return float(term.weight * h.smoothness * value)
+        z = term.map.rows(x / norm)
+        x, value = term.map.adjoint(z), float(np.vdot(z, z))
+    return curvature_of(term) * value
 
 
 @declare(
@@ -201,7 +184,7 @@ def _bend(term: Term) -> float:
 def apg() -> Apg:
     """Accelerated projected gradients with restarts, for g = 0.
 
-    W goes to the projection of an extrapolated point (`condgrad.methods.apg.Apg`, which says what
-    is proved).
+    W goes to the projection of an extrapolated point. `condgrad.methods.apg.Apg` says what is
+    proved.
     """
     return Apg()

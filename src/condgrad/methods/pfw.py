@@ -1,39 +1,33 @@
-"""PFW: pairwise Frank-Wolfe with line search, for g = 0, where a domain has only an oracle.
-
-Reference: Lacoste-Julien, Jaggi, NeurIPS 2015.
-"""
+"""PFW: pairwise Frank-Wolfe with line search, for g = 0, if a domain has only an oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Duals, Slopes
-from condgrad.methods.apg import curvature, curved
-from condgrad.methods.protocol import Known, Method, State, direction, gradient, require_finite
+from condgrad.methods.apg import SmoothState, curvature, curved, gradient_at
+from condgrad.methods.protocol import Known, Method
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem
 from condgrad.schedules import LANCZOS_EFFORT
 
 MOST = 500
-"""Largest number of atoms that are kept."""
+"""Largest number of kept atoms."""
 ENTRIES = 1 << 24
-"""Largest number of entries that all kept atoms have together, beyond ten atoms."""
+"""Largest number of entries of all kept atoms together, if they are more than ten."""
 
 
 @dataclass(kw_only=True)
-class PfwState(State):
-    """The iterate, and the points that it is mixed from, its first one among them."""
+class PfwState(SmoothState):
+    """The iterate, and the points that it is mixed from, the start among them."""
 
-    gradients: list[Array]
-    """Cotangents at W, one for every term."""
     atoms: Array
-    """A row each."""
+    """a_i, a row each."""
     weights: Array
-    """Positive, of sum 1."""
+    """α_i, positive numbers of sum 1."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +38,10 @@ class Pfw(Method):
               W ← W + γ d, \quad
               γ = \min\Bigl\{α_j,\; \frac{-⟨v, d⟩}{\sum_t ω_t L_t ‖A_t d‖^2}\Bigr\}
 
-    γ is an exact line search where f is quadratic, and else a step that surely lowers f. Where
-    there are too many atoms the two of least weight become one, their mean.
+    γ is an exact line search if f is quadratic, and else a step that surely lowers f. If there are
+    too many atoms, the two of least weight become one, their mean.
 
-    Proved: with a strongly convex f over a polytope, and all atoms kept, the gap falls linearly
+    Proved: if f is strongly convex over a polytope, and all atoms are kept, the gap falls linearly
     [1]_.
 
     References
@@ -63,31 +57,15 @@ class Pfw(Method):
         return None if curved(problem) else refusal(self)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Any, known: Known, multipliers: object = None
     ) -> PfwState:
-        return PfwState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
-            gradients=[t.map.zeros(problem.dtype) for t in problem.terms],
-            atoms=W.reshape(1, -1).copy(),
-            weights=np.ones(1),
-        )
+        gradients = [t.map.zeros(problem.dtype) for t in problem.terms]
+        own = {"atoms": W.reshape(1, -1).copy(), "weights": np.ones(1)}
+        return PfwState.begun(problem, W, rng, known, gradients=gradients, **own)
 
     def step(self, problem: Problem, state: PfwState, at_most: int = 1) -> PfwState:
-        s, k = state, state.k + 1
-        for i, t in enumerate(problem.terms):
-            s.rows[i] += gradient(t, s.W, s.gradients[i], 1.0, k)
-        v = direction(problem, s.gradients)
-        require_finite(problem, v)
-        atom = problem.domain.lmo(v, effort=LANCZOS_EFFORT(k), hint=s.W, rng=s.rng)
+        s, v = state, gradient_at(problem, state, state.W)
+        atom = problem.domain.lmo(v, effort=LANCZOS_EFFORT(s.k + 1), hint=s.W, rng=s.rng)
         new = atom.dense(v.dtype.type).reshape(-1)
         worst = int(np.argmax(s.atoms @ v.reshape(-1)))
         D = (new - s.atoms[worst]).reshape(v.shape)
@@ -96,12 +74,9 @@ class Pfw(Method):
             step = min(float(s.weights[worst]), down / bend if bend > 0 else np.inf)
             s.W += v.dtype.type(step) * D
             _mix(s, new, worst, step)
-        s.k, s.calls, s.products = k, s.calls + 1, s.products + atom.products
-        s.eta, s.beta = 1.0, 1.0
+        s.k, s.calls, s.products = s.k + 1, s.calls + 1, s.products + atom.products
+        s.eta = s.beta = 1.0
         return s
-
-    def duals(self, problem: Problem, state: PfwState) -> dict[str, Duals]:
-        return {"slopes": [Slopes(beta) for beta in state.betas]}
 
     def rebase(self, problem: Problem, state: PfwState, share: float) -> PfwState:
         state.atoms, state.weights = state.W.reshape(1, -1).copy(), np.ones(1)
@@ -109,7 +84,7 @@ class Pfw(Method):
 
 
 def _mix(s: PfwState, new: Array, worst: int, step: float) -> None:
-    """Move mass from an atom that is kept to one that may be new."""
+    """Move mass from a kept atom to one that may be new."""
     same = np.flatnonzero((s.atoms == new).all(axis=1))
     s.weights[worst] -= step
     if same.size:
@@ -141,7 +116,7 @@ def _mix(s: PfwState, new: Array, worst: int, step: float) -> None:
 def pfw() -> Pfw:
     """Pairwise Frank-Wolfe with line search, for g = 0.
 
-    Needs no more than the oracle of a set: mass moves from one of the atoms that W is mixed from to
-    another (`condgrad.methods.pfw.Pfw`, which says what is proved).
+    The method needs no more than the oracle of a set. Mass moves from one of the atoms that W is
+    mixed from to another. `condgrad.methods.pfw.Pfw` says what is proved.
     """
     return Pfw()

@@ -21,10 +21,10 @@ from condgrad.backends.arrays import foreign
 from condgrad.backends.memory import Need
 from condgrad.backends.scalars import square
 from condgrad.certificate.infeasible import Refutation, refutation
-from condgrad.certificate.lower_bound import Duals, Report, measure, price
+from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Sampled
-from condgrad.functions import Linear
+from condgrad.functions import Linear, Smooth
 from condgrad.problem import CHUNK, Problem, Term
 
 
@@ -77,11 +77,21 @@ class State:
     report: Report | None = None
     """What the algorithm measured for its own use at the latest iteration, if it did."""
 
+    @classmethod
+    def begun(
+        cls, problem: Problem, W: Any, rng: np.random.Generator, known: Known, **own: Any
+    ) -> Self:
+        """The state before the first iteration, at a copy of W, with fields of a derived class."""
+        count = len(problem.terms)
+        own = {"rows": [0] * count, "betas": [1.0] * count, **own}
+        return cls(W=W.copy(), rng=rng, known=known, **own)
+
 
 class Method(ABC):
     """An algorithm: a frozen dataclass of its constants; all that changes is in the state.
 
-    A derived class has `init`, `step` and `duals`, and `suits` if it is not for every problem.
+    A derived class has `init` and `step`, `duals` if it keeps slopes or multipliers, and `suits` if
+    it is not for every problem.
     """
 
     slug: str
@@ -131,9 +141,12 @@ class Method(ABC):
         It raises `numpy.linalg.LinAlgError` if the direction is not finite.
         """
 
-    @abstractmethod
     def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
-        """The dual points of the moment by name; the first is the one that the steps follow."""
+        """The dual points of the moment by name; the first is the one that the steps follow.
+
+        By default it is that of the slopes at W.
+        """
+        return {"slopes": [Slopes(beta) for beta in state.betas]}
 
     def multipliers(self, problem: Problem, state: Any) -> list[Array | None]:
         """Multipliers y of every term, with which another method can go on; None where there are
@@ -243,6 +256,12 @@ def passes_over(problem: Problem, rows: Sequence[int]) -> float:
 def length_of(term: Term) -> float:
     """The length of the rows of a term, 1 if all are 0."""
     return float(term.map.row_norm) or 1.0
+
+
+def curvature_of(term: Term) -> float:
+    """ω L of a term of f, which a gradient can change by along its rows; 0 for one of g."""
+    h = term.function
+    return term.weight * h.smoothness if isinstance(h, Smooth) else 0.0
 
 
 def gradient(term: Term, W: Array, G: Array, beta: float, k: int) -> int:

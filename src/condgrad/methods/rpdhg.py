@@ -1,16 +1,9 @@
-"""R-PDHG: primal-dual steps that are drawn back to where a round began, with restarts.
-
-Both sides are as those of PDHG. Rounds end if the residual has fallen enough; then ω and the norm
-by which steps are shortened move, and both sides begin where they are.
-
-Reference: Lu, Yang, arXiv:2407.16144, 2024.
-"""
+"""R-PDHG: steps of PDHG that are drawn back to the beginning of a round, with restarts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,78 +11,57 @@ from condgrad._types import Array
 from condgrad.backends.memory import Need
 from condgrad.functions import Linear
 from condgrad.maps import RowStorage
-from condgrad.methods.pdhg import (
-    DualSide,
-    PrimalDual,
-    PrimalDualState,
-    change,
-    first_weight,
-    norm_of,
-    projected,
-    renew,
-    scales,
-)
-from condgrad.methods.protocol import Known, length_of
+from condgrad.methods.pdhg import Pdhg, PdhgState, change, renew
+from condgrad.methods.protocol import length_of
 from condgrad.methods.register import declare
 from condgrad.problem import Problem, Term
 
+ENOUGH, SOME = 0.2, 0.8
+"""Shares of the first r of a round; it ends if r is below one, or below the other and grows."""
+LONG = 0.36
+"""Share of all iterations that a round may take."""
+SAFETY, GROWTH = 1.3, 1.2
+"""First ratio of N to what the round before has shown, and its growth if N was too small."""
+FALL = 2.0
+"""Largest factor by which N falls from round to round."""
 STILL = 1e-12
-"""A side that went less than this share of its size in a round went by rounding alone."""
-
-
-@dataclass
-class AnchoredSide(DualSide):
-    """A dual side, where it began, and how far the latest pass would move it."""
-
-    anchor: Array | None = None
-    """y_0, the multipliers at the beginning of the round."""
-    origin: Array | None = None
-    """A*y_0; None if it is `anchor`."""
-    drift: Array | None = None
-    """A*(γ − y) of the latest pass."""
-    moved: float = 0.0
-    """‖γ − y‖² of the latest pass."""
-
-    @classmethod
-    def of(cls, term: Term, problem: Problem) -> Self:
-        f = super().of(term, problem)
-        if f.y is not None:
-            f.anchor, f.drift = f.y.copy(), np.zeros_like(f.estimate)
-            f.origin = None if f.mean is None else f.mean.copy()
-        return f
+"""Share of its size that a side goes in a round by rounding alone."""
 
 
 @dataclass(kw_only=True)
-class RpdhgState(PrimalDualState):
-    """Both sides and where they began, and what the round has seen."""
+class RpdhgState(PdhgState):
+    """Both sides, the beginning of the round, and its residuals; N is in `norm`."""
 
-    terms: list[AnchoredSide]
-    """The dual side of every term."""
-    anchor: Array
-    """W̃_0."""
-    largest: float
-    """‖A‖; `norm` is N, which bounds the norm of the rows that move."""
-    safety: float
-    """Factor from `seen` to N at the next restart."""
+    anchors: list[list[Array]] = field(default_factory=list)
+    """u_0, with its arrays as in `point`."""
+    largest: float = np.inf
+    """‖A‖, which N never exceeds."""
+    safety: float = SAFETY
+    """Ratio of N after the next restart to `seen`."""
     seen: float = 0.0
-    """Largest lower bound on N that steps of the round have shown."""
+    """The largest N that a step of the round has needed."""
     turn: int = -1
-    """Iterations since the latest restart; −1 before the first step."""
+    """j, the iterations since the latest restart; −1 before the first step."""
     count: int = 0
-    """Iterations of all rounds."""
+    """Iterations of all rounds together."""
     first: float = np.inf
     """Residual at the beginning of the round."""
     last: float = np.inf
     """Latest residual of the round."""
 
     @property
-    def pull(self) -> float:
-        """1/(j + 2), the share of the anchor."""
-        return 1 / (max(self.turn, 0) + 2)
+    def point(self) -> list[list[Array]]:
+        """u: W̃, and y and A*y of every term."""
+        return [[self.before], *(f.moving for f in self.terms)]
+
+    def restart(self) -> None:
+        """Begin a round at u."""
+        self.anchors, self.turn = [], 0  # there may be no room for old and new ones
+        self.anchors = [[a.copy() for a in part] for part in self.point]
 
 
 @dataclass(frozen=True)
-class Rpdhg(PrimalDual):
+class Rpdhg(Pdhg):
     r"""Reflected primal-dual steps with an anchor.
 
     With T the step of the method of Chambolle and Pock, as in `condgrad.methods.pdhg.Pdhg`, and
@@ -97,34 +69,24 @@ class Rpdhg(PrimalDual):
 
     .. math:: u_{j+1} = \frac{j+1}{j+2}\,(2 T u_j - u_j) + \frac{1}{j+2}\,u_0,
 
-    the iteration of Halpern [1]_. u_0 begins as u_j again, and j as 0, where the residual
-    r = ‖u − Tu‖_M has fallen enough, M = (‖A‖ω, −A*; −A, ‖A‖/ω) being the metric of T, or the round
-    has become long. Then ω goes half of the way, on a logarithmic scale, to ‖y − y_0‖/‖W̃ − W̃_0‖.
-    The three rules of restarts are those of [2]_; W is the primal part of Tu.
+    the iteration of Halpern [1]_. W is the primal part of Tu.
 
-    ‖A‖ is that of the rows that move: with (ΔW, Δy) = Tu − u, in place of ‖A‖ the steps have an N
-    that is a little more than what the round before has shown,
+    M = (‖A‖ω, −A*; −A, ‖A‖/ω) is the metric of T. A round, in which u_0 is fixed, ends if the
+    residual r = ‖u − Tu‖_M has fallen enough, or if the round has become long. Then u_0 = u_j and
+    j = 0, and ω goes half of the way to ‖y − y_0‖/‖W̃ − W̃_0‖ on a logarithmic scale. The three rules
+    of restarts are those of [2]_.
+
+    Steps have N in place of ‖A‖, because not all rows move. With (ΔW, Δy) = Tu − u it is a little
+    more than what the round before has shown,
 
     .. math:: N ≥ \max \frac{2\,|⟨ΔW, A^*Δy⟩|}{ω‖ΔW‖^2 + ‖Δy‖^2/ω},
 
-    as in PDLP's rule for step lengths [2]_. A step that needs a larger one ends the round. N never
+    as in PDLP's rule for step lengths [2]_. A step that needs a larger N ends the round. N never
     exceeds ‖A‖, and is ‖A‖ after enough of such steps.
 
-    Proved, for N = ‖A‖: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1); for
+    Proved, for N = ‖A‖: within a round, with exact projections, r ≤ 2‖u_0 − u*‖_M/(j + 1). For
     linear programs, with ω fixed and rounds of suitable length, r falls linearly [1]_. γ is dual
-    feasible, so that bounds hold whatever the steps are.
-
-    Parameters
-    ----------
-    relax : float, default 2
-        How far both sides go, in units of their steps.
-    enough, some, share : float, default 0.2, 0.8 and 0.36
-        A round ends where the residual has fallen to this part of its first, to the second and has
-        begun to grow, or after this share of all iterations.
-    safety, growth, fall : float, default 1.3, 1.2 and 2
-        N of a round is `safety` times the largest that the round before has seen, but not smaller
-        by more than the factor `fall`; where a step shows that N is too small, `safety` is
-        multiplied by `growth`.
+    feasible, so bounds hold whatever the steps are.
 
     References
     ----------
@@ -133,86 +95,52 @@ class Rpdhg(PrimalDual):
        gradient", NeurIPS 2021.
     """
 
+    state: ClassVar[type[PdhgState]] = RpdhgState
     relax: float = 2.0
-    enough: float = 0.2
-    some: float = 0.8
-    share: float = 0.36
-    safety: float = 1.3
-    growth: float = 1.2
-    fall: float = 2.0
     slug: str = "rpdhg"
     name: str = "R-PDHG"
 
-    def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
-    ) -> RpdhgState:
-        norm = norm_of(problem)
-        return RpdhgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=scales(problem),
-            terms=[AnchoredSide.of(t, problem) for t in problem.terms],
-            ahead=W.copy(),
-            before=W.copy(),
-            norm=norm,
-            weight=first_weight(problem, W, norm),
-            anchor=np.zeros_like(W),
-            largest=norm,
-            safety=self.safety,
-        )
+    def init(self, *args: Any, **options: Any) -> RpdhgState:
+        s: RpdhgState = super().init(*args, **options)
+        s.largest = s.norm
+        return s
 
-    def follow(self, s: RpdhgState, f: AnchoredSide, term: Term, beta: float) -> None:
-        share, drift = s.pull, f.drift
-        assert drift is not None
-        drift[...] = f.estimate
-        renew(f, term, s.ahead, beta, self.relax)
-        f.moved = change(f, self.relax)
-        np.subtract(f.G, drift, out=drift)
-        for now, first in ((f.y, f.anchor), (f.mean, f.origin)):
-            if now is not None:
+    def ascend(self, problem: Problem, s: RpdhgState) -> None:
+        begins = s.turn < 0  # y moves alone
+        if begins:
+            s.restart()
+        D, share = np.subtract(s.W, s.before), 1 / (s.turn + 2)
+        error = self._reflected(problem, s, D)
+        D *= D.dtype.type(self.relax)
+        s.before += D
+        for part, anchors in zip(s.point, s.anchors, strict=True):
+            for now, first in zip(part, anchors, strict=True):
                 now *= now.dtype.type(1 - share)
                 now += now.dtype.type(share) * first
-
-    def move(self, problem: Problem, s: RpdhgState, v: Array, k: int) -> int:
-        if s.turn < 0:
-            self._restart(s)
-        else:
-            self._advance(problem, s, np.subtract(s.W, s.before))
-        S, products = projected(problem, s, v)
-        np.multiply(S, v.dtype.type(2), out=s.ahead)
-        s.ahead -= s.before
-        s.W[...] = S
-        return products
-
-    def _advance(self, problem: Problem, s: RpdhgState, D: Array) -> None:
-        """One step of W̃, D the change that T makes; a new round if that is due."""
-        real, error, share = D.dtype.type, self._residual(problem, s, D), s.pull
-        D *= real(self.relax)
-        s.before += D
-        s.before *= real(1 - share)
-        s.before += real(share) * s.anchor
+        if begins:
+            s.restart()
+            return
         s.turn, s.count = s.turn + 1, s.count + 1
-        if s.turn == 1:
-            s.first, s.last = error, np.inf
+        s.first = error if s.turn == 1 else s.first
         if self._due(s, error):
             self._weigh(problem, s)
-            self._restart(s)
+            s.restart()
         s.last = error
 
-    def _residual(self, problem: Problem, s: RpdhgState, D: Array) -> float:
-        """‖u − Tu‖_M, D the change of W̃ that T makes; `seen` learns what N it needs."""
+    def land(self, problem: Problem, s: RpdhgState, v: Array) -> None:
+        np.multiply(s.W, v.dtype.type(2), out=s.ahead)
+        s.ahead -= s.before
+
+    def _reflected(self, problem: Problem, s: RpdhgState, D: Array) -> float:
+        """Move y to 2Ty − y, and return ‖u − Tu‖_M, with D the change of W̃ that T makes."""
         across = squares = 0.0
-        for t, f in zip(problem.terms, s.terms, strict=True):
-            if f.drift is not None:
-                across += t.map.paired(f.drift, t.weight, D)
-                squares += (t.weight * length_of(t)) ** 2 * f.moved
+        for t, f, beta in zip(problem.terms, s.terms, s.betas, strict=True):
+            if f.y is not None:
+                drift = f.estimate.copy()
+                renew(f, t, s.ahead, beta, self.relax)
+                np.subtract(f.G, drift, out=drift)  # A*(γ − y)
+                across += t.map.paired(drift, t.weight, D)
+                squares += (t.weight * length_of(t)) ** 2 * change(f, self.relax)
         both = s.weight * float(np.vdot(D, D)) + squares / s.weight
         if both > 0:
             s.seen = max(s.seen, 2 * abs(across) / both)
@@ -221,39 +149,29 @@ class Rpdhg(PrimalDual):
     def _due(self, s: RpdhgState, error: float) -> bool:
         """Whether to begin a new round."""
         if s.seen > s.norm * (1 + 1e-9):
-            s.safety *= self.growth
+            s.safety *= GROWTH
             return True
-        if s.turn == 1:
-            return False
-        fell = error <= self.some * s.first and error > s.last
-        return error <= self.enough * s.first or fell or s.turn >= self.share * s.count
+        fell = error <= ENOUGH * s.first or (error <= SOME * s.first and error > s.last)
+        return s.turn > 1 and (fell or s.turn >= LONG * s.count)
 
     def _weigh(self, problem: Problem, s: RpdhgState) -> None:
         """Move ω towards the ratio of the ways that both sides went in this round, and N."""
-        squares, sizes, far = 0.0, 0.0, float(np.linalg.norm(s.before - s.anchor))
-        for t, f in zip(problem.terms, s.terms, strict=True):
+        (start,), *firsts = s.anchors
+        squares, sizes, far = 0.0, 0.0, float(np.linalg.norm(s.before - start))
+        for t, f, first in zip(problem.terms, s.terms, firsts, strict=True):
             if f.y is not None:
-                off, unit = f.y - f.anchor, (t.weight * length_of(t)) ** 2
+                off, unit = f.y - first[0], (t.weight * length_of(t)) ** 2
                 squares += unit * float(np.vdot(off, off))
                 sizes += unit * float(np.vdot(f.y, f.y))
         ways = (far, STILL * np.linalg.norm(s.before)), (squares, STILL**2 * sizes)
         ratio = np.sqrt(squares) / far if all(way > least for way, least in ways) else 0.0
         if np.isfinite(ratio) and ratio > 0:
             s.weight = float(np.sqrt(s.weight * ratio))
-        s.norm = min(s.largest, max(s.safety * s.seen, s.norm / self.fall))
+        s.norm = min(s.largest, max(s.safety * s.seen, s.norm / FALL))
         s.seen = 0.0
-
-    def _restart(self, s: RpdhgState) -> None:
-        """Begin a round where both sides are."""
-        s.anchor[...], s.turn = s.before, 0
-        for f in s.terms:
-            for first, now in ((f.anchor, f.y), (f.origin, f.mean)):
-                if first is not None and now is not None:
-                    first[...] = now
 
     def rebase(self, problem: Problem, state: RpdhgState, share: float) -> RpdhgState:
         s: RpdhgState = super().rebase(problem, state, share)
-        self._restart(s)
         s.turn = -1
         return s
 
@@ -270,16 +188,13 @@ class Rpdhg(PrimalDual):
     "R-PDHG",
     estimates="multipliers of all rows",
     needs="a g; f and g with a prox; a domain with a projection, not a spectrahedron",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
     reference="Lu, Yang, arXiv:2407.16144, 2024",
 )
 def rpdhg() -> Rpdhg:
     """Primal-dual steps with an anchor and restarts.
 
-    As `pdhg`, but both sides are drawn back to where a round began, and rounds end where the
-    residual has fallen (`condgrad.methods.rpdhg.Rpdhg`, which says what is proved). Made for linear
-    f, where steps of `pdhg` circle around the optimum.
+    As `pdhg`, but both sides are drawn back to the beginning of a round, which ends if the residual
+    has fallen. `condgrad.methods.rpdhg.Rpdhg` says what is proved. The method is made for linear f,
+    for which steps of `pdhg` circle around the optimum.
     """
     return Rpdhg()

@@ -43,7 +43,7 @@ def stored(term: Term) -> bool:
     return isinstance(term.map, RowStorage)
 
 
-def precision(term: Term, problem: Problem, dtype: Any) -> np.dtype[Any]:
+def precision(term: Term, problem: Problem, dtype: Any = "auto") -> np.dtype[Any]:
     """Precision of the tables of a term: the problem's if the cotangent is one."""
     if stored(term):
         return problem.dtype

@@ -1,4 +1,4 @@
-"""Extreme points, in the structure the oracle gives them, so that a step costs what it should."""
+"""Extreme points in the structure that the oracle gives them, which makes steps cheap."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ class Atom(ABC):
 
     shape: tuple[int, ...]
     products: int = 0
-    """Matrix-vector products the oracle spent on it."""
-
-    @property
-    def place(self) -> Array:
-        """An array that lies where it does."""
-        return HOST
+    """Matrix-vector products that the oracle spent on the atom."""
+    like: Array = HOST
+    """An array on the device of the atom."""
 
     @abstractmethod
     def blend(self, W: Array, eta: float) -> None:
@@ -31,7 +28,7 @@ class Atom(ABC):
 
     def dense(self, dtype: type = np.float64) -> Array:
         """The atom as an array."""
-        W: Array = np.zeros(self.shape, dtype, like=self.place)
+        W: Array = np.zeros(self.shape, dtype, like=self.like)
         self.blend(W, 1.0)
         return W
 
@@ -49,10 +46,7 @@ class RankOne(Atom):
 
     def __post_init__(self) -> None:
         self.shape = (self.side, self.side) if self.side else (self.u.size, self.v.size)
-
-    @property
-    def place(self) -> Array:
-        return self.u
+        self.like = self.u
 
     def blend(self, W: Array, eta: float) -> None:
         if self.side:
@@ -83,10 +77,6 @@ class Zero(Atom):
     shape: tuple[int, ...]
     products: int = 0
     like: Array = HOST
-
-    @property
-    def place(self) -> Array:
-        return self.like
 
     def blend(self, W: Array, eta: float) -> None:
         W *= 1 - eta
@@ -133,10 +123,7 @@ class Moved(Atom):
 
     def __post_init__(self) -> None:
         self.shape, self.products = self.atom.shape, self.atom.products
-
-    @property
-    def place(self) -> Array:
-        return self.offset
+        self.like = self.offset
 
     def blend(self, W: Array, eta: float) -> None:
         self.atom.blend(W, eta)

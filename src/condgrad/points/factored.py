@@ -24,16 +24,16 @@ CHUNK = 1 << 18
 class Factored:
     """W = U diag(s) Vᵀ, of which only the factors are kept.
 
-    It stands where an array W is only read: ``np.asarray(W)`` and `dense` make the whole matrix,
-    `entries` some of it. It is never changed.
+    It stands for an array W that is only read, and is never changed. ``np.asarray(W)`` and `dense`
+    make the whole matrix, `entries` some of it.
 
     Parameters
     ----------
     U : array of shape (n, r)
         Columns u_k.
     s : array of shape (r,)
-        Numbers s_k; in what a run returns they are the singular values, from the largest on, and
-        the columns of U and V are orthonormal.
+        Numbers s_k. In a result they are the singular values, from the largest on, and the columns
+        of U and V are orthonormal.
     V : array of shape (m, r)
         Columns v_k.
 
@@ -79,7 +79,7 @@ class Factored:
 
     @classmethod
     def of(cls, array: Any, tol: float = 1e-12) -> Factored:
-        """The singular vectors of an array, whose values exceed `tol` times the largest."""
+        """The singular vectors of an array with values above `tol` times the largest."""
         U, s, VT = scipy.linalg.svd(np.asarray(array), full_matrices=False)
         rank = int(np.count_nonzero(s > tol * s[0])) if s.size else 0
         return cls(U[:, :rank], s[:rank], VT[:rank].T)
@@ -130,7 +130,7 @@ class Factored:
         return out.reshape(shape)
 
     def ranged(self, at: slice, left: Array | None = None) -> Array:
-        """Entries of the flattened matrix, a range of them; `left` where it is known."""
+        """A range of the entries of the flattened matrix, faster if `left` is given."""
         (start, stop, _), m = at.indices(self.size), self.shape[1]
         if stop <= start:
             return np.zeros(0, self.dtype)
@@ -184,7 +184,7 @@ class Factored:
 
     @property
     def square(self) -> float:
-        """‖W‖² where the columns of U and of V are orthonormal."""
+        """‖W‖² if the columns of U and of V are orthonormal."""
         return float(np.sum(np.square(self.s), dtype=np.float64))
 
     def decomposed(self) -> Factored:

@@ -10,7 +10,7 @@ from condgrad._types import Array
 
 @dataclass(repr=False, eq=False)
 class Gram:
-    """V Vᵀ, of which only V is kept; as an array it is made where one is asked for.
+    """V Vᵀ, of which only V is kept; ``np.asarray`` makes the whole matrix.
 
     Parameters
     ----------
