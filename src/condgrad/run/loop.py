@@ -183,6 +183,8 @@ class Run:
                     monitor.record.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
                     self._break_off(error)
+                finally:  # after any other error the best point so far can be had
+                    monitor.record.status = monitor.record.status or Status.INTERRUPTED
         return self
 
     def _loop(self, monitor: Monitor) -> None:
