@@ -35,6 +35,8 @@ from condgrad.problem import Problem, Term
 
 STILL = 1e-12
 """A side that went less than this share of its size in a round went by rounding alone."""
+LEAST = 1e-12
+"""The least N, as a share of ‖A‖: if no multiplier ever moves nothing says how large N must be."""
 
 
 @dataclass
@@ -240,7 +242,8 @@ class Rpdhg(PrimalDual):
         ratio = np.sqrt(squares) / far if all(way > least for way, least in ways) else 0.0
         if np.isfinite(ratio) and ratio > 0:
             s.weight = float(np.sqrt(s.weight * ratio))
-        s.norm = min(s.largest, max(s.safety * s.seen, s.norm / self.fall))
+        least = max(s.safety * s.seen, s.norm / self.fall, LEAST * s.largest)
+        s.norm = min(s.largest, least)
         s.seen = 0.0
 
     def _restart(self, s: RpdhgState) -> None:
