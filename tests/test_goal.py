@@ -238,6 +238,13 @@ def test_a_point_outside_the_domain_is_ignored(bad):
     assert (plain.status, plain.iterations) == (other.status, other.iterations)
 
 
+def test_a_proposal_with_nan_is_ignored_over_a_ball_of_singular_values():
+    fit = Term(maps.AllEntries((3, 4)), functions.Squared(np.arange(12.0)), name="fit")
+    problem = Problem(domains.NuclearBall((3, 4), 1.0), [fit])
+    result = solve(problem, gap=1e-3, propose=lambda W: np.full((3, 4), np.nan))
+    assert result.status is Status.CONVERGED
+
+
 def test_a_bad_proposal_does_not_replace_a_better_iterate():
     problem, _, _ = simple()
     plain = solve(problem, gap=1e-3, max_iter=300)

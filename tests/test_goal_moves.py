@@ -193,6 +193,33 @@ def test_where_a_run_cannot_move():
     assert run.advance(iterations=10).state.k == 60
 
 
+def test_a_moved_run_is_saved_as_one_over_its_domain(tmp_path):
+    """A bound over a small domain is none for a larger one."""
+    large, small = cost_and_rows(4.0), cost_and_rows(1.0)
+    run = cg.start(large, gap=1e-4, start=np.eye(6) / 8).move(small.domain)
+    run.advance(iterations=2000).save(tmp_path / "run")
+    with pytest.raises(cg.InputError, match=r"trace is 4.0 here and was 1.0"):
+        cg.resume(tmp_path / "run", large)
+    assert cg.resume(tmp_path / "run", small).result().lower_bound == run.result().lower_bound
+    assert run.result().lower_bound > cg.solve(large, gap=1e-3).objective + 1
+
+
+def test_a_run_whose_move_was_broken_off_cannot_go_on(tmp_path, monkeypatch):
+    run = cg.start(cost_and_rows(4.0)).advance(iterations=5)
+    before = run.result()
+
+    def broken(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(run.form), "rebase", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run.move(domains.Spectrahedron(6, 8.0))
+    assert run.advance().result().status is Status.INTERRUPTED
+    assert run.result().lower_bound == before.lower_bound
+    with pytest.raises(ProblemError, match="broken off"):
+        run.save(tmp_path / "run")
+
+
 def test_blocks_may_differ():
     run = cg.start(
         Problem(domains.BlockSpectrahedron([3, 3], 4.0), cost_and_rows(4.0).terms)

@@ -322,3 +322,15 @@ def test_bounds_from_tables_in_single_precision(seed):
     G = (matrix_of(problem.terms[1].map).T @ s.y.astype(float)).reshape(9, 9)
     assert (s.y.dtype, s.changed.dtype, s.G.dtype) == (np.float32, np.float32, np.float64)
     np.testing.assert_allclose(s.G.reshape(9, 9), G, atol=3e-5 * np.abs(G).max())
+
+
+@pytest.mark.parametrize("seen", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [2, 20])
+def test_the_weight_stands_still_where_the_start_is_the_solution(seen, n):
+    """W then is away from the start by rounding alone, and no number gets beyond all bounds."""
+    cost = Term(maps.Inner(np.eye(n) - 2 * np.diag(np.arange(n)) / n), functions.Linear())
+    rows = Term(maps.Diagonal(n), functions.Equal(1.0))
+    problem = Problem(domains.Spectrahedron(n, 2.0 * n), [cost, rows], dtype=seen)
+    run = cg.start(problem, cg.spdhg(), start=np.eye(n)).advance(iterations=600)
+    assert run.result().status is Status.MAX_ITER
+    assert run.state.weight < 1e20

@@ -295,3 +295,16 @@ def test_multipliers_are_those_of_the_formula():
                 map.add_to(side.estimate, 1.0, spread)
                 np.testing.assert_allclose(spread.reshape(-1), matrix.T @ y, atol=1e-12)
                 assert change(side, 1.6) == pytest.approx(np.sum((slope - before) ** 2), abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_never_bind_leave_the_steps_finite(dtype):
+    """No multiplier moves, so that nothing says how large the norm of the rows is."""
+    cost = Term(maps.Inner(np.arange(3.0)), functions.Linear())
+    rows = Term(maps.DataMatrix(np.eye(3)), functions.AtMost(5.0))
+    problem = Problem(domains.Box(np.zeros(3), np.ones(3)), [cost, rows], dtype=dtype)
+    run = cg.start(problem, cg.rpdhg()).advance(iterations=2500)
+    result = run.result()
+    assert result.status is Status.MAX_ITER
+    assert result.objective == pytest.approx(0.0, abs=1e-9)
+    assert result.lower_bound == pytest.approx(0.0, abs=1e-9)

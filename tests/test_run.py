@@ -156,3 +156,36 @@ def test_the_observer_does_not_steer():
     assert with_.state.pressure == without.state.pressure
     assert without.state.pressure.moves != [0] * len(problem.terms)
     assert without.result().lower_bound == -np.inf
+
+
+@pytest.mark.parametrize("where", ["callbacks", "metrics", "propose", "map"])
+def test_after_an_error_of_a_user_the_best_point_is_there_and_nothing_is_saved(where, tmp_path):
+    calls = itertools.count()
+    armed = []
+
+    def fails(_):
+        if armed and next(calls) == 5:
+            raise ZeroDivisionError("mine")
+        return 0.0 if where == "metrics" else None
+
+    class Own(maps.Diagonal):
+        def add_to(self, G, scale, V):
+            fails(None)
+            super().add_to(G, scale, V)
+
+    problem = max_cut()[0]
+    if where == "map":
+        own = [dataclasses.replace(t, map=Own(t.map.shape[0])) for t in problem.composite]
+        problem = Problem(problem.domain, [*problem.smooth, *own])
+    given = {"callbacks": [fails], "metrics": {"m": fails}, "propose": fails}.get(where)
+    told = {} if given is None else {where: given}
+    run = cg.start(problem, cg.sag_cgal(), gap=1e-9, **told)
+    armed.append(True)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        run.advance(iterations=1000)
+    found = run.result()
+    assert found.status is Status.INTERRUPTED
+    assert np.isfinite([found.objective, found.lower_bound]).all()
+    assert run.advance(iterations=1).result().iterations == found.iterations
+    with pytest.raises(ProblemError, match="broken off"):
+        run.save(tmp_path / "run")

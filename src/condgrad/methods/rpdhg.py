@@ -26,6 +26,8 @@ FALL = 2.0
 """Largest factor by which N falls from round to round."""
 STILL = 1e-12
 """Share of its size that a side goes in a round by rounding alone."""
+LEAST = 1e-12
+"""The least N, as a share of ‖A‖: if no multiplier ever moves nothing says how large N must be."""
 
 
 @dataclass(kw_only=True)
@@ -167,7 +169,8 @@ class Rpdhg(Pdhg):
         ratio = np.sqrt(squares) / far if all(way > least for way, least in ways) else 0.0
         if np.isfinite(ratio) and ratio > 0:
             s.weight = float(np.sqrt(s.weight * ratio))
-        s.norm = min(s.largest, max(s.safety * s.seen, s.norm / FALL))
+        least = max(s.safety * s.seen, s.norm / FALL, LEAST * s.largest)
+        s.norm = min(s.largest, least)
         s.seen = 0.0
 
     def rebase(self, problem: Problem, state: RpdhgState, share: float) -> RpdhgState:

@@ -88,6 +88,8 @@ Fewer rows at a time would not make an iteration faster, and the passes that are
 with them. On a GPU projections with more than `FEW` columns take as long as many more rows, and
 half of all are drawn; iterations with all of them are not fewer.
 """
+STILL = 16
+"""A way of W of up to so many roundings of its size is no way."""
 PROJECTION = Projection(small=60)
 """How the steps project."""
 
@@ -342,7 +344,9 @@ class Spdhg(Method):
         of W_ii = 1 over W of fixed trace their mean. In max-cut with triangle inequalities they are
         twenty times as long as the others, and kept ω as much too large.
         """
-        far = max(norm(s.W - s.origin), 1e-300)
+        far = norm(s.W - s.origin)
+        if far <= STILL * np.finfo(s.W.dtype).eps * norm(s.W):
+            return
         squares, loose = [], []
         for t, table in zip(problem.terms, s.tables, strict=True):
             if table.y is not None:

@@ -183,6 +183,8 @@ class Run:
                     monitor.record.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
                     self._break_off(error)
+                finally:  # after any other error the best point so far can be had
+                    monitor.record.status = monitor.record.status or Status.INTERRUPTED
         return self
 
     def _loop(self, monitor: Monitor) -> None:
@@ -236,7 +238,7 @@ class Run:
         Run
             The run itself.
         """
-        s, before = self.state, self.problem
+        s, before, given = self.state, self.problem, domain
         domain = domain.on(before.like) if foreign(before.like) else domain
         if type(domain) is not type(before.domain):
             raise ProblemError(
@@ -246,8 +248,7 @@ class Run:
         status = self._monitor.record.status
         if status in KEEP:
             raise ProblemError(f"the run cannot go on ({status}): start another")
-        weights = before.infeasibility_weights
-        problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
+        problem, asked = over(before, domain), over(self.asked, given)
         problem.like = before.like
         check_parts(problem, self._options.watch.certify)
         W = fitted(s.W, domain)
@@ -255,7 +256,8 @@ class Run:
             kind = type(domain).__name__
             raise ProblemError(f"domain, a {kind}, does not contain the W of the run: enlarge it")
         with self._threads():
-            self.problem = problem
+            self._monitor.record.status, self.whole = Status.INTERRUPTED, False  # until it is there
+            self.problem, self.asked = problem, asked
             if W is not s.W:  # scaled
                 s.W[...] = W.astype(problem.dtype, copy=False)
             share = 1.0
@@ -264,6 +266,7 @@ class Run:
             s.known, s.report = self._known(s.W), None
             self.state = self.form.rebase(problem, s, share)
             self._watch_it(self._monitor.record.clock)
+            self.whole = True
         return self
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -322,6 +325,12 @@ class Run:
         if self._monitor.record.status not in KEEP:
             self._monitor.record.status = Status.INTERRUPTED
         return self._monitor.result(self.name, self._options.seed, judge=False)
+
+
+def over(problem: Problem, domain: Domain) -> Problem:
+    """The same terms over another domain."""
+    weights = problem.infeasibility_weights
+    return Problem(domain, problem.terms, infeasibility_weights=weights, dtype=problem.dtype)
 
 
 def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -> dict[str, float]:

@@ -341,7 +341,7 @@ class Monitor:
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
             W = None if proposed is None else like(proposed, self._state.W)
-            if W is not None and self._problem.domain.contains(W, 1e-6):
+            if W is not None and finite(W) and self._problem.domain.contains(W, 1e-6):
                 known = self._problem.evaluate(W), self._measured(W)
                 self._proposed = (proposed, (W, *known))
         if self._proposed[1] is not None:
