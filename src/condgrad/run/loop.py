@@ -41,14 +41,16 @@ TOWARDS = 100_000
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of a run beside its method."""
+class Asked:
+    """A run that is asked for: all its options, checked."""
 
-    start: Any
+    problem: Problem
+    method: Method
     goal: Goal
     watch: Watch
-    seed: Any
-    n_jobs: int | None
+    start: Any = None
+    seed: Any = 0
+    n_jobs: int | None = None
     device: str = "cpu"
     cluster: Ray | None = None
 
@@ -77,18 +79,18 @@ class Run:
     _note = ""
     state: State
 
-    def __init__(self, problem: Problem, method: Method, options: Options) -> None:
-        self.prepare(problem, method, options)
+    def __init__(self, asked: Asked) -> None:
+        self.prepare(asked)
         self._begin()
 
-    def prepare(self, problem: Problem, method: Method, options: Options, lighter: int = 0) -> None:
+    def prepare(self, asked: Asked, lighter: int = 0) -> None:
         """See where it will run, and in which form; memory is asked for here."""
-        self.asked, self.method, self._options = problem, method, options
-        self._threads = threads.Calm(options.n_jobs)
-        self._engine = None if options.cluster is None else Engine(options.cluster)
+        self.asked, self.method = asked, asked.method
+        self._threads = threads.Calm(asked.n_jobs)
+        self._engine = None if asked.cluster is None else Engine(asked.cluster)
         try:
-            found = prepared(problem, method, options.device, lighter, self._engine)
-            check_parts(problem, options.watch.certify)
+            found = prepared(asked.problem, self.method, asked.device, lighter, self._engine)
+            check_parts(asked.problem, asked.watch.certify)
         except BaseException:
             self.close()
             raise
@@ -101,18 +103,18 @@ class Run:
 
     def _begin(self) -> None:
         """Make the state before the first iteration."""
-        problem, options = self.problem, self._options
-        W = first_point(problem, options.start, self.form.factors)
+        problem, asked = self.problem, self.asked
+        W = first_point(problem, asked.start, self.form.factors)
         deadline.check()
         with self._threads():
             known = self._known(W)
-            self.state = self.form.init(problem, W, generator(options.seed), known)
+            self.state = self.form.init(problem, W, generator(asked.seed), known)
             deadline.check()
             self._watch_it()
 
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        goal, watch = self._options.goal, self._options.watch
+        goal, watch = self.asked.goal, self.asked.watch
         gap, feasibility, rows = goal.all
         floor = -np.inf if watch.floor is None else float(watch.floor)
         known = Known(gap, feasibility, rows, floor)
@@ -122,8 +124,8 @@ class Run:
 
     def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
         """Begin to watch the run over its problem, or go on with the record of a file."""
-        own, watch = (self.problem, self.form, self.state), self._options.watch
-        self._monitor = Monitor(*own, self._options.goal, watch, clock, record)
+        own, watch = (self.problem, self.form, self.state), self.asked.watch
+        self._monitor = Monitor(*own, self.asked.goal, watch, clock, record)
 
     def advance(
         self,
@@ -166,7 +168,7 @@ class Run:
         """Go on within limits that count from now, or from what was done before."""
         monitor = self._monitor
         if isinstance(until, Goal):
-            if until != self._options.goal:
+            if until != self.asked.goal:
                 self._aim(until)
             until = None
         elif until is not None and not callable(until):
@@ -187,7 +189,7 @@ class Run:
 
     def _loop(self, monitor: Monitor) -> None:
         """Every method is this loop."""
-        errors = self._options.watch.errors
+        errors = self.asked.watch.errors
         over = False
         while not over:
             if errors:
@@ -211,8 +213,8 @@ class Run:
             raise error
 
     def _aim(self, goal: Goal) -> None:
-        self._options.watch.require(goal)
-        self._options = replace(self._options, goal=goal)
+        self.asked.watch.require(goal)
+        self.asked = replace(self.asked, goal=goal)
         self._monitor.aim(goal, GOES_ON)
         gap, feasibility, rows = goal.all
         known = replace(self.state.known, gap=gap, feasibility=feasibility, rows=rows)
@@ -249,7 +251,7 @@ class Run:
         weights = before.infeasibility_weights
         problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
         problem.like = before.like
-        check_parts(problem, self._options.watch.certify)
+        check_parts(problem, self.asked.watch.certify)
         W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
             kind = type(domain).__name__
@@ -300,7 +302,7 @@ class Run:
         With `factors` a W that is kept as factors is a `Factored`, however small it is.
         """
         with self._threads():
-            how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
+            how: Any = {"method": self.name, "seed": self.asked.seed, "factors": factors}
             try:
                 found = self._monitor.result(**how, judge=self.whole)
             except (deadline.OutOfTime, *BREAKS) as error:
@@ -321,7 +323,7 @@ class Run:
         """Result so far, for a program that is about to end, see `_keyboard`."""
         if self._monitor.record.status not in KEEP:
             self._monitor.record.status = Status.INTERRUPTED
-        return self._monitor.result(self.name, self._options.seed, judge=False)
+        return self._monitor.result(self.name, self.asked.seed, judge=False)
 
 
 def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,23 +20,14 @@ from condgrad.methods.register import check
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Callback, Watch
-from condgrad.run.journal import EVERY, checkpoints, fresh_seed, solved
+from condgrad.run.journal import EVERY, KEPT, checkpoints, fresh_seed, solved
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Options, Run
+from condgrad.run.loop import TOWARDS, Asked, Run
 from condgrad.run.prepare import generator
 from condgrad.run.result import PARTS, Result, Status, Trace
 
-
-class Asked(NamedTuple):
-    """A run that is not made yet."""
-
-    problem: Problem
-    method: Method
-    options: Options
-
-    def begin(self) -> Run:
-        """The run before its first iteration."""
-        return Run(*self)
+OF_THE_CALL = ("max_iter", "max_epochs", "max_seconds", "max_lmo", "verbose", *KEPT)
+"""Options of `solve` that are not those of its run."""
 
 
 def start(
@@ -68,22 +59,21 @@ def start(
         ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
         ``for info in run:`` goes one iteration at a time. Memory is asked for here.
     """
-    return asked(**locals()).begin()
+    return Run(asked(**locals()))
 
 
 def asked(
     problem: Problem,
     method: Method | None = None,
     *,
-    start: Array | Factored | None = None,
     gap: float | None = None,
     feasibility: float | None = None,
     row_feasibility: float | None = None,
     seed: int | None = 0,
-    n_jobs: int | None = None,
     device: str = "cpu",
     cluster: str | Ray | None = None,
-    metrics: Mapping[str, Callable[[Array], float]] | None = None,
+    start: Array | Factored | None = None,
+    n_jobs: int | None = None,
     **watched: Any,
 ) -> Asked:
     """Run that the options of `start` ask for, checked."""
@@ -91,7 +81,7 @@ def asked(
     if seed is None:
         seed = fresh_seed()
     generator(seed)
-    watch = Watch(metrics=metrics or {}, **watched)
+    watch = Watch(**watched)
     watch.require(goal)
     wish = cluster_of(cluster)
     if wish is not None and device == "auto":
@@ -110,7 +100,7 @@ def asked(
                 "cluster out, or name a method"
             )
         require_large(problem)
-    return Asked(problem, method, Options(start, goal, watch, seed, n_jobs, device, wish))
+    return Asked(problem, method, goal, watch, start, seed, n_jobs, device, wish)
 
 
 @limited
@@ -249,6 +239,7 @@ def solve(
         random arguments), or the run will not fit into the free memory; the sentence says what to
         change.
     """
+    options = {name: value for name, value in locals().items() if name not in OF_THE_CALL}
     wanted = any(t is not None for t in (gap, feasibility, row_feasibility))
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = TOWARDS
@@ -256,26 +247,7 @@ def solve(
     bar = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
     with progress.shown(verbose, **bar), checkpoints(checkpoint, every, resume):
         progress.doing("preparing the run")
-        run = asked(
-            problem,
-            method,
-            start=start,
-            gap=gap,
-            feasibility=feasibility,
-            row_feasibility=row_feasibility,
-            certify=certify,
-            record=record,
-            metrics=metrics,
-            callbacks=callbacks,
-            propose=propose,
-            floor=floor,
-            errors=errors,
-            duals=duals,
-            seed=seed,
-            n_jobs=n_jobs,
-            device=device,
-            cluster=cluster,
-        )
+        run = asked(**options)
         try:
             return solved(run, limits)
         except OutOfTime:
