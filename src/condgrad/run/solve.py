@@ -11,11 +11,11 @@ import numpy as np
 from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import relative_gap
+from condgrad.certificate.lower_bound import Duals
 from condgrad.cluster import Ray, cluster_of, require_large
 from condgrad.errors import ProblemError
 from condgrad.methods.choice import choose
-from condgrad.methods.protocol import Method
+from condgrad.methods.protocol import Known, Method, State
 from condgrad.methods.register import check
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
@@ -23,8 +23,9 @@ from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.journal import EVERY, KEPT, checkpoints, fresh_seed, solved
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Asked, Run
-from condgrad.run.prepare import generator
-from condgrad.run.result import PARTS, Result, Status, Trace
+from condgrad.run.monitor import Monitor
+from condgrad.run.prepare import first_point, generator
+from condgrad.run.result import Result, Status
 
 OF_THE_CALL = ("max_iter", "max_epochs", "max_seconds", "max_lmo", "verbose", *KEPT)
 """Options of `solve` that are not those of its run."""
@@ -74,6 +75,7 @@ def asked(
     cluster: str | Ray | None = None,
     start: Array | Factored | None = None,
     n_jobs: int | None = None,
+    metrics: Mapping[str, Callable[[Array], float]] | None = None,
     **watched: Any,
 ) -> Asked:
     """Run that the options of `start` ask for, checked."""
@@ -81,7 +83,7 @@ def asked(
     if seed is None:
         seed = fresh_seed()
     generator(seed)
-    watch = Watch(**watched)
+    watch = Watch(metrics=metrics or {}, **watched)
     watch.require(goal)
     wish = cluster_of(cluster)
     if wish is not None and device == "auto":
@@ -247,11 +249,15 @@ def solve(
     bar = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
     with progress.shown(verbose, **bar), checkpoints(checkpoint, every, resume):
         progress.doing("preparing the run")
-        run = asked(**options)
-        try:
-            return solved(run, limits)
-        except OutOfTime:
-            return unstarted(problem, "" if method is None else method.name, floor, seed)
+        return in_time(asked(**options), limits)
+
+
+def in_time(own: Asked, limits: Limits, **how: Any) -> Result:
+    """The result of a run; its start if there is no time to begin."""
+    try:
+        return solved(own, limits, **how)
+    except OutOfTime:
+        return unstarted(own.problem, own.method.name, own.watch.floor, own.seed)
 
 
 def unstarted(
@@ -266,41 +272,31 @@ def unstarted(
 ) -> Result:
     """The start, or the centre of the domain, if no time was left or Ctrl-C came before the run.
 
-    A bound is there only if one is known beforehand.
+    Its bound is that of the terms' own values, or one known beforehand.
     """
-    W = start
+    form = _Still()
     if start is None:
-        factors, shape = choose(problem).factors, problem.domain.shape
-        W = Factored.zeros(shape, problem.dtype) if factors else problem.domain.center()
-    elif not isinstance(start, Factored):
-        W = np.asarray(start, problem.dtype)
-    found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
-    gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
-    row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
-    row |= {"objective": found.objective, "smoothed": np.nan, "eta": np.nan, "beta": np.nan}
-    row |= {"infeasibility": found.infeasibility, "lower_bound": bound, "gap": gap}
-    for name, violation in found.families.items():
-        row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
-    trace.append(row)
-    return Result(
-        W=W,
-        status=status,
-        objective=found.objective,
-        infeasibility=found.infeasibility,
-        families=found.families,
-        iterations=0,
-        best_iteration=0,
-        epochs=0.0,
-        seconds=0.0,
-        lmo_calls=0,
-        matvecs=0,
-        rows={t.name: 0 for t in problem.terms},
-        trace=trace,
-        method=method,
-        seed=seed,
-        lower_bound=bound,
-        gap=gap,
-        bound_kind="none" if floor is None else "given",
-        metrics={name: float(metric(W)) for name, metric in (metrics or {}).items()},
-        profile=dict.fromkeys(PARTS, 0.0),
-    )
+        W = first_point(problem, None, choose(problem).factors)
+    else:
+        W = start if isinstance(start, Factored) else np.asarray(start, problem.dtype)
+    state = form.init(problem, W, generator(seed), Known())
+    watch = Watch(floor=floor, metrics=metrics or {})
+    monitor = Monitor(problem, form, state, Goal(), watch)
+    monitor.record.status = status
+    return monitor.result(method, seed, judge=False, factors=True)
+
+
+class _Still(Method):
+    """The form of a run that has no time: it stays where it is."""
+
+    def init(
+        self, problem: Problem, W: Any, rng: Any, known: Known, multipliers: Any = None
+    ) -> State:
+        count = len(problem.terms)
+        return State(W=W, rng=rng, known=known, rows=[0] * count, betas=[1.0] * count)
+
+    def step(self, problem: Problem, state: Any, at_most: int = 1) -> State:
+        raise OutOfTime
+
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        raise OutOfTime
