@@ -49,28 +49,31 @@ class Limits:
         self.seconds = np.inf if max_seconds is None else max_seconds
         self.lmo = np.inf if max_lmo is None else max_lmo
 
-    def since(self, k: int, epochs: float, seconds: float, lmo: int) -> Limits:
+    def since(self, counts: Counts) -> Limits:
         """Return these limits, counted from there."""
-        later = copy.copy(self)
-        later.iterations, later.epochs = self.iterations + k, self.epochs + epochs
-        later.seconds, later.lmo = self.seconds + seconds, self.lmo + lmo
+        later, (k, epochs, lmo) = copy.copy(self), counts
+        later.iterations, later.epochs, later.lmo = (
+            self.iterations + k,
+            self.epochs + epochs,
+            self.lmo + lmo,
+        )
         return later
 
-    def room(self, k: int, epochs: float, lmo: int, share: float) -> float:
+    def room(self, counts: Counts, share: float) -> float:
         """Iterations of `share` epochs and one oracle call that surely pass no limit but time."""
+        k, epochs, lmo = counts
         return min(self.iterations - k, self.lmo - lmo, (self.epochs - epochs) / share)
 
-    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
-        """The first limit that is reached."""
+    def reached(self, counts: Counts) -> Status | None:
+        """The first limit that is reached; time is the deadline's."""
+        k, epochs, lmo = counts
         if k >= self.iterations:
             return Status.MAX_ITER
         if epochs >= self.epochs - 1e-9:
             return Status.MAX_EPOCHS
-        if seconds >= self.seconds:
+        if deadline.over():
             return Status.MAX_SECONDS
-        if lmo >= self.lmo:
-            return Status.MAX_LMO
-        return None
+        return Status.MAX_LMO if lmo >= self.lmo else None
 
 
 @dataclass
@@ -109,34 +112,19 @@ class Clock:
 
 
 class Pause:
-    """When a run must end to answer in time: by how long its parts have taken, compiling included.
+    """The time of the parts of a run, compiling included, of which none is begun in vain.
 
-    A last certificate and a rounding are planned for, as long as the ones before have taken.
+    A certificate of a matrix is thought to take as long as all eigenvalues until it was made once.
     """
 
-    def __init__(self) -> None:
-        self._since = time.perf_counter()
+    def __init__(self, shape: Sequence[int]) -> None:
         self._took: dict[str, float] = {}
-
-    def plan(self, shape: Sequence[int]) -> None:
-        """Guess how long a certificate takes: as all eigenvalues do, for matrices."""
         if len(shape) == 2:
             self._took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
 
-    def iterated(self) -> None:
-        """An iteration is over."""
-        self._took["iteration"] = time.perf_counter() - self._since
-
-    def watched(self) -> None:
-        """The next one begins."""
-        self._since = time.perf_counter()
-
     @contextmanager
     def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
-        """A part of the watching; `OutOfTime` where it takes time and there is not enough.
-
-        It is done if there is time for it so many `times`.
-        """
+        """A part that `costs` time; `OutOfTime` unless there is time for it so many `times`."""
         if costs:
             deadline.require(times * self._took.get(name, 0.0))
         began = time.perf_counter()
@@ -145,8 +133,8 @@ class Pause:
             self._took[name] = time.perf_counter() - began
 
     def due(self) -> bool:
-        """Whether the run must end before the next iteration."""
-        return deadline.over() or not deadline.fits(sum(self._took.values()))
+        """Whether the run must end: another round of all parts would come too late."""
+        return not deadline.fits(sum(self._took.values()))
 
 
 @dataclass(frozen=True)

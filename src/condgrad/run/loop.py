@@ -29,11 +29,9 @@ from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.monitor import Monitor, Record, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
-from condgrad.run.result import KEEP, Result, Status
+from condgrad.run.result import GOES_ON, KEEP, Result, Status
 from condgrad.testing import check_parts
 
-GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
-"""Ends after which a run can be advanced."""
 BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
 """Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
@@ -174,7 +172,7 @@ class Run:
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
-            if monitor.begin(limits, until, GOES_ON, since):
+            if monitor.begin(limits, until, since):
                 self.torn = True
                 try:
                     self._loop(monitor)
@@ -196,7 +194,8 @@ class Run:
                 monitor.before = self.state.W.copy()
             k = self.state.k
             try:
-                self.state = self.form.step(self.problem, self.state, monitor.room())
+                with monitor.pause.part("iteration"):
+                    self.state = self.form.step(self.problem, self.state, monitor.room())
             finally:  # a compiled call may have made iterations before it was broken off
                 self.whole = self.state.k > k
             over = monitor.after(self.state)
@@ -215,7 +214,7 @@ class Run:
     def _aim(self, goal: Goal) -> None:
         self.asked.watch.require(goal)
         self.asked = replace(self.asked, goal=goal)
-        self._monitor.aim(goal, GOES_ON)
+        self._monitor.aim(goal)
         gap, feasibility, rows = goal.all
         known = replace(self.state.known, gap=gap, feasibility=feasibility, rows=rows)
         self.state.known = known

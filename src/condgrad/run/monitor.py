@@ -5,7 +5,7 @@ It changes nothing of the run. What it finds is in one `Record`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +26,7 @@ from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
-from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
+from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
 
 
 @dataclass
@@ -116,16 +116,11 @@ class Monitor:
     ) -> None:
         self._problem, self._method, self._state = problem, method, state
         self._goal, self._watch = goal, watch
-        own = problem.composite or problem.smooth
-        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
-        self._size = sum(problem.terms[i].map.size for i in self._counted)
-        """The terms whose rows make an epoch, and how many rows that is."""
         self._share = passes_over(problem, [method.drawn(t) for t in problem.terms])
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
-        self._pause = Pause()
-        self._pause.plan(problem.domain.shape)
+        self.pause = Pause(problem.domain.shape)
         since = state.k if record is None else record.since
         first, self._pace = method.proofs
         self._first = max(first, since // 10)
@@ -164,42 +159,38 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return sum(self._state.rows[i] for i in self._counted) / self._size
+        return passes_over(self._problem, self._state.rows)
 
-    def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
-        """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
+    def aim(self, goal: Goal) -> None:
+        """Watch for another goal; a run that has converged may go on."""
         self._goal, r = goal, self.record
-        if r.status in (Status.CONVERGED, *ends):
+        if r.status in (Status.CONVERGED, *GOES_ON):
             met = goal.wanted and self._distance(r.best.evaluation) <= 1
             r.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
         self,
         limits: Limits,
-        until: Callable[[Info], object] | None,
-        ends: Sequence[Status],
+        until: Callable[[Info], object] | None = None,
         since: Counts | None = None,
     ) -> bool:
-        """Count limits from now or `since`; False if the run has ended by other than `ends`."""
+        """Count limits from now or `since`; False if the run has ended for good."""
         r = self.record
-        if r.status not in ends:
+        if r.status not in GOES_ON:
             return False
-        k, epochs, calls = since or self.counts
-        self._until = until
-        self._limits = limits.since(k, epochs, r.clock.seconds, calls)
-        self._pause.watched()
+        self._until, self._limits = until, limits.since(since or self.counts)
         r.status = self._reached()
         r.clock.start()
         return r.status is None
 
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
-        s, r = self._state, self.record
+        r = self.record
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
         due = min(r.next_record, r.next_proof) if self._watched else r.next_record
-        room = self._limits.room(s.k, self.epochs, s.calls, self._share)
-        return max(1, int(min(due - s.k, room)))
+        room = self._limits.room(self.counts, self._share)
+        return max(1, int(min(due - self._state.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
         """The next of so many iterations per decade, counted from where the watching began."""
@@ -208,9 +199,8 @@ class Monitor:
         return since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        k, epochs, calls = self.counts
-        found = self._limits.reached(k, epochs, self.record.clock.seconds, calls)
-        return found or (Status.MAX_SECONDS if self._pause.due() else None)
+        found = self._limits.reached(self.counts)
+        return found or (Status.MAX_SECONDS if self.pause.due() else None)
 
     @property
     def _watched(self) -> bool:
@@ -223,7 +213,6 @@ class Monitor:
         """Look at the state after some iterations; True ends the run."""
         self._state, r, k, report = state, self.record, state.k, state.report
         r.clock.lap("method")
-        self._pause.iterated()
         prove = self._watched and (k >= r.next_proof or report is not None)
         if k >= r.next_record or prove:
             if k >= r.next_record:
@@ -235,7 +224,6 @@ class Monitor:
         if r.status is None and self.keep is not None:
             self.keep()
         r.clock.lap("metrics", counts=False)
-        self._pause.watched()
         return r.status is not None
 
     def _ask(self) -> Status | None:
@@ -269,7 +257,7 @@ class Monitor:
         if self._goal.wanted and propose is not None and r.proved == self._state.k:
             r.clock.lap("metrics", counts=False)
             r.hurried = True
-            with suppress(OutOfTime), self._pause.part("proposal"):
+            with suppress(OutOfTime), self.pause.part("proposal"):
                 self._consider(proposal(propose, self._state.W))
                 r.hurried = False
             r.clock.lap("proposal", counts=False)
@@ -406,7 +394,7 @@ class Monitor:
         r.clock.lap("metrics", counts=False)
         r.proved = k
         try:
-            with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
+            with self.pause.part("certificate", report is None, FIRST if k == r.since else 1):
                 self._accept(report or self._method.measure(self._problem, self._state, evaluation))
                 if r.status is None:
                     self._refute(evaluation)

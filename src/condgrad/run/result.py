@@ -65,6 +65,8 @@ class Status(Enum):
         return cls.MAX_ITER, cls.MAX_EPOCHS, cls.MAX_SECONDS, cls.MAX_LMO
 
 
+GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
+"""Ends after which a run can be advanced."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 """Ends of a run that say more than that a bound was taken back."""
 
