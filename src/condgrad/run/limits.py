@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad._check import positive
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
@@ -162,17 +163,14 @@ class Goal:
     row_feasibility: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("gap", "feasibility", "row_feasibility"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < value < np.inf):
-                raise ProblemError(f"{name} is {value!r}: it must be a positive number")
+        for name, value in vars(self).items():
+            if value is not None:
+                positive(name, value)
 
     @property
     def wanted(self) -> bool:
         """Whether the run may end by convergence."""
-        asked = (self.gap, self.feasibility, self.row_feasibility)
-        return any(tolerance is not None for tolerance in asked)
+        return any(tolerance is not None for tolerance in vars(self).values())
 
     @property
     def tolerances(self) -> tuple[float, float]:

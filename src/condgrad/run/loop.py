@@ -247,9 +247,7 @@ class Run:
         status = self._monitor.record.status
         if status in KEEP:
             raise ProblemError(f"the run cannot go on ({status}): start another")
-        weights = before.infeasibility_weights
-        problem = Problem(domain, before.terms, infeasibility_weights=weights, dtype=before.dtype)
-        problem.like = before.like
+        problem = before.over(domain, before.terms, before.like)
         check_parts(problem, self.asked.watch.certify)
         W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
