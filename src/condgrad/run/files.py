@@ -168,8 +168,12 @@ class _Writer:
         kind = type(value)
         if kind in PLAIN:
             return value
-        if kind is list:
-            return self._each(value, where)
+        if kind is list or kind is tuple:
+            each = [
+                part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
+                for i, part in enumerate(value)
+            ]
+            return each if kind is list else {"tuple": each}
         if isinstance(value, np.ndarray) or foreign(value):
             return {"array": self._array(value, where)}
         if kind is dict:
@@ -186,14 +190,8 @@ class _Writer:
         if name.startswith(OURS) and (is_dataclass(value) or hasattr(value, "_fields")):
             own = {n: self.listed(getattr(value, n), f"{where}.{n}") for n in _names(kind)}
             return {"object": [name, own]}
-        if kind is tuple:
-            return {"tuple": self._each(value, where)}
         if isinstance(value, np.generic) and value.dtype.kind in KINDS:
             return {"number": [value.dtype.str, value.tobytes().hex()]}
-        if kind is bytes:
-            return {"bytes": value.hex()}
-        if isinstance(value, np.dtype) and not value.hasobject:
-            return {"dtype": value.str}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"type": np.dtype(value).str}
         if isinstance(value, FunctionType) and _found(_name(value)) is value:
@@ -202,12 +200,6 @@ class _Writer:
             f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot hold: keep "
             "numbers and arrays there"
         )
-
-    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
-        return [
-            part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
-            for i, part in enumerate(values)
-        ]
 
     def _array(self, array: Any, where: str) -> int:
         """Number of an array; one that was met before has its number already."""
@@ -279,10 +271,6 @@ def _built(text: Any, arrays: Sequence[Array]) -> Any:
             return tuple(_built(part, arrays) for part in own)
         case "number":
             return np.frombuffer(bytes.fromhex(own[1]), np.dtype(own[0]))[0]
-        case "bytes":
-            return bytes.fromhex(own)
-        case "dtype":
-            return np.dtype(own)
         case "type":
             return np.dtype(own).type
         case "function" if isinstance(_found(own), FunctionType):
