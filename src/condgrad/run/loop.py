@@ -79,7 +79,12 @@ class Run:
 
     def __init__(self, asked: Asked) -> None:
         self.prepare(asked)
-        self._begin()
+        W = first_point(self.problem, asked.start, self.form.factors)
+        deadline.check()
+        with self._threads():
+            known, rng = self._known(W), generator(asked.seed)
+            self.state = self.form.init(self.problem, W, rng, known)
+            self._watch_it()
 
     def prepare(self, asked: Asked, lighter: int = 0) -> None:
         """See where it will run, and in which form; memory is asked for here."""
@@ -99,31 +104,19 @@ class Run:
         if self._engine is not None:
             self._engine.close()
 
-    def _begin(self) -> None:
-        """Make the state before the first iteration."""
-        problem, asked = self.problem, self.asked
-        W = first_point(problem, asked.start, self.form.factors)
-        deadline.check()
-        with self._threads():
-            known = self._known(W)
-            self.state = self.form.init(problem, W, generator(asked.seed), known)
-            deadline.check()
-            self._watch_it()
-
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        goal, watch = self.asked.goal, self.asked.watch
-        gap, feasibility, rows = goal.all
+        watch = self.asked.watch
         floor = -np.inf if watch.floor is None else float(watch.floor)
-        known = Known(gap, feasibility, rows, floor)
+        known = Known(*self.asked.goal.all, floor)
         if watch.propose is None or not self.form.looks:
             return known
         return replace(known, **look(self.problem, watch.propose, W))
 
     def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
         """Begin to watch the run over its problem, or go on with the record of a file."""
-        own, watch = (self.problem, self.form, self.state), self.asked.watch
-        self._monitor = Monitor(*own, self.asked.goal, watch, clock, record)
+        own, wanted = (self.problem, self.form, self.state), (self.asked.goal, self.asked.watch)
+        self._monitor = Monitor(*own, *wanted, clock, record)
 
     def advance(
         self,
@@ -216,8 +209,8 @@ class Run:
         self.asked = replace(self.asked, goal=goal)
         self._monitor.aim(goal)
         gap, feasibility, rows = goal.all
-        known = replace(self.state.known, gap=gap, feasibility=feasibility, rows=rows)
-        self.state.known = known
+        s = self.state
+        s.known = replace(s.known, gap=gap, feasibility=feasibility, rows=rows)
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
@@ -306,15 +299,10 @@ class Run:
                 if not isinstance(error, deadline.OutOfTime):
                     self._break_off(error)
                 found = self._monitor.result(**how, judge=False)
-            seen = [f"{name} was measured {words}" for name, words in found.sampled.items()]
-            note = "; ".join(filter(None, [self.note, *seen]))
+            said = [self._note, "" if self._engine is None else self._engine.note]
+            said += [f"{name} was measured {words}" for name, words in found.sampled.items()]
+            note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)
-
-    @property
-    def note(self) -> str:
-        """Shortage of memory, or losses of shards, in words."""
-        said = "" if self._engine is None else self._engine.note
-        return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:
         """Result so far, for a program that is about to end, see `_keyboard`."""

@@ -228,17 +228,16 @@ class Monitor:
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
-        if not self._watch.callbacks and self._until is None:
+        callbacks, until = self._watch.callbacks, self._until
+        if not callbacks and until is None:
             return None
         info = self.info()
-        answers = [callback(info) for callback in self._watch.callbacks]
-        if self._until is not None and self._until(info):
+        answers = [callback(info) for callback in callbacks]
+        if until is not None and until(info):
             answers.append(Status.PAUSED)
-        for answer in answers:
-            if isinstance(answer, Status):
-                return answer
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
-        return Status.STOPPED if yes else None
+        statuses = (a for a in answers if isinstance(a, Status))
+        return next(statuses, Status.STOPPED if yes else None)
 
     def info(self) -> Info:
         """View of the latest iteration, for callbacks."""
@@ -318,9 +317,18 @@ class Monitor:
 
     def _measured(self, W: Any) -> dict[str, float]:
         """The user's metrics at a point."""
-        metrics = self._watch.metrics
+        found, metrics = {}, self._watch.metrics
         point = shown(host(W)) if metrics else W
-        return {name: number(name, metric(point)) for name, metric in metrics.items()}
+        for name, metric in metrics.items():
+            value = metric(point)
+            try:
+                found[name] = float(value)
+            except (TypeError, ValueError):
+                kind = type(value).__name__
+                raise ProblemError(
+                    f"metrics[{name!r}] returned a {kind}: return a number"
+                ) from None
+        return found
 
     # --- the best point
 
@@ -510,15 +518,6 @@ def proposal(propose: Callable[[Any], Any], W: Any) -> Any:
     return propose(W if getattr(propose, "anywhere", False) else host(W))
 
 
-def number(name: str, value: Any) -> float:
-    """Value of a metric, as a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        kind = type(value).__name__
-        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None
-
-
 def like(proposed: Any, W: Array) -> Array:
     """A proposed point, checked, in the precision of a run and where it is."""
     point = proposed if foreign(proposed) else np.asarray(proposed)
@@ -527,5 +526,4 @@ def like(proposed: Any, W: Array) -> Array:
             f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, or "
             "None"
         )
-    same = point.astype(W.dtype, copy=not foreign(point))
-    return np.asarray(same, like=W)
+    return np.asarray(point.astype(W.dtype, copy=not foreign(point)), like=W)
