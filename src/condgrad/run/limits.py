@@ -36,28 +36,24 @@ class Limits:
         max_lmo: float | None,
         names: Sequence[str] = ("max_iter", "max_epochs", "max_seconds", "max_lmo"),
     ) -> None:
-        given = dict(zip(names, (max_iter, max_epochs, max_seconds, max_lmo), strict=True))
-        for name, value in given.items():
+        most = (max_iter, max_epochs, max_seconds, max_lmo)
+        for name, value in zip(names, most, strict=True):
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and np.isreal(value) and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
             if name in (names[0], names[3]) and value not in (None, np.inf) and value % 1:
                 raise ProblemError(f"{name} is {value!r}: it must be a whole number")
-        if all(value is None for value in given.values()):
-            max_iter = 1000
-        self.iterations = np.inf if max_iter is None else max_iter
-        self.epochs = np.inf if max_epochs is None else max_epochs
-        self.seconds = np.inf if max_seconds is None else max_seconds
-        self.lmo = np.inf if max_lmo is None else max_lmo
+        if max_iter is max_epochs is max_seconds is max_lmo is None:
+            most = (1000, None, None, None)
+        numbers = (np.inf if value is None else value for value in most)
+        self.iterations, self.epochs, self.seconds, self.lmo = numbers
 
     def since(self, counts: Counts) -> Limits:
         """Return these limits, counted from there."""
         later, (k, epochs, lmo) = copy.copy(self), counts
-        later.iterations, later.epochs, later.lmo = (
-            self.iterations + k,
-            self.epochs + epochs,
-            self.lmo + lmo,
-        )
+        later.iterations += k
+        later.epochs += epochs
+        later.lmo += lmo
         return later
 
     def room(self, counts: Counts, share: float) -> float:

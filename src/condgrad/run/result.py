@@ -175,7 +175,7 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write to a ``.csv``, ``.json`` or ``.npz`` file."""
-        path, names = Path(path), self.columns
+        path, names = _checked(path), self.columns
         text = io.StringIO(newline="")
         arrays: dict[str, Any] = {n: self[n] for n in names}
         match path.suffix:
@@ -185,10 +185,6 @@ class Trace:
                 writer.writerows(zip(*(a.tolist() for a in arrays.values()), strict=True))
             case ".json":
                 json.dump({n: a.tolist() for n, a in arrays.items()}, text)
-            case ".npz":
-                pass
-            case other:
-                raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
         with replaced(path) as file:
             if path.suffix == ".npz":
                 np.savez_compressed(file, **arrays)
@@ -204,9 +200,7 @@ class Trace:
         InputError
             Where the file holds something else.
         """
-        path = Path(path)
-        if path.suffix not in (".csv", ".json", ".npz"):
-            raise ProblemError(f"path ends in {path.suffix!r}: use .csv, .json or .npz")
+        path = _checked(path)
         try:
             match path.suffix:
                 case ".csv":
@@ -239,6 +233,14 @@ class Trace:
         if len({len(column) for column in trace._columns.values()}) > 1:
             raise ValueError("its columns have different lengths")
         return trace
+
+
+def _checked(path: str | Path) -> Path:
+    """The path of a trace, whose form its end tells."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".json", ".npz"):
+        raise ProblemError(f"path ends in {path.suffix!r}: use .csv, .json or .npz")
+    return path
 
 
 @dataclass(frozen=True, eq=False, repr=False)
