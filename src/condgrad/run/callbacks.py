@@ -137,7 +137,7 @@ class Progress:
     max_iter, max_epochs, max_seconds : number, optional
         The limits of the run; the bar shows the one that is nearest.
     console : rich Console, optional
-        Where to draw instead.
+        The console to draw on instead.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ class Pack:
         return Pack(self.text, [array.copy() for array in self.arrays], self.lines)
 
     def tree(self, path: str | os.PathLike[str], like: Array = HOST) -> Any:
-        """The tree of a file; arrays that were on a GPU go where `like` lies.
+        """The tree of a file; arrays that were on a GPU go to that of `like`.
 
         Raises
         ------

@@ -170,7 +170,7 @@ class Goal:
 
     @property
     def tolerances(self) -> tuple[float, float]:
-        """(gap, feasibility), 1e-3 where one was not given."""
+        """(gap, feasibility), 1e-3 if one was not given."""
         return self.gap or 1e-3, self.feasibility or 1e-3
 
     @property

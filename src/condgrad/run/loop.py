@@ -87,7 +87,7 @@ class Run:
             self._watch_it()
 
     def prepare(self, asked: Asked, lighter: int = 0) -> None:
-        """See where it will run, and in which form; memory is asked for here."""
+        """Find the device and the form of the run; memory is asked for here."""
         self.asked, self.method = asked, asked.method
         self._threads = threads.Calm(asked.n_jobs)
         self._engine = None if asked.cluster is None else Engine(asked.cluster)
@@ -217,8 +217,8 @@ class Run:
 
         What the run remembers stays: slopes, what the steps have measured, iterations and counters.
         Multipliers are scaled by the factor in [0, 1] that proves most for this domain, since they
-        grow if the rows have no solution, and a β that the method finds goes halfway to a guess
-        for this domain. Bound, status, best point and trace begin anew.
+        grow if the rows have no solution. A β that the method finds goes halfway to a guess for
+        this domain. Bound, status, best point and trace begin anew.
 
         Parameters
         ----------

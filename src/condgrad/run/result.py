@@ -75,16 +75,18 @@ KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
-    Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
-    method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
-    ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
-    ``NAME.l2``, ``.max``, ``.relative``, ``.scaled`` and ``.row`` per constraint family,
-    ``lower_bound`` (the best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with
-    ``NAME.beta`` where it is automatic), and the user's own metrics. With
-    ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
+    Row ``k`` shows the iterate after iteration k, row 0 the start. The column ``seconds`` is of the
+    method: the clock stands while metrics are evaluated. Counts are ``epochs``, ``epochs.NAME`` per
+    term, ``lmo_calls``, ``matvecs`` and ``rows``. Values are ``objective``, ``smoothed`` (F_β) and
+    ``infeasibility``; every constraint family has ``NAME.l2``, ``.max``, ``.relative``, ``.scaled``
+    and ``.row``. The best bound so far is ``lower_bound``, and ``gap`` is that of this iterate to
+    it. Scalars are ``eta`` and ``beta``, with ``NAME.beta`` if it is automatic. The user's own
+    metrics follow.
+
+    With ``solve(..., errors=True)`` every term that SAG or Full follows has ``NAME.error``. It is
     ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
-    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
-    It is NaN at k = 0 and in the last row of a run that was broken off.
+    its step. Lemmas 4.2 and 4.3 of the H-SAG-CGM paper are about it; `theory.estimator_error`
+    bounds its mean. It is NaN at k = 0 and in the last row of a run that was broken off.
 
     Examples
     --------
@@ -153,7 +155,7 @@ class Trace:
     def missed(self) -> Array:
         """The relative infeasibility that `feasibility` is compared with, of the worst family.
 
-        Where a trace has no families it is the column ``infeasibility``.
+        If a trace has no families it is the column ``infeasibility``.
         """
         families = [self[name] for name in self._relative]
         return np.max(families, axis=0) if families else self["infeasibility"]
@@ -198,7 +200,7 @@ class Trace:
         Raises
         ------
         InputError
-            Where the file holds something else.
+            If the file holds something else.
         """
         path = _checked(path)
         try:
@@ -248,13 +250,13 @@ class Result(Answer):
     """The best point of a run and how it went.
 
     *Best* is judged at recorded iterations by the function the method descends on at the β of the
-    moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian where the method keeps
-    multipliers. Where a gap is asked for it is judged by how far gap and relative infeasibility are
+    moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian if the method keeps
+    multipliers. If a gap is asked for it is judged by how far gap and relative infeasibility are
     from their tolerances. The last iterate always takes part.
     """
 
     W: Array
-    """The best point, an array or, where it was kept as factors and has more than four million
+    """The best point, an array or, if it was kept as factors and has more than four million
     entries, a `condgrad.points.Factored`."""
     status: Status
     objective: float
@@ -267,13 +269,13 @@ class Result(Answer):
     best_iteration: int
     """Iteration that produced `W`; 0 is the start."""
     epochs: float
-    """Rows of composite terms evaluated per composite row (smooth ones where there are none). A row
+    """Rows of composite terms evaluated per composite row (smooth ones if there are none). A row
     evaluated at two points, as by STORM and SPIDER, counts twice."""
     seconds: float
     """Seconds of the method alone; `summary` has those of the whole run, the sum of `profile`."""
     lmo_calls: int
     matvecs: int
-    """Matrix-vector products in the oracle; 0 where LAPACK answered."""
+    """Matrix-vector products in the oracle; 0 if LAPACK answered."""
     rows: dict[str, int]
     """Rows evaluated, per term."""
     trace: Trace
@@ -284,7 +286,7 @@ class Result(Answer):
     proposed: bool = False
     """Whether `W` is a point that `propose` offered, such as a rounded solution."""
     lower_bound: float = -np.inf
-    """The optimum is not below this number; −∞ where nothing was certified, +∞ where the problem
+    """The optimum is not below this number; −∞ if nothing was certified, +∞ if the problem
     is infeasible."""
     gap: float = np.inf
     """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
@@ -303,7 +305,7 @@ class Result(Answer):
     own use), ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
     ``compiling``."""
     duals: dict[str, Array] = field(default_factory=dict)
-    """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked
+    """Multipliers y of the composite terms behind the bound, if ``solve(..., duals=True)`` asked
     for them: ∇f + Σ ω A*y is the direction, and −ωy the price of the right-hand sides."""
     ray: dict[str, Array] = field(default_factory=dict)
     """Multipliers y of the constraint families that prove the status ``INFEASIBLE``: the minimum
@@ -319,7 +321,7 @@ class Result(Answer):
     """The constraint families on all entries that were measured on drawn ones, since there are more
     than 10⁹: their violations in `families` are estimates."""
     resumed: int | None = None
-    """The iteration from which the run went on, where it was resumed from a checkpoint."""
+    """The iteration from which the run went on, if it was resumed from a checkpoint."""
 
     sense = "min"
     """A run minimises."""
@@ -372,7 +374,7 @@ class Result(Answer):
 
     @property
     def resumption(self) -> str:
-        """That the run was resumed, in words; empty where it was not."""
+        """That the run was resumed, in words; empty if it was not."""
         if self.resumed is None:
             return ""
         every = self.resumed >= self.iterations
@@ -383,7 +385,7 @@ class Result(Answer):
         return "" if self.device == "cpu" else f" on {self.device}"
 
     def _whence(self) -> str:
-        """Say where the point comes from when it is not the last iterate."""
+        """The origin of the point, in words, if it is not the last iterate."""
         if self.proposed:
             return "; the best point is one that was proposed"
         if self.best_iteration == self.iterations:
