@@ -93,14 +93,14 @@ class Clock:
 
     def start(self) -> None:
         """Begin now; what went before belongs to no part."""
-        self._since, self._compiled = time.perf_counter(), compile_seconds()
+        self.since, self._compiled = time.perf_counter(), compile_seconds()
 
     def lap(self, part: str, counts: bool = True) -> float:
         """Give the time since the last lap to a part; return the seconds of the method so far."""
-        since, compiled = self._since, self._compiled
+        since, compiled = self.since, self._compiled
         self.start()
         compiling = self._compiled - compiled
-        spent = max(0.0, self._since - since - compiling)
+        spent = max(0.0, self.since - since - compiling)
         self.parts[part] = self.parts.get(part, 0.0) + spent
         if compiling:
             self.parts["compiling"] = self.parts.get("compiling", 0.0) + compiling
@@ -115,23 +115,23 @@ class Pause:
     """
 
     def __init__(self, shape: Sequence[int]) -> None:
-        self._took: dict[str, float] = {}
+        self.took: dict[str, float] = {}
         if len(shape) == 2:
-            self._took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
+            self.took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
 
     @contextmanager
     def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
         """A part that `costs` time; `OutOfTime` unless there is time for it so many `times`."""
         if costs:
-            deadline.require(times * self._took.get(name, 0.0))
+            deadline.require(times * self.took.get(name, 0.0))
         began = time.perf_counter()
         yield
         if costs:
-            self._took[name] = time.perf_counter() - began
+            self.took[name] = time.perf_counter() - began
 
     def due(self) -> bool:
         """Whether the run must end: another round of all parts would come too late."""
-        return not deadline.fits(sum(self._took.values()))
+        return not deadline.fits(sum(self.took.values()))
 
 
 @dataclass(frozen=True)

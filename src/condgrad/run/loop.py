@@ -187,8 +187,7 @@ class Run:
                 monitor.before = self.state.W.copy()
             k = self.state.k
             try:
-                with monitor.pause.part("iteration"):
-                    self.state = self.form.step(self.problem, self.state, monitor.room())
+                self.state = self.form.step(self.problem, self.state, monitor.room())
             finally:  # a compiled call may have made iterations before it was broken off
                 self.whole = self.state.k > k
             over = monitor.after(self.state)

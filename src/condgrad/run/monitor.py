@@ -116,11 +116,15 @@ class Monitor:
     ) -> None:
         self._problem, self._method, self._state = problem, method, state
         self._goal, self._watch = goal, watch
+        own = problem.composite or problem.smooth
+        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
+        self._size = sum(problem.terms[i].map.size for i in self._counted)
+        """The terms whose rows make an epoch, and how many rows that is."""
         self._share = passes_over(problem, [method.drawn(t) for t in problem.terms])
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
-        self.pause = Pause(problem.domain.shape)
+        self._pause = Pause(problem.domain.shape)
         since = state.k if record is None else record.since
         first, self._pace = method.proofs
         self._first = max(first, since // 10)
@@ -159,7 +163,7 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return passes_over(self._problem, self._state.rows)
+        return sum(self._state.rows[i] for i in self._counted) / self._size
 
     def aim(self, goal: Goal) -> None:
         """Watch for another goal; a run that has converged may go on."""
@@ -200,7 +204,7 @@ class Monitor:
 
     def _reached(self) -> Status | None:
         found = self._limits.reached(self.counts)
-        return found or (Status.MAX_SECONDS if self.pause.due() else None)
+        return found or (Status.MAX_SECONDS if self._pause.due() else None)
 
     @property
     def _watched(self) -> bool:
@@ -212,7 +216,9 @@ class Monitor:
     def after(self, state: State) -> bool:
         """Look at the state after some iterations; True ends the run."""
         self._state, r, k, report = state, self.record, state.k, state.report
+        began = r.clock.since
         r.clock.lap("method")
+        self._pause.took["iteration"] = r.clock.since - began
         prove = self._watched and (k >= r.next_proof or report is not None)
         if k >= r.next_record or prove:
             if k >= r.next_record:
@@ -256,7 +262,7 @@ class Monitor:
         if self._goal.wanted and propose is not None and r.proved == self._state.k:
             r.clock.lap("metrics", counts=False)
             r.hurried = True
-            with suppress(OutOfTime), self.pause.part("proposal"):
+            with suppress(OutOfTime), self._pause.part("proposal"):
                 self._consider(proposal(propose, self._state.W))
                 r.hurried = False
             r.clock.lap("proposal", counts=False)
@@ -402,7 +408,7 @@ class Monitor:
         r.clock.lap("metrics", counts=False)
         r.proved = k
         try:
-            with self.pause.part("certificate", report is None, FIRST if k == r.since else 1):
+            with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
                 self._accept(report or self._method.measure(self._problem, self._state, evaluation))
                 if r.status is None:
                     self._refute(evaluation)
