@@ -26,7 +26,6 @@ import numpy as np
 from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, address, foreign, host, placed
-from condgrad.backends.memory import free_memory, size
 from condgrad.errors import InputError, ProblemError
 
 MAGIC = b"condgrad checkpoint 2\n"
@@ -116,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> list[Pack]:
     Raises
     ------
     InputError
-        If it is no such file, is damaged, or does not fit into the memory.
+        If it is no such file, or is damaged.
     """
     packs: list[Pack] = []
     path = Path(path)
@@ -126,9 +125,6 @@ def load(path: str | os.PathLike[str]) -> list[Pack]:
             old = head.startswith(MAGIC[:-3])
             whose = "this condgrad but of an older one" if old else "condgrad"
             raise InputError(path, f"this is no checkpoint of {whose}")
-        if whole > free_memory():
-            need = f"{size(whole)}, but {size(free_memory())} of memory are free"
-            raise InputError(path, f"this checkpoint needs {need}")
         text = file.read(min(int.from_bytes(head[len(MAGIC) :], "little"), whole))
         check = zlib.crc32(text, zlib.crc32(head))
         try:

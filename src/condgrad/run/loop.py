@@ -324,8 +324,4 @@ def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -
     families = problem.evaluate(S).families
     lengths = {t.name: length_of(t) for t in problem.composite}
     missed = sum((f.l2 / lengths[name]) ** 2 for name, f in families.items())
-    return {
-        "below": problem.objective(S),
-        "above": problem.objective(point),
-        "missed": missed,
-    }
+    return {"below": problem.objective(S), "above": problem.objective(point), "missed": missed}

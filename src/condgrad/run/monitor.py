@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -342,13 +343,23 @@ class Monitor:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            W = None if proposed is None else like(proposed, self._state.W)
+            W = None if proposed is None else self._placed(proposed)
             if W is not None and self._problem.domain.contains(W, 1e-6):
                 known = self._problem.evaluate(W), self._measured(W)
                 self._proposed = (proposed, (W, *known))
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
             self._offer(point, evaluation, metrics, proposed=True)
+
+    def _placed(self, proposed: Any) -> Array:
+        """A proposed point in the precision of the run and where its W is."""
+        W, point = self._state.W, proposed if foreign(proposed) else np.asarray(proposed)
+        if point.shape != W.shape:
+            raise ProblemError(
+                f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, "
+                "or None"
+            )
+        return np.asarray(point.astype(W.dtype, copy=not foreign(point)), like=W)
 
     def _offer(
         self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
@@ -359,16 +370,14 @@ class Monitor:
         if self._goal.wanted and np.isfinite(r.bound.value):
             better = self._rank(evaluation) <= self._rank(best.evaluation)
         else:
-            better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
+            merit = partial(self._method.merit, self._problem, self._state)
+            better = merit(W, evaluation) <= merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
             kept = best.W if plain else W
             r.best = Best(kept, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
                 kept[...] = W
-
-    def _merit(self, W: Any, evaluation: Evaluation) -> float:
-        return self._method.merit(self._problem, self._state, W, evaluation)
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -464,7 +473,41 @@ class Monitor:
         try:
             if judge:
                 self._look_again()
-            return self._shown(method, seed, judge, factors)
+            s, r, problem = self._state, self.record, self._problem
+            assert r.status is not None
+            W, best = r.best.W, r.best.evaluation
+            if foreign(W) and not judge:  # a signal may have come between
+                best = problem.evaluate(W)
+            r.clock.lap("metrics", counts=False)
+            return Result(
+                W=W if factors else shown(host(W)),
+                status=r.status,
+                objective=best.objective,
+                infeasibility=best.infeasibility,
+                families=best.families,
+                iterations=s.k,
+                best_iteration=r.best.k,
+                epochs=self.epochs,
+                seconds=r.clock.seconds,
+                lmo_calls=s.calls,
+                matvecs=s.products,
+                rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
+                trace=r.trace,
+                method=method,
+                seed=seed,
+                metrics=r.best.metrics,
+                proposed=r.best.proposed,
+                lower_bound=r.bound.value,
+                gap=relative_gap(best.objective, r.bound.value, problem.unit),
+                bound_kind=r.bound.kind,
+                bound_failure=r.bound.failure,
+                bound_source=r.bound.source,
+                profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
+                duals=r.ray or r.duals if self._watch.duals else {},
+                ray=r.ray,
+                device=device_of(s.W),
+                sampled=self._method.sampled(problem, W),
+            )
         finally:
             self.record = kept
 
@@ -480,56 +523,7 @@ class Monitor:
             gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
             r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
 
-    def _shown(self, method: str, seed: Any, judged: bool, factors: bool) -> Result:
-        """The record as a result."""
-        s, r, problem = self._state, self.record, self._problem
-        W, best = r.best.W, r.best.evaluation
-        assert r.status is not None
-        if foreign(W) and not judged:  # a signal may have come between
-            best = problem.evaluate(W)
-        r.clock.lap("metrics", counts=False)
-        return Result(
-            W=W if factors else shown(host(W)),
-            status=r.status,
-            objective=best.objective,
-            infeasibility=best.infeasibility,
-            families=best.families,
-            iterations=s.k,
-            best_iteration=r.best.k,
-            epochs=self.epochs,
-            seconds=r.clock.seconds,
-            lmo_calls=s.calls,
-            matvecs=s.products,
-            rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
-            trace=r.trace,
-            method=method,
-            seed=seed,
-            metrics=r.best.metrics,
-            proposed=r.best.proposed,
-            lower_bound=r.bound.value,
-            gap=relative_gap(best.objective, r.bound.value, problem.unit),
-            bound_kind=r.bound.kind,
-            bound_failure=r.bound.failure,
-            bound_source=r.bound.source,
-            profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
-            duals=r.ray or r.duals if self._watch.duals else {},
-            ray=r.ray,
-            device=device_of(s.W),
-            sampled=self._method.sampled(problem, W),
-        )
-
 
 def proposal(propose: Callable[[Any], Any], W: Any) -> Any:
     """A point for W, which is an array of NumPy for all but those who take any (`anywhere`)."""
     return propose(W if getattr(propose, "anywhere", False) else host(W))
-
-
-def like(proposed: Any, W: Array) -> Array:
-    """A proposed point, checked, in the precision of a run and where it is."""
-    point = proposed if foreign(proposed) else np.asarray(proposed)
-    if point.shape != W.shape:
-        raise ProblemError(
-            f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, or "
-            "None"
-        )
-    return np.asarray(point.astype(W.dtype, copy=not foreign(point)), like=W)

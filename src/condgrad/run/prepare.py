@@ -20,7 +20,7 @@ from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
 from condgrad.methods.protocol import Method
 from condgrad.points.factored import Factored, finite
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
 
 IMAGES = 5
 """Arrays as long as the rows that are worked on at a time, on a GPU."""
@@ -68,13 +68,8 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
         except ProblemError:
             if device == "cuda":
                 raise
-    memory.require(method.memory(problem, everywhere))
+    memory.require(method.memory(problem, lambda term: True))
     return problem
-
-
-def everywhere(term: Term) -> bool:
-    """Whether the rows of a term are in this process: all are."""
-    return True
 
 
 def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
@@ -101,7 +96,7 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
             if t.passes.halves
         ),
     ]
-    memory.require([*method.memory(there, everywhere), *extra], free, "a GPU's memory")
+    memory.require([*method.memory(there, lambda term: True), *extra], free, "a GPU's memory")
     return there
 
 

@@ -360,12 +360,13 @@ class Result(Answer):
     def summary(self) -> str:
         """The numbers of the run and why it ended, as a sentence."""
         digits = digits_for(self.objective, self.lower_bound, "min", 6)
+        where = "" if self.device == "cpu" else f" on {self.device}"
         return (
             f"{self.method}: objective {self.objective:.{digits}g}, "
             f"lower bound {down(self.lower_bound, digits)}, gap {up(self.gap, 2)}, "
             f"relative infeasibility {self._missed()} after "
             f"{counted(self.iterations, 'iteration')} "
-            f"({sum(self.profile.values()):.2f} s{self._where}){self.resumption}; "
+            f"({sum(self.profile.values()):.2f} s{where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )
 
@@ -379,10 +380,6 @@ class Result(Answer):
             return ""
         every = self.resumed >= self.iterations
         return f", {'all' if every else self.resumed} of them from the checkpoint"
-
-    @property
-    def _where(self) -> str:
-        return "" if self.device == "cpu" else f" on {self.device}"
 
     def _whence(self) -> str:
         """The origin of the point, in words, if it is not the last iterate."""
