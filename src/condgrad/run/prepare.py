@@ -78,7 +78,8 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     if not method.portable(problem):
         name = method.name
         raise ProblemError(f"{name} cannot run on a GPU: leave device out, or use hcgm()")
-    like, entries = devices.on_gpu(), int(np.prod(problem.domain.shape))
+    side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
+    like = devices.on_gpu()
     if devices.free_memory() < 20 * 8 * entries:
         gc.collect()  # runs before this one may still hold some
     free = devices.free_memory()  # before its data are there
@@ -90,11 +91,7 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     extra = [
         memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
         *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
-        *(
-            memory.Need("sums", tiles.buffers(problem.domain.shape[0]))
-            for t in terms
-            if t.passes.halves
-        ),
+        *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
     ]
     memory.require([*method.memory(there, lambda term: True), *extra], free, "a GPU's memory")
     return there
