@@ -156,7 +156,7 @@ def test_no_time_to_begin(monkeypatch, clock):
     result = cg.solve(problem(), V2, max_seconds=5.0, floor=-1e9)
     assert result.status is Status.MAX_SECONDS
     assert result.iterations == 0
-    assert result.lower_bound == -1e9
+    assert -1e9 <= result.lower_bound <= result.objective
     assert problem().domain.contains(result.W)
     assert result.objective == pytest.approx(problem().objective(result.W))
     assert len(result.trace) == 1

@@ -290,6 +290,13 @@ class Problem:
         weights = self.infeasibility_weights
         return Problem(self.domain, self.terms, infeasibility_weights=weights, dtype=dtype)
 
+    def over(self, domain: Domain, terms: Sequence[Term], like: Array) -> Problem:
+        """Return this problem with another domain and other terms, where `like` lies."""
+        weights = self.infeasibility_weights
+        there = Problem(domain, terms, infeasibility_weights=weights, dtype=self.dtype)
+        there.like = like
+        return there
+
     @property
     def smooth(self) -> tuple[Term, ...]:
         """The terms of f."""

@@ -256,7 +256,7 @@ class _Run:
 
     def _limit(self, sweeps: int) -> Status:
         """The limit that ended the sweeps, where nothing else did."""
-        found = self.limits.reached(sweeps, sweeps, 0.0, 0)
+        found = self.limits.reached((sweeps, sweeps, 0))
         return found or Status.MAX_SECONDS
 
     def _watch(self, sweeps: int, V: Array, value: float, bound: Minimum) -> bool:

@@ -172,9 +172,7 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
     own = [t.alone for t in terms if isinstance(t, DealtTerm)]
     for term in own:
         _check(term, engine)
-    weights = problem.infeasibility_weights
-    found = Problem(problem.domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
-    found.like = problem.like
+    found = problem.over(problem.domain, terms, problem.like)
     here = method.memory(found, lambda t: not t.dealt)
     memory.require(here, free, "memory" if free is None else "a GPU's memory")
     needs = method.memory(found, lambda t: t.dealt)[1:]

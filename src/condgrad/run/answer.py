@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Answer(ABC):
     """The best that was found, and what is proved of it: the base of all that is returned.
 
-    An answer stays as it was given. Where it was made from the `Result` of a run, in other units or
-    with a further proof, it has numbers of its own, and the result is still that of the run.
+    An answer stays as it was given. If it was made from the `Result` of a run, in other units or
+    with a further proof, it has numbers of its own; the result is still that of the run.
 
     Attributes
     ----------
@@ -29,14 +29,14 @@ class Answer(ABC):
         The value of what was found.
     bound : float
         Proven: the optimum is not better than this number, in the units and the sense of
-        `objective`. Infinite where nothing is proved, or where it is that nothing is feasible.
+        `objective`. Infinite if nothing is proved, or if nothing is feasible.
     gap : float
         |objective − bound| / max(|objective|, |bound|, u), infinite without a bound. Here u = 0, or
         a small part of the range of the objective, so that an optimum of 0 can be met.
     infeasibility : float
-        How far what was found is from the constraints; 0 where it meets all of them.
+        How far what was found is from the constraints; 0 if it meets all of them.
     trace : Trace
-        The history of the last run, in the units of that run; empty where none was needed.
+        The history of the last run, in the units of that run; empty if none was needed.
     """
 
     _application: ClassVar[str] = "problem"
@@ -90,13 +90,13 @@ class Answer(ABC):
     """Name of `objective` in words."""
 
     def _resumed(self) -> str:
-        """That the run behind the answer was resumed, in words; empty where it was not."""
+        """That the run behind the answer was resumed, in words; empty if it was not."""
         run = getattr(self, "result", None)
         words = "" if run is None else run.resumption.removeprefix(", ")
         return words and f"; {words.replace('of them', 'of the iterations')}"
 
     def _missed(self) -> str:
-        """The infeasibility that was tested, as text; empty where there is none to speak of."""
+        """The infeasibility that was tested, as text; empty if there is none to speak of."""
         return "" if self._feasible else f"{self.infeasibility:.2g}"
 
     def _per(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from condgrad import _progress as progress
+from condgrad._check import dimension
 from condgrad._types import Array
 from condgrad.backends.arrays import host
 from condgrad.errors import ProblemError
@@ -91,7 +92,11 @@ class Watch:
 
     def __post_init__(self) -> None:
         check_watchers(self.record, self.metrics, self.callbacks)
-        check_bounds(self.propose, self.floor)
+        number = isinstance(self.floor, (int, float, np.number))
+        if self.floor is not None and not (number and np.isfinite(self.floor)):
+            raise ProblemError(f"floor is {self.floor!r}: it must be a number below the optimum")
+        if self.propose is not None and not callable(self.propose):
+            raise ProblemError("propose is not callable: pass a function of W")
 
     def allows_factors(self, problem: Problem) -> bool:
         """Whether all that is watched can be seen of a W that is kept as factors."""
@@ -115,9 +120,7 @@ class StopWhen:
     def __init__(self, test: Callable[[Info], bool], every: int = 1) -> None:
         if not callable(test):
             raise ProblemError("test is not callable: pass a function of Info")
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ProblemError(f"every is {every!r}: it must be an integer of at least 1")
-        self.test, self.every = test, every
+        self.test, self.every = test, dimension("every", every)
 
     def __call__(self, info: Info) -> Status | None:
         return Status.STOPPED if info.k % self.every == 0 and self.test(info) else None
@@ -134,7 +137,7 @@ class Progress:
     max_iter, max_epochs, max_seconds : number, optional
         The limits of the run; the bar shows the one that is nearest.
     console : rich Console, optional
-        Where to draw instead.
+        The console to draw on instead.
     """
 
     def __init__(
@@ -161,9 +164,8 @@ class Progress:
 
 def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
     """Refuse what cannot watch a run: options of `solve`."""
-    whole = isinstance(record, (int, np.integer)) and not isinstance(record, bool)
-    if record is not None and not (whole and record >= 1):
-        raise ProblemError(f"record is {record!r}: it must be an integer of at least 1")
+    if record is not None:
+        dimension("record", record)
     if not isinstance(metrics, Mapping):
         raise ProblemError("metrics must be a dict from names to functions of W")
     for name, metric in metrics.items():
@@ -172,12 +174,3 @@ def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
     listed = isinstance(callbacks, Iterable) and not callable(callbacks)
     if not (listed and all(callable(c) for c in callbacks)):
         raise ProblemError("callbacks must be a sequence of callables: pass [callback]")
-
-
-def check_bounds(propose: Any, floor: Any) -> None:
-    """Refuse what cannot offer points or is no bound: options of `solve`."""
-    number = isinstance(floor, (int, float, np.number))
-    if floor is not None and not (number and np.isfinite(floor)):
-        raise ProblemError(f"floor is {floor!r}: it must be a number below the optimum")
-    if propose is not None and not callable(propose):
-        raise ProblemError("propose is not callable: pass a function of W")

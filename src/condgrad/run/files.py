@@ -26,7 +26,6 @@ import numpy as np
 from condgrad._files import replaced
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, address, foreign, host, placed
-from condgrad.backends.memory import free_memory, size
 from condgrad.errors import InputError, ProblemError
 
 MAGIC = b"condgrad checkpoint 2\n"
@@ -80,7 +79,7 @@ class Pack:
         return Pack(self.text, [array.copy() for array in self.arrays], self.lines)
 
     def tree(self, path: str | os.PathLike[str], like: Array = HOST) -> Any:
-        """The tree of a file; arrays that were on a GPU go where `like` lies.
+        """The tree of a file; arrays that were on a GPU go to that of `like`.
 
         Raises
         ------
@@ -116,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> list[Pack]:
     Raises
     ------
     InputError
-        If it is no such file, is damaged, or does not fit into the memory.
+        If it is no such file, or is damaged.
     """
     packs: list[Pack] = []
     path = Path(path)
@@ -126,9 +125,6 @@ def load(path: str | os.PathLike[str]) -> list[Pack]:
             old = head.startswith(MAGIC[:-3])
             whose = "this condgrad but of an older one" if old else "condgrad"
             raise InputError(path, f"this is no checkpoint of {whose}")
-        if whole > free_memory():
-            need = f"{size(whole)}, but {size(free_memory())} of memory are free"
-            raise InputError(path, f"this checkpoint needs {need}")
         text = file.read(min(int.from_bytes(head[len(MAGIC) :], "little"), whole))
         check = zlib.crc32(text, zlib.crc32(head))
         try:
@@ -168,8 +164,12 @@ class _Writer:
         kind = type(value)
         if kind in PLAIN:
             return value
-        if kind is list:
-            return self._each(value, where)
+        if kind is list or kind is tuple:
+            each = [
+                part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
+                for i, part in enumerate(value)
+            ]
+            return each if kind is list else {"tuple": each}
         if isinstance(value, np.ndarray) or foreign(value):
             return {"array": self._array(value, where)}
         if kind is dict:
@@ -186,14 +186,8 @@ class _Writer:
         if name.startswith(OURS) and (is_dataclass(value) or hasattr(value, "_fields")):
             own = {n: self.listed(getattr(value, n), f"{where}.{n}") for n in _names(kind)}
             return {"object": [name, own]}
-        if kind is tuple:
-            return {"tuple": self._each(value, where)}
         if isinstance(value, np.generic) and value.dtype.kind in KINDS:
             return {"number": [value.dtype.str, value.tobytes().hex()]}
-        if kind is bytes:
-            return {"bytes": value.hex()}
-        if isinstance(value, np.dtype) and not value.hasobject:
-            return {"dtype": value.str}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"type": np.dtype(value).str}
         if isinstance(value, FunctionType) and _found(_name(value)) is value:
@@ -202,12 +196,6 @@ class _Writer:
             f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot hold: keep "
             "numbers and arrays there"
         )
-
-    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
-        return [
-            part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
-            for i, part in enumerate(values)
-        ]
 
     def _array(self, array: Any, where: str) -> int:
         """Number of an array; one that was met before has its number already."""
@@ -279,10 +267,6 @@ def _built(text: Any, arrays: Sequence[Array]) -> Any:
             return tuple(_built(part, arrays) for part in own)
         case "number":
             return np.frombuffer(bytes.fromhex(own[1]), np.dtype(own[0]))[0]
-        case "bytes":
-            return bytes.fromhex(own)
-        case "dtype":
-            return np.dtype(own)
         case "type":
             return np.dtype(own).type
         case "function" if isinstance(_found(own), FunctionType):

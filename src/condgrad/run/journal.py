@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,15 +25,12 @@ from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
 from condgrad.run.files import Pack
 from condgrad.run.limits import Limits
+from condgrad.run.loop import Asked, Run
 from condgrad.run.pages import Open, Page
 from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.saved import Entry, Kept
 from condgrad.run.writer import Writing
-
-if TYPE_CHECKING:
-    from condgrad.run.loop import Run
-    from condgrad.run.solve import Asked
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
@@ -75,9 +72,9 @@ class Journal:
 
     def solve(self, asked: Asked, limits: Limits, **how: Any) -> Result:
         """Make a run, advance it and return its result: a stage of its own."""
-        prints = saved.prints(*asked)
+        prints = saved.prints(asked)
         number, known = self._stage("solve", prints)
-        watch = asked.options.watch
+        watch = asked.watch
         if known is not None:
             result, memories = known
             if result is None:
@@ -92,7 +89,7 @@ class Journal:
                 self._check(entry, prints)
                 run = saved.revived(asked, entry, self._file)
             else:
-                run = asked.begin()
+                run = Run(asked)
         except ProblemError as error:  # as for want of memory, which may be another one later
             figures = getattr(error, "figures", None)
             self._finish((None, (str(error), figures)), "solve", prints)
@@ -118,7 +115,7 @@ class Journal:
         number, known = self._stage("advance", {})
         own = next((o for o in self._open.values() if o.run is run), None)
         if own is None:
-            prints = saved.prints(run.asked, run.method, run._options)
+            prints = saved.prints(run.asked)
             own = self._open[number] = Open(run, prints, number, number)
         own.last, entry = number, self._runs.get(own.number)
         here = entry is not None and entry.about["last"] == number
@@ -339,7 +336,7 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     """Make a run, advance it and return its result."""
     journal = _current.get()
     if journal is None:
-        run = asked.begin()
+        run = Run(asked)
         try:
             with _keyboard.offers(run.snapshot, source=True) as offer:
                 return offer.keep(run.advance_to(limits).result(**how))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad._check import positive
 from condgrad.backends import compile_seconds
 from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
@@ -35,42 +36,41 @@ class Limits:
         max_lmo: float | None,
         names: Sequence[str] = ("max_iter", "max_epochs", "max_seconds", "max_lmo"),
     ) -> None:
-        given = dict(zip(names, (max_iter, max_epochs, max_seconds, max_lmo), strict=True))
-        for name, value in given.items():
+        most = (max_iter, max_epochs, max_seconds, max_lmo)
+        for name, value in zip(names, most, strict=True):
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
             if value is not None and not (number and np.isreal(value) and value >= 0):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
             if name in (names[0], names[3]) and value not in (None, np.inf) and value % 1:
                 raise ProblemError(f"{name} is {value!r}: it must be a whole number")
-        if all(value is None for value in given.values()):
-            max_iter = 1000
-        self.iterations = np.inf if max_iter is None else max_iter
-        self.epochs = np.inf if max_epochs is None else max_epochs
-        self.seconds = np.inf if max_seconds is None else max_seconds
-        self.lmo = np.inf if max_lmo is None else max_lmo
+        if max_iter is max_epochs is max_seconds is max_lmo is None:
+            most = (1000, None, None, None)
+        numbers = (np.inf if value is None else value for value in most)
+        self.iterations, self.epochs, self.seconds, self.lmo = numbers
 
-    def since(self, k: int, epochs: float, seconds: float, lmo: int) -> Limits:
+    def since(self, counts: Counts) -> Limits:
         """Return these limits, counted from there."""
-        later = copy.copy(self)
-        later.iterations, later.epochs = self.iterations + k, self.epochs + epochs
-        later.seconds, later.lmo = self.seconds + seconds, self.lmo + lmo
+        later, (k, epochs, lmo) = copy.copy(self), counts
+        later.iterations += k
+        later.epochs += epochs
+        later.lmo += lmo
         return later
 
-    def room(self, k: int, epochs: float, lmo: int, share: float) -> float:
+    def room(self, counts: Counts, share: float) -> float:
         """Iterations of `share` epochs and one oracle call that surely pass no limit but time."""
+        k, epochs, lmo = counts
         return min(self.iterations - k, self.lmo - lmo, (self.epochs - epochs) / share)
 
-    def reached(self, k: int, epochs: float, seconds: float, lmo: int) -> Status | None:
-        """The first limit that is reached."""
+    def reached(self, counts: Counts) -> Status | None:
+        """The first limit that is reached; time is the deadline's."""
+        k, epochs, lmo = counts
         if k >= self.iterations:
             return Status.MAX_ITER
         if epochs >= self.epochs - 1e-9:
             return Status.MAX_EPOCHS
-        if seconds >= self.seconds:
+        if deadline.over():
             return Status.MAX_SECONDS
-        if lmo >= self.lmo:
-            return Status.MAX_LMO
-        return None
+        return Status.MAX_LMO if lmo >= self.lmo else None
 
 
 @dataclass
@@ -93,14 +93,14 @@ class Clock:
 
     def start(self) -> None:
         """Begin now; what went before belongs to no part."""
-        self._since, self._compiled = time.perf_counter(), compile_seconds()
+        self.since, self._compiled = time.perf_counter(), compile_seconds()
 
     def lap(self, part: str, counts: bool = True) -> float:
         """Give the time since the last lap to a part; return the seconds of the method so far."""
-        since, compiled = self._since, self._compiled
+        since, compiled = self.since, self._compiled
         self.start()
         compiling = self._compiled - compiled
-        spent = max(0.0, self._since - since - compiling)
+        spent = max(0.0, self.since - since - compiling)
         self.parts[part] = self.parts.get(part, 0.0) + spent
         if compiling:
             self.parts["compiling"] = self.parts.get("compiling", 0.0) + compiling
@@ -109,44 +109,29 @@ class Clock:
 
 
 class Pause:
-    """When a run must end to answer in time: by how long its parts have taken, compiling included.
+    """The time of the parts of a run, compiling included, of which none is begun in vain.
 
-    A last certificate and a rounding are planned for, as long as the ones before have taken.
+    A certificate of a matrix is thought to take as long as all eigenvalues until it was made once.
     """
 
-    def __init__(self) -> None:
-        self._since = time.perf_counter()
-        self._took: dict[str, float] = {}
-
-    def plan(self, shape: Sequence[int]) -> None:
-        """Guess how long a certificate takes: as all eigenvalues do, for matrices."""
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.took: dict[str, float] = {}
         if len(shape) == 2:
-            self._took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
-
-    def iterated(self) -> None:
-        """An iteration is over."""
-        self._took["iteration"] = time.perf_counter() - self._since
-
-    def watched(self) -> None:
-        """The next one begins."""
-        self._since = time.perf_counter()
+            self.took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
 
     @contextmanager
     def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
-        """A part of the watching; `OutOfTime` where it takes time and there is not enough.
-
-        It is done if there is time for it so many `times`.
-        """
+        """A part that `costs` time; `OutOfTime` unless there is time for it so many `times`."""
         if costs:
-            deadline.require(times * self._took.get(name, 0.0))
+            deadline.require(times * self.took.get(name, 0.0))
         began = time.perf_counter()
         yield
         if costs:
-            self._took[name] = time.perf_counter() - began
+            self.took[name] = time.perf_counter() - began
 
     def due(self) -> bool:
-        """Whether the run must end before the next iteration."""
-        return deadline.over() or not deadline.fits(sum(self._took.values()))
+        """Whether the run must end: another round of all parts would come too late."""
+        return not deadline.fits(sum(self.took.values()))
 
 
 @dataclass(frozen=True)
@@ -174,21 +159,18 @@ class Goal:
     row_feasibility: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("gap", "feasibility", "row_feasibility"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < value < np.inf):
-                raise ProblemError(f"{name} is {value!r}: it must be a positive number")
+        for name, value in vars(self).items():
+            if value is not None:
+                positive(name, value)
 
     @property
     def wanted(self) -> bool:
         """Whether the run may end by convergence."""
-        asked = (self.gap, self.feasibility, self.row_feasibility)
-        return any(tolerance is not None for tolerance in asked)
+        return any(tolerance is not None for tolerance in vars(self).values())
 
     @property
     def tolerances(self) -> tuple[float, float]:
-        """(gap, feasibility), 1e-3 where one was not given."""
+        """(gap, feasibility), 1e-3 if one was not given."""
         return self.gap or 1e-3, self.feasibility or 1e-3
 
     @property

@@ -29,11 +29,9 @@ from condgrad.run.callbacks import Info, Watch
 from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.monitor import Monitor, Record, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
-from condgrad.run.result import KEEP, Result, Status
+from condgrad.run.result import GOES_ON, KEEP, Result, Status
 from condgrad.testing import check_parts
 
-GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
-"""Ends after which a run can be advanced."""
 BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
 """Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
@@ -41,14 +39,16 @@ TOWARDS = 100_000
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of a run beside its method."""
+class Asked:
+    """A run that is asked for: all its options, checked."""
 
-    start: Any
+    problem: Problem
+    method: Method
     goal: Goal
     watch: Watch
-    seed: Any
-    n_jobs: int | None
+    start: Any = None
+    seed: Any = 0
+    n_jobs: int | None = None
     device: str = "cpu"
     cluster: Ray | None = None
 
@@ -77,18 +77,23 @@ class Run:
     _note = ""
     state: State
 
-    def __init__(self, problem: Problem, method: Method, options: Options) -> None:
-        self.prepare(problem, method, options)
-        self._begin()
+    def __init__(self, asked: Asked) -> None:
+        self.prepare(asked)
+        W = first_point(self.problem, asked.start, self.form.factors)
+        deadline.check()
+        with self._threads():
+            known, rng = self._known(W), generator(asked.seed)
+            self.state = self.form.init(self.problem, W, rng, known)
+            self._watch_it()
 
-    def prepare(self, problem: Problem, method: Method, options: Options, lighter: int = 0) -> None:
-        """See where it will run, and in which form; memory is asked for here."""
-        self.asked, self.method, self._options = problem, method, options
-        self._threads = threads.Calm(options.n_jobs)
-        self._engine = None if options.cluster is None else Engine(options.cluster)
+    def prepare(self, asked: Asked, lighter: int = 0) -> None:
+        """Find the device and the form of the run; memory is asked for here."""
+        self.asked, self.method = asked, asked.method
+        self._threads = threads.Calm(asked.n_jobs)
+        self._engine = None if asked.cluster is None else Engine(asked.cluster)
         try:
-            found = prepared(problem, method, options.device, lighter, self._engine)
-            check_parts(problem, options.watch.certify)
+            found = prepared(asked.problem, self.method, asked.device, lighter, self._engine)
+            check_parts(asked.problem, asked.watch.certify)
         except BaseException:
             self.close()
             raise
@@ -99,31 +104,19 @@ class Run:
         if self._engine is not None:
             self._engine.close()
 
-    def _begin(self) -> None:
-        """Make the state before the first iteration."""
-        problem, options = self.problem, self._options
-        W = first_point(problem, options.start, self.form.factors)
-        deadline.check()
-        with self._threads():
-            known = self._known(W)
-            self.state = self.form.init(problem, W, generator(options.seed), known)
-            deadline.check()
-            self._watch_it()
-
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        goal, watch = self._options.goal, self._options.watch
-        gap, feasibility, rows = goal.all
+        watch = self.asked.watch
         floor = -np.inf if watch.floor is None else float(watch.floor)
-        known = Known(gap, feasibility, rows, floor)
+        known = Known(*self.asked.goal.all, floor)
         if watch.propose is None or not self.form.looks:
             return known
         return replace(known, **look(self.problem, watch.propose, W))
 
     def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
         """Begin to watch the run over its problem, or go on with the record of a file."""
-        own, watch = (self.problem, self.form, self.state), self._options.watch
-        self._monitor = Monitor(*own, self._options.goal, watch, clock, record)
+        own, wanted = (self.problem, self.form, self.state), (self.asked.goal, self.asked.watch)
+        self._monitor = Monitor(*own, *wanted, clock, record)
 
     def advance(
         self,
@@ -166,13 +159,13 @@ class Run:
         """Go on within limits that count from now, or from what was done before."""
         monitor = self._monitor
         if isinstance(until, Goal):
-            if until != self._options.goal:
+            if until != self.asked.goal:
                 self._aim(until)
             until = None
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
-            if monitor.begin(limits, until, GOES_ON, since):
+            if monitor.begin(limits, until, since):
                 self.torn = True
                 try:
                     self._loop(monitor)
@@ -189,7 +182,7 @@ class Run:
 
     def _loop(self, monitor: Monitor) -> None:
         """Every method is this loop."""
-        errors = self._options.watch.errors
+        errors = self.asked.watch.errors
         over = False
         while not over:
             if errors:
@@ -213,20 +206,20 @@ class Run:
             raise error
 
     def _aim(self, goal: Goal) -> None:
-        self._options.watch.require(goal)
-        self._options = replace(self._options, goal=goal)
-        self._monitor.aim(goal, GOES_ON)
+        self.asked.watch.require(goal)
+        self.asked = replace(self.asked, goal=goal)
+        self._monitor.aim(goal)
         gap, feasibility, rows = goal.all
-        known = replace(self.state.known, gap=gap, feasibility=feasibility, rows=rows)
-        self.state.known = known
+        s = self.state
+        s.known = replace(s.known, gap=gap, feasibility=feasibility, rows=rows)
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
 
         What the run remembers stays: slopes, what the steps have measured, iterations and counters.
         Multipliers are scaled by the factor in [0, 1] that proves most for this domain, since they
-        grow if the rows have no solution, and a β that the method finds goes halfway to a guess
-        for this domain. Bound, status, best point and trace begin anew.
+        grow if the rows have no solution. A β that the method finds goes halfway to a guess for
+        this domain. Bound, status, best point and trace begin anew.
 
         Parameters
         ----------
@@ -248,9 +241,9 @@ class Run:
         status = self._monitor.record.status
         if status in KEEP:
             raise ProblemError(f"the run cannot go on ({status}): start another")
-        problem, asked = over(before, domain), over(self.asked, given)
-        problem.like = before.like
-        check_parts(problem, self._options.watch.certify)
+        problem, own = before.over(domain, before.terms, before.like), self.asked.problem
+        asked = replace(self.asked, problem=own.over(given, own.terms, own.like))
+        check_parts(problem, asked.watch.certify)
         W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
             kind = type(domain).__name__
@@ -303,34 +296,23 @@ class Run:
         With `factors` a W that is kept as factors is a `Factored`, however small it is.
         """
         with self._threads():
-            how: Any = {"method": self.name, "seed": self._options.seed, "factors": factors}
+            how: Any = {"method": self.name, "seed": self.asked.seed, "factors": factors}
             try:
                 found = self._monitor.result(**how, judge=self.whole)
             except (deadline.OutOfTime, *BREAKS) as error:
                 if not isinstance(error, deadline.OutOfTime):
                     self._break_off(error)
                 found = self._monitor.result(**how, judge=False)
-            seen = [f"{name} was measured {words}" for name, words in found.sampled.items()]
-            note = "; ".join(filter(None, [self.note, *seen]))
+            said = [self._note, "" if self._engine is None else self._engine.note]
+            said += [f"{name} was measured {words}" for name, words in found.sampled.items()]
+            note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)
-
-    @property
-    def note(self) -> str:
-        """Shortage of memory, or losses of shards, in words."""
-        said = "" if self._engine is None else self._engine.note
-        return "; ".join(dict.fromkeys(x for x in (self._note, said) if x))
 
     def snapshot(self, found: Any = None) -> Result:
         """Result so far, for a program that is about to end, see `_keyboard`."""
         if self._monitor.record.status not in KEEP:
             self._monitor.record.status = Status.INTERRUPTED
-        return self._monitor.result(self.name, self._options.seed, judge=False)
-
-
-def over(problem: Problem, domain: Domain) -> Problem:
-    """The same terms over another domain."""
-    weights = problem.infeasibility_weights
-    return Problem(domain, problem.terms, infeasibility_weights=weights, dtype=problem.dtype)
+        return self._monitor.result(self.name, self.asked.seed, judge=False)
 
 
 def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -> dict[str, float]:
@@ -347,8 +329,4 @@ def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -
     families = problem.evaluate(S).families
     lengths = {t.name: length_of(t) for t in problem.composite}
     missed = sum((f.l2 / lengths[name]) ** 2 for name, f in families.items())
-    return {
-        "below": problem.objective(S),
-        "above": problem.objective(point),
-        "missed": missed,
-    }
+    return {"below": problem.objective(S), "above": problem.objective(point), "missed": missed}

@@ -5,9 +5,10 @@ It changes nothing of the run. What it finds is in one `Record`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Scalars, Watch
 from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
-from condgrad.run.result import KEEP, PARTS, Result, Status, Trace
+from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
 
 
 @dataclass
@@ -124,8 +125,7 @@ class Monitor:
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
-        self._pause = Pause()
-        self._pause.plan(problem.domain.shape)
+        self._pause = Pause(problem.domain.shape)
         since = state.k if record is None else record.since
         first, self._pace = method.proofs
         self._first = max(first, since // 10)
@@ -166,40 +166,36 @@ class Monitor:
         """Composite rows evaluated per composite row."""
         return sum(self._state.rows[i] for i in self._counted) / self._size
 
-    def aim(self, goal: Goal, ends: Sequence[Status]) -> None:
-        """Watch for another goal; a run that has converged may go on, as one may after `ends`."""
+    def aim(self, goal: Goal) -> None:
+        """Watch for another goal; a run that has converged may go on."""
         self._goal, r = goal, self.record
-        if r.status in (Status.CONVERGED, *ends):
+        if r.status in (Status.CONVERGED, *GOES_ON):
             met = goal.wanted and self._distance(r.best.evaluation) <= 1
             r.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
         self,
         limits: Limits,
-        until: Callable[[Info], object] | None,
-        ends: Sequence[Status],
+        until: Callable[[Info], object] | None = None,
         since: Counts | None = None,
     ) -> bool:
-        """Count limits from now or `since`; False if the run has ended by other than `ends`."""
+        """Count limits from now or `since`; False if the run has ended for good."""
         r = self.record
-        if r.status not in ends:
+        if r.status not in GOES_ON:
             return False
-        k, epochs, calls = since or self.counts
-        self._until = until
-        self._limits = limits.since(k, epochs, r.clock.seconds, calls)
-        self._pause.watched()
+        self._until, self._limits = until, limits.since(since or self.counts)
         r.status = self._reached()
         r.clock.start()
         return r.status is None
 
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
-        s, r = self._state, self.record
+        r = self.record
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
         due = min(r.next_record, r.next_proof) if self._watched else r.next_record
-        room = self._limits.room(s.k, self.epochs, s.calls, self._share)
-        return max(1, int(min(due - s.k, room)))
+        room = self._limits.room(self.counts, self._share)
+        return max(1, int(min(due - self._state.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:
         """The next of so many iterations per decade, counted from where the watching began."""
@@ -208,8 +204,7 @@ class Monitor:
         return since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        k, epochs, calls = self.counts
-        found = self._limits.reached(k, epochs, self.record.clock.seconds, calls)
+        found = self._limits.reached(self.counts)
         return found or (Status.MAX_SECONDS if self._pause.due() else None)
 
     @property
@@ -222,8 +217,9 @@ class Monitor:
     def after(self, state: State) -> bool:
         """Look at the state after some iterations; True ends the run."""
         self._state, r, k, report = state, self.record, state.k, state.report
+        began = r.clock.since
         r.clock.lap("method")
-        self._pause.iterated()
+        self._pause.took["iteration"] = r.clock.since - began
         prove = self._watched and (k >= r.next_proof or report is not None)
         if k >= r.next_record or prove:
             if k >= r.next_record:
@@ -235,22 +231,20 @@ class Monitor:
         if r.status is None and self.keep is not None:
             self.keep()
         r.clock.lap("metrics", counts=False)
-        self._pause.watched()
         return r.status is not None
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
-        if not self._watch.callbacks and self._until is None:
+        callbacks, until = self._watch.callbacks, self._until
+        if not callbacks and until is None:
             return None
         info = self.info()
-        answers = [callback(info) for callback in self._watch.callbacks]
-        if self._until is not None and self._until(info):
+        answers = [callback(info) for callback in callbacks]
+        if until is not None and until(info):
             answers.append(Status.PAUSED)
-        for answer in answers:
-            if isinstance(answer, Status):
-                return answer
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
-        return Status.STOPPED if yes else None
+        statuses = (a for a in answers if isinstance(a, Status))
+        return next(statuses, Status.STOPPED if yes else None)
 
     def info(self) -> Info:
         """View of the latest iteration, for callbacks."""
@@ -330,9 +324,18 @@ class Monitor:
 
     def _measured(self, W: Any) -> dict[str, float]:
         """The user's metrics at a point."""
-        metrics = self._watch.metrics
+        found, metrics = {}, self._watch.metrics
         point = shown(host(W)) if metrics else W
-        return {name: number(name, metric(point)) for name, metric in metrics.items()}
+        for name, metric in metrics.items():
+            value = metric(point)
+            try:
+                found[name] = float(value)
+            except (TypeError, ValueError):
+                kind = type(value).__name__
+                raise ProblemError(
+                    f"metrics[{name!r}] returned a {kind}: return a number"
+                ) from None
+        return found
 
     # --- the best point
 
@@ -340,13 +343,23 @@ class Monitor:
         """Offer a proposed point; one that was proposed before is not evaluated again."""
         if proposed is not self._proposed[0]:
             self._proposed = (proposed, None)
-            W = None if proposed is None else like(proposed, self._state.W)
+            W = None if proposed is None else self._placed(proposed)
             if W is not None and finite(W) and self._problem.domain.contains(W, 1e-6):
                 known = self._problem.evaluate(W), self._measured(W)
                 self._proposed = (proposed, (W, *known))
         if self._proposed[1] is not None:
             point, evaluation, metrics = self._proposed[1]
             self._offer(point, evaluation, metrics, proposed=True)
+
+    def _placed(self, proposed: Any) -> Array:
+        """A proposed point in the precision of the run and where its W is."""
+        W, point = self._state.W, proposed if foreign(proposed) else np.asarray(proposed)
+        if point.shape != W.shape:
+            raise ProblemError(
+                f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, "
+                "or None"
+            )
+        return np.asarray(point.astype(W.dtype, copy=not foreign(point)), like=W)
 
     def _offer(
         self, W: Any, evaluation: Evaluation, metrics: dict[str, float], proposed: bool = False
@@ -357,16 +370,14 @@ class Monitor:
         if self._goal.wanted and np.isfinite(r.bound.value):
             better = self._rank(evaluation) <= self._rank(best.evaluation)
         else:
-            better = self._merit(W, evaluation) <= self._merit(best.W, best.evaluation)
+            merit = partial(self._method.merit, self._problem, self._state)
+            better = merit(W, evaluation) <= merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
             kept = best.W if plain else W
             r.best = Best(kept, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
                 kept[...] = W
-
-    def _merit(self, W: Any, evaluation: Evaluation) -> float:
-        return self._method.merit(self._problem, self._state, W, evaluation)
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -462,7 +473,41 @@ class Monitor:
         try:
             if judge:
                 self._look_again()
-            return self._shown(method, seed, judge, factors)
+            s, r, problem = self._state, self.record, self._problem
+            assert r.status is not None
+            W, best = r.best.W, r.best.evaluation
+            if foreign(W) and not judge:  # a signal may have come between
+                best = problem.evaluate(W)
+            r.clock.lap("metrics", counts=False)
+            return Result(
+                W=W if factors else shown(host(W)),
+                status=r.status,
+                objective=best.objective,
+                infeasibility=best.infeasibility,
+                families=best.families,
+                iterations=s.k,
+                best_iteration=r.best.k,
+                epochs=self.epochs,
+                seconds=r.clock.seconds,
+                lmo_calls=s.calls,
+                matvecs=s.products,
+                rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
+                trace=r.trace,
+                method=method,
+                seed=seed,
+                metrics=r.best.metrics,
+                proposed=r.best.proposed,
+                lower_bound=r.bound.value,
+                gap=relative_gap(best.objective, r.bound.value, problem.unit),
+                bound_kind=r.bound.kind,
+                bound_failure=r.bound.failure,
+                bound_source=r.bound.source,
+                profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
+                duals=r.ray or r.duals if self._watch.duals else {},
+                ray=r.ray,
+                device=device_of(s.W),
+                sampled=self._method.sampled(problem, W),
+            )
         finally:
             self.record = kept
 
@@ -478,66 +523,7 @@ class Monitor:
             gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
             r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
 
-    def _shown(self, method: str, seed: Any, judged: bool, factors: bool) -> Result:
-        """The record as a result."""
-        s, r, problem = self._state, self.record, self._problem
-        W, best = r.best.W, r.best.evaluation
-        assert r.status is not None
-        if foreign(W) and not judged:  # a signal may have come between
-            best = problem.evaluate(W)
-        r.clock.lap("metrics", counts=False)
-        return Result(
-            W=W if factors else shown(host(W)),
-            status=r.status,
-            objective=best.objective,
-            infeasibility=best.infeasibility,
-            families=best.families,
-            iterations=s.k,
-            best_iteration=r.best.k,
-            epochs=self.epochs,
-            seconds=r.clock.seconds,
-            lmo_calls=s.calls,
-            matvecs=s.products,
-            rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
-            trace=r.trace,
-            method=method,
-            seed=seed,
-            metrics=r.best.metrics,
-            proposed=r.best.proposed,
-            lower_bound=r.bound.value,
-            gap=relative_gap(best.objective, r.bound.value, problem.unit),
-            bound_kind=r.bound.kind,
-            bound_failure=r.bound.failure,
-            bound_source=r.bound.source,
-            profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
-            duals=r.ray or r.duals if self._watch.duals else {},
-            ray=r.ray,
-            device=device_of(s.W),
-            sampled=self._method.sampled(problem, W),
-        )
-
 
 def proposal(propose: Callable[[Any], Any], W: Any) -> Any:
     """A point for W, which is an array of NumPy for all but those who take any (`anywhere`)."""
     return propose(W if getattr(propose, "anywhere", False) else host(W))
-
-
-def number(name: str, value: Any) -> float:
-    """Value of a metric, as a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        kind = type(value).__name__
-        raise ProblemError(f"metrics[{name!r}] returned a {kind}: return a number") from None
-
-
-def like(proposed: Any, W: Array) -> Array:
-    """A proposed point, checked, in the precision of a run and where it is."""
-    point = proposed if foreign(proposed) else np.asarray(proposed)
-    if point.shape != W.shape:
-        raise ProblemError(
-            f"propose returned shape {point.shape}: it must return a point of shape {W.shape}, or "
-            "None"
-        )
-    same = point.astype(W.dtype, copy=not foreign(point))
-    return np.asarray(same, like=W)

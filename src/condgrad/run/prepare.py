@@ -20,7 +20,7 @@ from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
 from condgrad.methods.protocol import Method
 from condgrad.points.factored import Factored, finite
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
 
 IMAGES = 5
 """Arrays as long as the rows that are worked on at a time, on a GPU."""
@@ -62,67 +62,38 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
     devices.check_device(device)
     if engine is not None and device == "cpu":
         return dealt(problem, method, engine)
-    there, free = problem, 0.0
-    try:
-        if device == "cuda" or (device == "auto" and _worth(problem)):
-            check_portable(problem)  # before anybody is sent for CuPy
-            if not method.portable(problem):
-                name = method.name
-                raise ProblemError(f"{name} cannot run on a GPU: leave device out, or use hcgm()")
-            like = devices.on_gpu()
-            free = free_on_gpu(problem)  # before its data are there
-            there = moved(problem, like)
-            if engine is not None:
-                return dealt(there, method, engine, free)
-    except ProblemError:
-        if device == "cuda":
-            raise
-        there = problem
-    if there is problem:
-        memory.require(method.memory(problem, everywhere))
-        return problem
+    if device == "cuda" or (device == "auto" and _worth(problem)):
+        try:
+            return on_gpu(problem, method, engine)
+        except ProblemError:
+            if device == "cuda":
+                raise
+    memory.require(method.memory(problem, lambda term: True))
+    return problem
+
+
+def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
+    """The problem with W on a GPU; a part that cannot be there is refused by its name."""
+    check_portable(problem)  # before anybody is sent for CuPy
+    if not method.portable(problem):
+        name = method.name
+        raise ProblemError(f"{name} cannot run on a GPU: leave device out, or use hcgm()")
     side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
+    like = devices.on_gpu()
+    if devices.free_memory() < 20 * 8 * entries:
+        gc.collect()  # runs before this one may still hold some
+    free = devices.free_memory()  # before its data are there
+    pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
+    terms = [replace(t, map=map, function=function) for t, map, function in pairs]
+    there = problem.over(problem.domain.on(like), terms, like)
+    if engine is not None:
+        return dealt(there, method, engine, free)
     extra = [
         memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
         *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
         *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
     ]
-    try:
-        memory.require([*method.memory(there, everywhere), *extra], free, "a GPU's memory")
-    except ProblemError:
-        if device == "cuda":
-            raise
-        memory.require(method.memory(problem, everywhere))
-        return problem
-    return there
-
-
-def everywhere(term: Term) -> bool:
-    """Whether the rows of a term are in this process: all are."""
-    return True
-
-
-def free_on_gpu(problem: Problem) -> float:
-    """Bytes that a run can have on the GPU."""
-    if devices.free_memory() < 20 * 8 * float(np.prod(problem.domain.shape)):
-        gc.collect()  # runs before this one may still hold some
-    return devices.free_memory()
-
-
-def moved(problem: Problem, like: Array) -> Problem:
-    """Return the problem for W where `like` lies, on a GPU.
-
-    Raises
-    ------
-    ProblemError
-        Where some part cannot be there: it names that part.
-    """
-    check_portable(problem)
-    pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
-    terms = [replace(t, map=map, function=function) for t, map, function in pairs]
-    domain, weights = problem.domain.on(like), problem.infeasibility_weights
-    there = Problem(domain, terms, infeasibility_weights=weights, dtype=problem.dtype)
-    there.like = like
+    memory.require([*method.memory(there, lambda term: True), *extra], free, "a GPU's memory")
     return there
 
 

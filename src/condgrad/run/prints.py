@@ -33,35 +33,17 @@ def print_of(value: Any, name: str) -> Print:
 
 
 def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
-    if foreign(value) or isinstance(value, np.ndarray):
-        found[name] = _digest(host(value))
-        return
-    if isinstance(value, np.dtype):
-        found[name] = value.str
-        return
-    if isinstance(value, Enum):
-        found[name] = str(value.name)
-        return
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
-        found[name] = repr(value)
-        return
-    if isinstance(value, np.generic):
-        found[name] = repr(value.item())
-        return
-    if isinstance(value, (type, types.FunctionType, types.MethodType)):
-        found[name] = f"{value.__module__}.{value.__qualname__}"
+    fact = _fact(value)
+    if fact is not None:
+        found[name] = fact
         return
     if id(value) in seen:
         return
     seen.add(id(value))
-    if sp.issparse(value):
-        same = sp.csr_array(value)
-        digests = [_digest(part) for part in (same.data, same.indptr, same.indices)]
-        found[name] = f"a sparse matrix of shape {same.shape}{MARK}{' '.join(digests)}"
-        return
     found[name] = f"{type(value).__module__}.{type(value).__qualname__}"
+    parts: Mapping[str, Any] = {}
     if isinstance(value, partial):
-        parts: dict[str, Any] = {"func": value.func, "args": value.args, **value.keywords}
+        parts = {"func": value.func, "args": value.args, **value.keywords}
     elif isinstance(value, Mapping):
         parts = {f"[{k!r}]": v for k, v in value.items()}
     elif isinstance(value, (list, tuple)):
@@ -69,14 +51,28 @@ def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
     elif isinstance(value, (set, frozenset)):
         parts = {"": repr(sorted(map(repr, value)))}
     elif any(kind.__module__.startswith(OURS) for kind in type(value).__mro__):
-        lazy = [
-            n for n in vars(value) if isinstance(getattr(type(value), n, None), cached_property)
-        ]
-        parts = {f".{n}": v for n, v in vars(value).items() if n not in lazy}
-    else:
-        parts = {}
+        kind, own, lazy = type(value), vars(value).items(), cached_property
+        parts = {f".{n}": v for n, v in own if not isinstance(getattr(kind, n, None), lazy)}
     for step, part in parts.items():
         _enter(part, name + step, found, seen)
+
+
+def _fact(value: Any) -> str | None:
+    """Fact that stands for all of a value; None if it has parts."""
+    if foreign(value) or isinstance(value, np.ndarray):
+        return _digest(host(value))
+    if sp.issparse(value):
+        same = sp.csr_array(value)
+        digests = [_digest(part) for part in (same.data, same.indptr, same.indices)]
+        return f"a sparse matrix of shape {same.shape}{MARK}{' '.join(digests)}"
+    if isinstance(value, (np.dtype, Enum)):
+        return value.str if isinstance(value, np.dtype) else str(value.name)
+    if isinstance(value, (type, types.FunctionType, types.MethodType)):
+        return f"{value.__module__}.{value.__qualname__}"
+    plain = (bool, int, float, complex, str, bytes, slice, range, np.generic, type(None))
+    if isinstance(value, plain):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    return None
 
 
 def _digest(array: Any) -> str:

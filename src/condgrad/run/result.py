@@ -65,6 +65,8 @@ class Status(Enum):
         return cls.MAX_ITER, cls.MAX_EPOCHS, cls.MAX_SECONDS, cls.MAX_LMO
 
 
+GOES_ON = (*Status.limits(), Status.STOPPED, Status.PAUSED)
+"""Ends after which a run can be advanced."""
 KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 """Ends of a run that say more than that a bound was taken back."""
 
@@ -73,16 +75,18 @@ KEEP = (Status.INTERRUPTED, Status.NONFINITE, Status.OUT_OF_MEMORY, Status.LOST)
 class Trace:
     """Columns of numbers, one row per recorded iteration.
 
-    Columns: ``k`` (0 is the start; row k shows the iterate after iteration k), ``seconds`` (of the
-    method: the clock stands while metrics are evaluated), ``epochs`` and ``epochs.NAME`` per term,
-    ``lmo_calls``, ``matvecs``, ``rows``, ``objective``, ``smoothed`` (F_β), ``infeasibility``,
-    ``NAME.l2``, ``.max``, ``.relative``, ``.scaled`` and ``.row`` per constraint family,
-    ``lower_bound`` (the best so far) and ``gap`` (of this iterate to it), ``eta``, ``beta`` (with
-    ``NAME.beta`` where it is automatic), and the user's own metrics. With
-    ``solve(..., errors=True)`` also ``NAME.error`` per term that SAG or Full follows:
+    Row ``k`` shows the iterate after iteration k, row 0 the start. The column ``seconds`` is of the
+    method: the clock stands while metrics are evaluated. Counts are ``epochs``, ``epochs.NAME`` per
+    term, ``lmo_calls``, ``matvecs`` and ``rows``. Values are ``objective``, ``smoothed`` (F_β) and
+    ``infeasibility``; every constraint family has ``NAME.l2``, ``.max``, ``.relative``, ``.scaled``
+    and ``.row``. The best bound so far is ``lower_bound``, and ``gap`` is that of this iterate to
+    it. Scalars are ``eta`` and ``beta``, with ``NAME.beta`` if it is automatic. The user's own
+    metrics follow.
+
+    With ``solve(..., errors=True)`` every term that SAG or Full follows has ``NAME.error``. It is
     ω ‖h'_{β_k}(A W_k) − y_k‖_1 of the slopes y_k that iteration k used, at W_k, the point before
-    its step (Lemmas 4.2 and 4.3 of the H-SAG-CGM paper; `theory.estimator_error` bounds its mean).
-    It is NaN at k = 0 and in the last row of a run that was broken off.
+    its step. Lemmas 4.2 and 4.3 of the H-SAG-CGM paper are about it; `theory.estimator_error`
+    bounds its mean. It is NaN at k = 0 and in the last row of a run that was broken off.
 
     Examples
     --------
@@ -151,7 +155,7 @@ class Trace:
     def missed(self) -> Array:
         """The relative infeasibility that `feasibility` is compared with, of the worst family.
 
-        Where a trace has no families it is the column ``infeasibility``.
+        If a trace has no families it is the column ``infeasibility``.
         """
         families = [self[name] for name in self._relative]
         return np.max(families, axis=0) if families else self["infeasibility"]
@@ -173,7 +177,7 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write to a ``.csv``, ``.json`` or ``.npz`` file."""
-        path, names = Path(path), self.columns
+        path, names = _checked(path), self.columns
         text = io.StringIO(newline="")
         arrays: dict[str, Any] = {n: self[n] for n in names}
         match path.suffix:
@@ -183,10 +187,6 @@ class Trace:
                 writer.writerows(zip(*(a.tolist() for a in arrays.values()), strict=True))
             case ".json":
                 json.dump({n: a.tolist() for n, a in arrays.items()}, text)
-            case ".npz":
-                pass
-            case other:
-                raise ProblemError(f"path ends in {other!r}: use .csv, .json or .npz")
         with replaced(path) as file:
             if path.suffix == ".npz":
                 np.savez_compressed(file, **arrays)
@@ -200,11 +200,9 @@ class Trace:
         Raises
         ------
         InputError
-            Where the file holds something else.
+            If the file holds something else.
         """
-        path = Path(path)
-        if path.suffix not in (".csv", ".json", ".npz"):
-            raise ProblemError(f"path ends in {path.suffix!r}: use .csv, .json or .npz")
+        path = _checked(path)
         try:
             match path.suffix:
                 case ".csv":
@@ -239,18 +237,26 @@ class Trace:
         return trace
 
 
+def _checked(path: str | Path) -> Path:
+    """The path of a trace, whose form its end tells."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".json", ".npz"):
+        raise ProblemError(f"path ends in {path.suffix!r}: use .csv, .json or .npz")
+    return path
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Answer):
     """The best point of a run and how it went.
 
     *Best* is judged at recorded iterations by the function the method descends on at the β of the
-    moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian where the method keeps
-    multipliers. Where a gap is asked for it is judged by how far gap and relative infeasibility are
+    moment: objective + Σ ω_t dist_t²/(2β), or the augmented Lagrangian if the method keeps
+    multipliers. If a gap is asked for it is judged by how far gap and relative infeasibility are
     from their tolerances. The last iterate always takes part.
     """
 
     W: Array
-    """The best point, an array or, where it was kept as factors and has more than four million
+    """The best point, an array or, if it was kept as factors and has more than four million
     entries, a `condgrad.points.Factored`."""
     status: Status
     objective: float
@@ -263,13 +269,13 @@ class Result(Answer):
     best_iteration: int
     """Iteration that produced `W`; 0 is the start."""
     epochs: float
-    """Rows of composite terms evaluated per composite row (smooth ones where there are none). A row
+    """Rows of composite terms evaluated per composite row (smooth ones if there are none). A row
     evaluated at two points, as by STORM and SPIDER, counts twice."""
     seconds: float
     """Seconds of the method alone; `summary` has those of the whole run, the sum of `profile`."""
     lmo_calls: int
     matvecs: int
-    """Matrix-vector products in the oracle; 0 where LAPACK answered."""
+    """Matrix-vector products in the oracle; 0 if LAPACK answered."""
     rows: dict[str, int]
     """Rows evaluated, per term."""
     trace: Trace
@@ -280,7 +286,7 @@ class Result(Answer):
     proposed: bool = False
     """Whether `W` is a point that `propose` offered, such as a rounded solution."""
     lower_bound: float = -np.inf
-    """The optimum is not below this number; −∞ where nothing was certified, +∞ where the problem
+    """The optimum is not below this number; −∞ if nothing was certified, +∞ if the problem
     is infeasible."""
     gap: float = np.inf
     """|objective − lower_bound| / max(|objective|, |lower_bound|, `Problem.unit`). An infeasible
@@ -299,7 +305,7 @@ class Result(Answer):
     own use), ``certificate``, ``proposal``, ``metrics`` (with callbacks and the trace) and
     ``compiling``."""
     duals: dict[str, Array] = field(default_factory=dict)
-    """Multipliers y of the composite terms behind the bound, where ``solve(..., duals=True)`` asked
+    """Multipliers y of the composite terms behind the bound, if ``solve(..., duals=True)`` asked
     for them: ∇f + Σ ω A*y is the direction, and −ωy the price of the right-hand sides."""
     ray: dict[str, Array] = field(default_factory=dict)
     """Multipliers y of the constraint families that prove the status ``INFEASIBLE``: the minimum
@@ -315,7 +321,7 @@ class Result(Answer):
     """The constraint families on all entries that were measured on drawn ones, since there are more
     than 10⁹: their violations in `families` are estimates."""
     resumed: int | None = None
-    """The iteration from which the run went on, where it was resumed from a checkpoint."""
+    """The iteration from which the run went on, if it was resumed from a checkpoint."""
 
     sense = "min"
     """A run minimises."""
@@ -354,12 +360,13 @@ class Result(Answer):
     def summary(self) -> str:
         """The numbers of the run and why it ended, as a sentence."""
         digits = digits_for(self.objective, self.lower_bound, "min", 6)
+        where = "" if self.device == "cpu" else f" on {self.device}"
         return (
             f"{self.method}: objective {self.objective:.{digits}g}, "
             f"lower bound {down(self.lower_bound, digits)}, gap {up(self.gap, 2)}, "
             f"relative infeasibility {self._missed()} after "
             f"{counted(self.iterations, 'iteration')} "
-            f"({sum(self.profile.values()):.2f} s{self._where}){self.resumption}; "
+            f"({sum(self.profile.values()):.2f} s{where}){self.resumption}; "
             f"{self.status}{self._whence()}{self.note and f' ({self.note})'}"
         )
 
@@ -368,18 +375,14 @@ class Result(Answer):
 
     @property
     def resumption(self) -> str:
-        """That the run was resumed, in words; empty where it was not."""
+        """That the run was resumed, in words; empty if it was not."""
         if self.resumed is None:
             return ""
         every = self.resumed >= self.iterations
         return f", {'all' if every else self.resumed} of them from the checkpoint"
 
-    @property
-    def _where(self) -> str:
-        return "" if self.device == "cpu" else f" on {self.device}"
-
     def _whence(self) -> str:
-        """Say where the point comes from when it is not the last iterate."""
+        """The origin of the point, in words, if it is not the last iterate."""
         if self.proposed:
             return "; the best point is one that was proposed"
         if self.best_iteration == self.iterations:

@@ -29,8 +29,7 @@ from condgrad.run.result import KEEP, Status
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
-    from condgrad.run.loop import Options, Run
-    from condgrad.run.solve import Asked
+    from condgrad.run.loop import Asked, Run
 
 COMMON: dict[str, Any] = {"number": int, "prints": dict}
 PARTS: dict[str, dict[str, Any]] = {
@@ -109,36 +108,36 @@ def watchers(watch: Watch) -> list[Any]:
 
 def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     """All that a run needs to go on."""
-    options, engine = run._options, run._engine
+    asked, engine = run.asked, run._engine
     if engine is not None:
         about["shards"] = engine.shards
     method: Method | None = run.method
     tree = {
         "state": run.state,
         "record": run._monitor.record,
-        "memories": [memory_of(w) for w in watchers(options.watch)],
+        "memories": [memory_of(w) for w in watchers(asked.watch)],
     }
     try:
         Pack.of(method, "method")
     except ProblemError:  # it has a user's parts
         method = None
     about |= {"lightness": run.lightness, "device": "cuda" if foreign(run.problem.like) else "cpu"}
-    about |= {"method": method, "prints": prints, "goal": options.goal, "seed": options.seed}
-    about["options"] = {name: getattr(options.watch, name) for name in OPTIONS}
+    about |= {"method": method, "prints": prints, "goal": asked.goal, "seed": asked.seed}
+    about["options"] = {name: getattr(asked.watch, name) for name in OPTIONS}
     with nullcontext() if engine is None else engine.fetched():
         return Entry(about, Pack.of(tree, "run"))
 
 
-def prints(problem: Problem, method: Method, options: Options) -> Print:
+def prints(asked: Asked) -> Print:
     """Fingerprints that must agree for a checkpoint to be used."""
-    watch, goal, given = options.watch, options.goal, _told.get()
-    found = {**print_of(problem, "problem"), **print_of(method, "method")}
+    watch, goal, given = asked.watch, asked.goal, _told.get()
+    found = {**print_of(asked.problem, "problem"), **print_of(asked.method, "method")}
     about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
     about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
-    about |= {"seed": options.seed, "start": options.start, "metrics": sorted(watch.metrics)}
+    about |= {"seed": asked.seed, "start": asked.start, "metrics": sorted(watch.metrics)}
     about["propose"] = watch.propose is not None
-    if options.cluster is not None:
-        about["shards"] = options.cluster.shards
+    if asked.cluster is not None:
+        about["shards"] = asked.cluster.shards
     if given:  # these are named first
         about = {**given, **{f"{n} of the run" if n in given else n: v for n, v in about.items()}}
     for name, value in about.items():
@@ -169,7 +168,7 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
         _require_fit(run, record, goal)
         if run._engine is not None:
             run._engine.revive(run.state)
-        run._options, watch = replace(run._options, goal=goal), run._options.watch
+        run.asked, watch = replace(run.asked, goal=goal), run.asked.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
         run._watch_it(record=record)
@@ -208,8 +207,7 @@ def save(run: Run, path: str | PathLike[str]) -> None:
             f"the run was broken off ({run._monitor.record.status}), maybe within an iteration: "
             "save it before, or let solve(..., checkpoint=path) do so"
         )
-    own = prints(run.asked, run.method, run._options)
-    entry = entry_of(run, own, number=0, last=0, since=(0, 0.0, 0))
+    entry = entry_of(run, prints(run.asked), number=0, last=0, since=(0, 0.0, 0))
     files.save(path, Kept(runs=[entry]).packs)
 
 
@@ -227,7 +225,7 @@ def ended(run: Run) -> bool:
     monitor = run._monitor
     if monitor.record.status not in (Status.STOPPED, *Status.limits()) or not run.state.k:
         return False
-    watchers = [c for c in run._options.watch.callbacks if getattr(c, "final", False)]
+    watchers = [c for c in run.asked.watch.callbacks if getattr(c, "final", False)]
     return any(bool(c(monitor.info())) for c in watchers)
 
 
@@ -302,8 +300,7 @@ def resume(
     InputError
         Where the file is damaged, no checkpoint, or of another problem, method or version.
     """
-    from condgrad.run.loop import Options  # which saves itself
-    from condgrad.run.solve import Asked
+    from condgrad.run.loop import Asked  # which saves itself
 
     kept = opened(path)
     if not kept.runs:
@@ -318,14 +315,15 @@ def resume(
             metrics=metrics or {}, callbacks=callbacks, propose=propose, **about["options"]
         )
         wish, goal, device = cluster_of(cluster), about["goal"], about["device"]
-        options = Options(None, goal, watch, about["seed"], n_jobs, device, wish)
+        seed = about["seed"]
+        own = Asked(problem, method, goal, watch, None, seed, n_jobs, device, wish)
         there = {n: v for n, v in about["prints"].items() if n.startswith(("problem", "method"))}
     except ProblemError:
         raise
     except FAULTS:
         raise damaged(path, "its description cannot be read") from None
     refuse(path, {**print_of(problem, "problem"), **print_of(method, "method")}, there)
-    return revived(Asked(problem, method, options), entry, kept.path)
+    return revived(own, entry, kept.path)
 
 
 def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
@@ -347,10 +345,9 @@ def revived(own: Asked, entry: Entry, path: Path) -> Run:
     from condgrad.run.loop import Run  # which saves itself
 
     run, about = Run.__new__(Run), entry.about
-    wish = _for_shards(about.get("shards"), own.options.cluster)
-    options = replace(own.options, device=about["device"], cluster=wish)
+    wish = _for_shards(about.get("shards"), own.cluster)
     try:
-        run.prepare(own.problem, own.method, options, about["lightness"])
+        run.prepare(replace(own, device=about["device"], cluster=wish), about["lightness"])
     except AssertionError:
         raise damaged(path, "its run has no such form") from None
     try:

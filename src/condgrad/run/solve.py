@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from condgrad import _progress as progress
 from condgrad._deadline import OutOfTime, limited
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import relative_gap
+from condgrad.certificate.lower_bound import Duals
 from condgrad.cluster import Ray, cluster_of, require_large
 from condgrad.errors import ProblemError
 from condgrad.methods.choice import choose
-from condgrad.methods.protocol import Method
+from condgrad.methods.protocol import Known, Method, State
 from condgrad.methods.register import check
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Callback, Watch
-from condgrad.run.journal import EVERY, checkpoints, fresh_seed, solved
+from condgrad.run.journal import EVERY, KEPT, checkpoints, fresh_seed, solved
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.loop import TOWARDS, Options, Run
-from condgrad.run.prepare import generator
-from condgrad.run.result import PARTS, Result, Status, Trace
+from condgrad.run.loop import TOWARDS, Asked, Run
+from condgrad.run.monitor import Monitor
+from condgrad.run.prepare import first_point, generator
+from condgrad.run.result import Result, Status
 
-
-class Asked(NamedTuple):
-    """A run that is not made yet."""
-
-    problem: Problem
-    method: Method
-    options: Options
-
-    def begin(self) -> Run:
-        """The run before its first iteration."""
-        return Run(*self)
+OF_THE_CALL = ("max_iter", "max_epochs", "max_seconds", "max_lmo", "verbose", *KEPT)
+"""Options of `solve` that are not those of its run."""
 
 
 def start(
@@ -68,21 +60,21 @@ def start(
         ``run.advance(seconds=60)`` advances it, ``run.result()`` is its result at any time, and
         ``for info in run:`` goes one iteration at a time. Memory is asked for here.
     """
-    return asked(**locals()).begin()
+    return Run(asked(**locals()))
 
 
 def asked(
     problem: Problem,
     method: Method | None = None,
     *,
-    start: Array | Factored | None = None,
     gap: float | None = None,
     feasibility: float | None = None,
     row_feasibility: float | None = None,
     seed: int | None = 0,
-    n_jobs: int | None = None,
     device: str = "cpu",
     cluster: str | Ray | None = None,
+    start: Array | Factored | None = None,
+    n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Array], float]] | None = None,
     **watched: Any,
 ) -> Asked:
@@ -110,7 +102,7 @@ def asked(
                 "cluster out, or name a method"
             )
         require_large(problem)
-    return Asked(problem, method, Options(start, goal, watch, seed, n_jobs, device, wish))
+    return Asked(problem, method, goal, watch, start, seed, n_jobs, device, wish)
 
 
 @limited
@@ -148,57 +140,58 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        The sum of terms to minimise, and its domain.
     method : Method, optional
-        How, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``; default: one that finds its
-        own β0, `condgrad.spdhg` for many inequalities over a spectrahedron, `condgrad.apg`,
-        `condgrad.rpdhg` or `condgrad.pdhg` over sets with a projection, `condgrad.pfw` for a smooth
-        f alone over a set with an oracle only, `condgrad.sag_cgal` else
-        (`condgrad.methods.choose`); `Result.method` has its name.
+        The algorithm, for example ``condgrad.h_sag_v2(beta0=1.0, batch=0.05)``. The default
+        (`condgrad.methods.choose`) finds its own β0: `condgrad.spdhg` for many inequalities over a
+        spectrahedron; `condgrad.apg`, `condgrad.rpdhg` or `condgrad.pdhg` over sets with a
+        projection; `condgrad.pfw` for a smooth f alone over a set with an oracle only;
+        `condgrad.sag_cgal` else. `Result.method` has its name.
         Over a `NuclearBall` with smooth terms on `Entries` alone, scaled or not, W is kept as
-        factors and moved by accelerated projected gradients, so that no array has its shape
-        (docs/large.md); above four million entries also with an interval on all entries, and with
-        separable constraints and regularisers on given ones. Not on a GPU, nor with `propose` or
-        `errors`, nor with `duals` of such terms; another term that reads all entries, such as an l1
-        norm, makes W an array.
+        factors (docs/large.md). Accelerated projected gradients move them, and no array has the
+        shape of W. Above four million entries an interval on all entries is possible as well, and
+        so are separable constraints and regularisers on given ones. A GPU, `propose`, `errors`,
+        `duals` of such terms, or another term that reads all entries make W an array.
     start : array or Factored, optional
-        W_1, a point of the domain; default: the domain's centre. Factors only where W is kept so.
+        The first point W_1 of the domain; default: the domain's centre. Factors are possible only
+        if W is kept as factors.
     max_iter, max_epochs, max_seconds, max_lmo : number, optional
         Limits on iterations, on epochs (passes over the composite rows), on time and on oracle
-        calls. The first one reached ends the run; without any, 1000 iterations do, or 100,000 where
-        a gap is asked for. `max_seconds` counts everything, compiling and the last certificate
-        included: from 5 s up the call returns within 1.2 times the limit and one second. Where a
-        certificate would take longer the last good bound stands.
+        calls. The first one reached ends the run. Without any, the limit is 1000 iterations, or
+        100,000 if a gap is asked for. `max_seconds` counts everything, compiling and the last
+        certificate included. From 5 s up the call returns within 1.2 times the limit and one
+        second. If a certificate would take longer the last good bound stands.
     gap, feasibility : float, optional
-        End with the status ``CONVERGED`` once |objective − bound| / max(|objective|, |bound|) is at
-        most `gap`, the bound being proved, and ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most
-        `feasibility` for every constraint family, with the 1 and without it (`Violation.scaled`).
-        The objective plus Σ ω |y_l| |r_l| has to be within `gap` of the bound as well: that is the
-        price of the violation r by the multipliers y. Where one is given the other is 1e-3.
+        Tolerances for the status ``CONVERGED``; if one is given the other is 1e-3. The gap
+        |objective − bound| / max(|objective|, |bound|), the bound being proved, is at most `gap`.
+        Every constraint family has ‖z − proj z‖₂ / (1 + max(‖z‖₂, ‖b‖₂)) at most `feasibility`,
+        with the 1 and without it (`Violation.scaled`). The objective plus Σ ω |y_l| |r_l| is within
+        `gap` of the bound as well: this sum is the price of the violation r by the multipliers y.
     row_feasibility : float, optional
-        … and no single row is missed by more than this share of its limit |b_l| or, where that is
-        0 or small, of what a row of its length reads (`Violation.row`). Default: ten times
-        `feasibility`; the norm of a family of many rows would hide one of them.
+        Tolerance for single rows: the violation of a row is at most this share of its limit |b_l|.
+        If that is 0 or small, the share is of what a row of its length reads (`Violation.row`).
+        Default: ten times `feasibility`. The norm of a family of many rows would hide one of them.
     certify : bool, default True
-        Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Off
-        the clock, unless a gap is asked for, or β is found by the method, which measures the same
-        for its own use. The iterates do not depend on it.
+        Prove a lower bound on the optimum, ten times per decade of iterations and at the end. Its
+        time does not count, unless a gap is asked for or the method measures the same to find β.
+        The iterates do not depend on it.
     record : int, optional
         Rows of the trace per decade of iterations; the first and the last are always recorded.
-        Default 30, or where there is a bound if a gap is asked for.
+        Default: 30, or the iterations with a bound if a gap is asked for.
     metrics : mapping of str to callable, optional
         More numbers to record, each a function of W.
     callbacks : sequence of callables, optional
-        Called with an `Info` after every iteration; a `Status` or True stops the run.
+        Functions called with an `Info` after every iteration; a `Status` or True stops the run.
     propose : callable, optional
-        Offers a point of the domain for an iterate W, for example a rounded solution, or None. It
-        is asked where a bound was computed and a gap is asked for; the point returned is the best.
+        A function that gives a point of the domain for an iterate W, such as a rounded solution,
+        or None. It is called after each bound if a gap is asked for. The best point may be one of
+        those.
     floor : float, optional
         A lower bound on the optimum that is known beforehand, such as 0 for a sum of distances.
     errors : bool, default False
-        Record ``NAME.error``, by how much each estimate of slopes is off, for the terms whose
-        estimator keeps them row by row (SAG, Full). Costs a pass over their rows at each recorded
-        iteration, off the clock, and a copy of W; the run itself stays the same.
+        Record ``NAME.error``, the error of each estimate of slopes that is kept row by row (SAG,
+        Full). It costs a pass over their rows at each recorded iteration, off the clock, and a copy
+        of W. The run itself stays the same.
     duals : bool, default False
         Keep the multipliers behind the bound in ``Result.duals``; they take as many numbers as
         there are rows.
@@ -206,19 +199,19 @@ def solve(
         The same seed on the same machine with the same number of threads gives the same run bit
         for bit; None draws a new one.
     n_jobs : int, optional
-        Threads for the kernels that can use several; default: all cores, or OMP_NUM_THREADS of
-        them where that is set; −1: all cores. BLAS gets one thread.
+        Threads for the kernels that can use several; −1: all cores. Default: all cores, or
+        OMP_NUM_THREADS of them if that is set. BLAS gets one thread.
     device : {"cpu", "cuda", "auto"}
-        Where W and tables are kept, and rows are read: ``"cuda"`` is a GPU, by CuPy, for the maps,
-        functions and domains that can be there (docs/gpu.md); ``"auto"`` takes it where it is
-        there, the problem can be on it and has five million rows or more, or a matrix or a block
-        of side 500 or more. Whatever is given to and returned from the run is NumPy's. The same
-        seed gives the same bits on one GPU, but not those of the CPU.
+        Where W and tables are kept, and rows are read. ``"cuda"`` requires a GPU, with CuPy, and
+        maps, functions and domains that can be there (docs/gpu.md). ``"auto"`` uses a GPU if there
+        is one, the problem can be on it and is large: at least five million rows, or a matrix or
+        block of side 500. Arrays given to and returned from the run are NumPy's. The same seed
+        gives the same bits on one GPU, but not those of the CPU.
     cluster : str or condgrad.cluster.Ray, optional
         Deal the rows of terms that have more of them than W has entries to the actors of a Ray
-        cluster: ``"ray"`` or ``"local"`` for this machine, an address, or
-        ``Ray(shards=…, gpus_per_shard=…)`` (docs/cluster.md). One shard gives the bits of a run
-        without, several those of the same sums in another order.
+        cluster (docs/cluster.md): ``"ray"`` or ``"local"`` for this machine, an address, or
+        ``Ray(shards=…, gpus_per_shard=…)``. One shard gives the bits of a run without, several
+        those of the same sums in another order.
     checkpoint : path, optional
         Write all of the run's state to this file about every `every` seconds and at its end, from
         which `resume` goes on (docs/checkpoints.md).
@@ -226,29 +219,27 @@ def solve(
         Seconds between two checkpoints.
     resume : path or bool, optional
         Go on from this checkpoint of the same problem, method and options, as if the run had never
-        stopped: limits on iterations, epochs and oracle calls count from its beginning,
-        `max_seconds` from now. True: from `checkpoint` if that file is there. Checkpoints go on to
-        be written to the file, or to `checkpoint`.
+        stopped; True: from `checkpoint` if that file is there. Limits on iterations, epochs and
+        oracle calls count from the run's beginning, `max_seconds` from now. Checkpoints go on to be
+        written to the file, or to `checkpoint`.
     verbose : bool or int, default False
-        True: show what is being done, with objective, bound and gap, by a bar in a terminal or a
-        notebook, and nothing elsewhere. 2: plain lines on standard error instead, wherever that
-        leads. The run is the same.
+        True: show the work with objective, bound and gap, by a bar in a terminal or a notebook, and
+        nothing elsewhere. 2: plain lines on standard error instead. The run is the same.
 
     Returns
     -------
     Result
         The best point, an honest status and the trace, whatever ended the run. The point is an
-        array; where W was kept as factors and has more than four million entries it is a
-        `condgrad.points.Factored`, of which ``np.asarray`` makes an array, and so is what callbacks
-        and metrics see.
+        array, or a `condgrad.points.Factored` if W was kept as factors and has more than four
+        million entries; ``np.asarray`` makes an array of it. Callbacks and metrics see the same.
 
     Raises
     ------
     ProblemError
-        Where the input cannot work, parts of your own do not belong together (they are tried at
-        random arguments), or the run will not fit into the free memory; the sentence says what to
-        change.
+        If the input cannot work, the run will not fit into the free memory, or parts of your own
+        do not belong together (they are tried at random arguments). Its sentence has a remedy.
     """
+    options = {name: value for name, value in locals().items() if name not in OF_THE_CALL}
     wanted = any(t is not None for t in (gap, feasibility, row_feasibility))
     if wanted and max_iter is max_epochs is max_seconds is max_lmo is None:
         max_iter = TOWARDS
@@ -256,30 +247,15 @@ def solve(
     bar = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
     with progress.shown(verbose, **bar), checkpoints(checkpoint, every, resume):
         progress.doing("preparing the run")
-        run = asked(
-            problem,
-            method,
-            start=start,
-            gap=gap,
-            feasibility=feasibility,
-            row_feasibility=row_feasibility,
-            certify=certify,
-            record=record,
-            metrics=metrics,
-            callbacks=callbacks,
-            propose=propose,
-            floor=floor,
-            errors=errors,
-            duals=duals,
-            seed=seed,
-            n_jobs=n_jobs,
-            device=device,
-            cluster=cluster,
-        )
-        try:
-            return solved(run, limits)
-        except OutOfTime:
-            return unstarted(problem, "" if method is None else method.name, floor, seed)
+        return in_time(asked(**options), limits)
+
+
+def in_time(own: Asked, limits: Limits, **how: Any) -> Result:
+    """The result of a run; its start if there is no time to begin."""
+    try:
+        return solved(own, limits, **how)
+    except OutOfTime:
+        return unstarted(own.problem, own.method.name, own.watch.floor, own.seed)
 
 
 def unstarted(
@@ -294,41 +270,31 @@ def unstarted(
 ) -> Result:
     """The start, or the centre of the domain, if no time was left or Ctrl-C came before the run.
 
-    A bound is there only if one is known beforehand.
+    Its bound is that of the terms' own values, or one known beforehand.
     """
-    W = start
+    form = _Still()
     if start is None:
-        factors, shape = choose(problem).factors, problem.domain.shape
-        W = Factored.zeros(shape, problem.dtype) if factors else problem.domain.center()
-    elif not isinstance(start, Factored):
-        W = np.asarray(start, problem.dtype)
-    found, bound = problem.evaluate(W), -np.inf if floor is None else float(floor)
-    gap, trace = relative_gap(found.objective, bound, problem.unit), Trace()
-    row = dict.fromkeys(("k", "seconds", "epochs", "lmo_calls", "matvecs", "rows"), 0.0)
-    row |= {"objective": found.objective, "smoothed": np.nan, "eta": np.nan, "beta": np.nan}
-    row |= {"infeasibility": found.infeasibility, "lower_bound": bound, "gap": gap}
-    for name, violation in found.families.items():
-        row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
-    trace.append(row)
-    return Result(
-        W=W,
-        status=status,
-        objective=found.objective,
-        infeasibility=found.infeasibility,
-        families=found.families,
-        iterations=0,
-        best_iteration=0,
-        epochs=0.0,
-        seconds=0.0,
-        lmo_calls=0,
-        matvecs=0,
-        rows={t.name: 0 for t in problem.terms},
-        trace=trace,
-        method=method,
-        seed=seed,
-        lower_bound=bound,
-        gap=gap,
-        bound_kind="none" if floor is None else "given",
-        metrics={name: float(metric(W)) for name, metric in (metrics or {}).items()},
-        profile=dict.fromkeys(PARTS, 0.0),
-    )
+        W = first_point(problem, None, choose(problem).factors)
+    else:
+        W = start if isinstance(start, Factored) else np.asarray(start, problem.dtype)
+    state = form.init(problem, W, generator(seed), Known())
+    watch = Watch(floor=floor, metrics=metrics or {})
+    monitor = Monitor(problem, form, state, Goal(), watch)
+    monitor.record.status = status
+    return monitor.result(method, seed, judge=False, factors=True)
+
+
+class _Still(Method):
+    """The form of a run that has no time: it stays where it is."""
+
+    def init(
+        self, problem: Problem, W: Any, rng: Any, known: Known, multipliers: Any = None
+    ) -> State:
+        count = len(problem.terms)
+        return State(W=W, rng=rng, known=known, rows=[0] * count, betas=[1.0] * count)
+
+    def step(self, problem: Problem, state: Any, at_most: int = 1) -> State:
+        raise OutOfTime
+
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        raise OutOfTime
