@@ -25,7 +25,6 @@ import numpy as np
 
 from condgrad._types import ALL, Array, Params, Rows
 from condgrad.backends import ops
-from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.functions import Proximable
@@ -126,14 +125,13 @@ class Estimator(ABC):
             return min(term.map.size, CHUNK)
         return batch_size(self.batch, term.map.size) if hasattr(self, "batch") else term.map.size
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
+    def row_bytes(self, term: Term, problem: Problem) -> int:
         """Memory for what is kept of the rows, and to draw them."""
         if not self.samples:
-            return []
-        marks = 0 if getattr(self, "replace", False) else term.map.size // 8
+            return 0
         if 2 * self.drawn(term) > term.map.size > self.drawn(term):
-            marks = 8 * term.map.size  # a shuffle of all ids
-        return [Need(f"drawing rows of {term.name}", marks)]
+            return 8 * term.map.size  # a shuffle of all ids
+        return 0 if getattr(self, "replace", False) else term.map.size // 8
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why it cannot serve a term, or None."""
@@ -217,10 +215,8 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        rows = 7 * term.map.size * problem.dtype.itemsize
-        remedy = "use sag_cgal(batch=1.0), which works in stretches"
-        return [Need(f"rows of {term.name}", rows, remedy)]
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return 7 * term.map.size * problem.dtype.itemsize
 
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
@@ -286,11 +282,9 @@ class SAG(Estimator):
             total += float(np.abs(off).sum(dtype=np.float64))
         return term.weight * total
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        double = np.dtype(self.table_dtype) == np.float64
-        remedy = "keep the table in single precision (table_dtype='float32')" if double else ""
-        size = term.map.size * np.dtype(self.table_dtype).itemsize
-        return [*super().kept(term, problem), Need(f"table of {term.name}", size, remedy)]
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        table = term.map.size * np.dtype(self.table_dtype).itemsize
+        return super().row_bytes(term, problem) + table
 
 
 class Recursive(Estimator):
@@ -606,11 +600,11 @@ class ConditionalGradient(Method):
         own = [(self.estimator(t), t, s, beta) for t, s, beta in trios]
         return {t.name: e.error(s, t, W, beta) for e, t, s, beta in own if e.by_row}
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        return self.estimator(term).kept(term, problem)
-
     def drawn(self, term: Term) -> int:
         return self.estimator(term).drawn(term)
+
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return self.estimator(term).row_bytes(term, problem)
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:

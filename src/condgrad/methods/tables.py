@@ -8,7 +8,6 @@ import numpy as np
 
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
-from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
 from condgrad.methods.sampling import Batch, batch_size, check_batch
@@ -78,15 +77,9 @@ def objection(term: Term, batch: Batch | str) -> str | None:
     return None
 
 
-def tables_memory(term: Term, problem: Problem, dtype: Any, numbers: int) -> list[Need]:
+def table_bytes(term: Term, problem: Problem, dtype: Any, numbers: int) -> int:
     """Memory for the tables of a term, with so many numbers for a row beside the cotangent."""
-    kept, remedy = precision(term, problem, dtype), ""
-    if stored(term):
-        remedy = "solve in single precision (problem.astype('float32'))"
-    elif kept == np.float64:
-        remedy = "keep the table in single precision (table_dtype='float32')"
-    size = numbers * term.map.entries * kept.itemsize
-    needs = [Need(f"multipliers of {term.name}", size, remedy)]
-    if not term.function.separable:
-        needs.append(Need(f"rows of {term.name}", 5 * 8 * term.map.size))
-    return needs
+    if term.function.smooth:
+        return 0
+    rows = 0 if term.function.separable else 5 * 8 * term.map.size
+    return numbers * term.map.entries * precision(term, problem, dtype).itemsize + rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from condgrad._floats import TINY
 from condgrad._types import Array
-from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Duals
 from condgrad.methods.protocol import Known, Method, State, passes_over
 from condgrad.methods.sag_cgal import SagCgal, SagCgalState
@@ -112,5 +111,5 @@ class Then(Method):
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
         return self._now(state).errors(problem, state, W)
 
-    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[Need]:
-        return self.first.memory(problem, here)
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return self.first.row_bytes(term, problem)

@@ -11,7 +11,7 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad._check import array_of, as_float64
 from condgrad._types import Array
-from condgrad.backends import devices, memory, tiles
+from condgrad.backends import devices, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
 from condgrad.cluster import Engine, dealt
@@ -20,7 +20,7 @@ from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.maps import LinearMap
 from condgrad.methods.protocol import Method
 from condgrad.points.factored import Factored, finite
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
 
 IMAGES = 5
 """Arrays as long as the rows that are worked on at a time, on a GPU."""
@@ -79,27 +79,19 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
             raise
         there = problem
     if there is problem:
-        memory.require(method.memory(problem, everywhere))
+        method.require_room(problem)
         return problem
     side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
-    extra = [
-        memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
-        *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
-        *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
-    ]
+    sums = tiles.buffers(side) * sum(t.passes.halves for t in there.terms)
+    beside = IMAGES * 8 * min(entries, MANY) + sum(t.map.load for t in problem.terms) + sums
     try:
-        memory.require([*method.memory(there, everywhere), *extra], free, "a GPU's memory")
+        method.require_room(there, beside, free, "a GPU's memory")
     except ProblemError:
         if device == "cuda":
             raise
-        memory.require(method.memory(problem, everywhere))
+        method.require_room(problem)
         return problem
     return there
-
-
-def everywhere(term: Term) -> bool:
-    """Whether the rows of a term are in this process: all are."""
-    return True
 
 
 def free_on_gpu(problem: Problem) -> float:
