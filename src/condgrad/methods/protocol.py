@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends import memory, threads
@@ -25,6 +26,9 @@ from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Sampled
 from condgrad.functions import Linear
 from condgrad.problem import CHUNK, Problem, Term
+
+Given: TypeAlias = Sequence[Array | None] | None
+"""Multipliers y of every term, None for a term or for all if there are none."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class State:
 
     W: Any
     """The iterate, an array or a `condgrad.points.Factored`."""
-    rng: np.random.Generator
+    rng: Generator
     """All random numbers of the run come from it."""
     known: Known
     """What was known before the run."""
@@ -116,12 +120,7 @@ class Method(ABC):
 
     @abstractmethod
     def init(
-        self,
-        problem: Problem,
-        W: Any,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Any, rng: Generator, known: Known, multipliers: Given = None
     ) -> State:
         """The state before the first iteration, from multipliers of another method if given."""
 

@@ -28,13 +28,14 @@ class Entry:
     """How the gradients of f and of g are followed."""
     needs: str
     """Assumptions on f and g."""
-    iterations: str
-    """Iterations to an ε-suboptimal solution."""
-    cost: str
-    """Total cost: rows of f and g times iterations."""
-    exponent: float
-    """The smoothed gap falls at least as k^(−exponent); NaN where nothing is proved."""
     reference: str
+    """Where the method comes from."""
+    iterations: str = "not proved"
+    """Iterations to an ε-suboptimal solution."""
+    cost: str = "not proved"
+    """Total cost: rows of f and g times iterations."""
+    exponent: float = float("nan")
+    """The smoothed gap falls at least as k^(−exponent); NaN where nothing is proved."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return self.build(*args, **options)
@@ -83,8 +84,8 @@ def documented(build: Builder) -> str:
     return "\n".join([text, "", "Parameters", "----------", *paragraphs, ""])
 
 
-def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
-    """Enter a method in `METHODS` and give what it builds its names.
+def declare(slug: str, name: str, *about: Any, **more: Any) -> Callable[[Builder], Builder]:
+    """Enter a method in `METHODS`, with the fields of an `Entry`, and give its methods the names.
 
     It decorates a function that makes the method, or the class of the method itself.
     """
@@ -103,7 +104,7 @@ def declare(slug: str, name: str, **about: Any) -> Callable[[Builder], Builder]:
             named = any(f.name == "slug" for f in fields(built))
             return replace(built, slug=slug, name=name) if named else built
 
-        METHODS[slug] = Entry(slug, name, method, **about)
+        METHODS[slug] = Entry(slug, name, method, *about, **more)
         if isinstance(build, type):
             return build
         method.__doc__ = documented(build)

@@ -11,13 +11,24 @@ from condgrad.backends.arrays import foreign
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
 from condgrad.methods.sampling import Batch, batch_size, check_batch
-from condgrad.methods.table1 import check_precision
 from condgrad.problem import Problem, Term
 
 HALVED = "bfloat16"
 """The name of tables in half precision, on a GPU."""
 FINE = 10_000_000
 """Rows up to which a table is in float64 by itself: beyond that passes wait for the memory."""
+
+
+def check_precision(dtype: Any) -> None:
+    """Refuse a type of tables that would truncate slopes."""
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
+    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ProblemError(
+            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
+        )
 
 
 def check_tables(batch: Batch | str, dtype: Any) -> None:

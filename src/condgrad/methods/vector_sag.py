@@ -10,11 +10,11 @@ Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICM
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends import backend, ops
@@ -22,7 +22,7 @@ from condgrad.domains import L1Ball, Simplex
 from condgrad.errors import from_keyboard
 from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
-from condgrad.methods.protocol import Known
+from condgrad.methods.protocol import Given, Known
 from condgrad.methods.sampling import batch_size, draw_many
 from condgrad.methods.table1 import SAG, ConditionalGradient, Now, TableOneState
 from condgrad.problem import Problem
@@ -55,12 +55,7 @@ class VectorSag(ConditionalGradient):
     """Number of the loss, its data row by row, and δ."""
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> VectorState:
         state = super().init(problem, W, rng, known, multipliers)
         return VectorState(**vars(state), u=W.copy(), c=np.ones(1))
