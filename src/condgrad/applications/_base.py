@@ -169,7 +169,7 @@ class Application:
                 "CGAL needs a number for beta0 (--beta0), which preset auto has not: give one, or "
                 "use sag-cgal with batch 1.0, its automatic form"
             )
-        if entry.batched and not (batch is None and entry.chooses):
+        if entry.batched and not (batch is None and entry.options["batch"] == "auto"):
             options["batch"] = self.batch if batch is None else batch
         method = entry(**options)
         if self.effort is not None:

@@ -547,7 +547,7 @@ class ConditionalGradient(Method):
         betas = [factor * p.beta for factor in factors]
         before = s.W if s.before is None else s.before
         for i, (t, beta) in enumerate(zip(problem.terms, betas, strict=True)):
-            now = Now(s.W, before, replace(p, beta=beta, beta_before=s.betas[i]), s.rng)
+            now = Now(s.W, before, p._replace(beta=beta, beta_before=s.betas[i]), s.rng)
             s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)  # lines 5 to 7, or 8
         v = direction(problem, [f.G for f in s.terms])  # line 9
         require_finite(problem, v)

@@ -38,11 +38,15 @@ DRAWN = 1 << 20
 
 @dataclass(kw_only=True)
 class VectorState(TableOneState):
-    """W = c u: a step changes c and one entry of u. Kept, so that no run depends on its calls."""
+    """The iterate W = c u, of which a step changes c and one entry of u.
+
+    Both are kept, so that iterates do not depend on how many iterations a call makes.
+    """
 
     u: Array
+    """The iterate divided by c."""
     c: Array
-    """One number."""
+    """The factor, an array of one number."""
 
 
 @dataclass(frozen=True)
