@@ -58,9 +58,16 @@ def test_the_prediction_covers_what_a_run_takes(name):
     assert most <= 3 * peak + (4 << 20)
 
 
-def test_a_large_cut_is_not_refused_for_rows_that_are_never_there_at_once():
-    p = sparsest_cut(sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(1000, 1000))).problem
-    assert predicted(p, methods.choose(p)) < 5 << 30  # two tables in float32 are 3.7 GiB
+WHOLE = {"cgal", "h-sag-v2 most"}
+"""Methods that have numbers for most rows at once, beside tables."""
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - WHOLE))
+def test_a_large_cut_is_not_refused_for_rows_that_are_never_there_at_once(name):
+    edges = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(1000, 1000))
+    p = sparsest_cut(edges).problem
+    tables = 8 * p.terms[1].map.size  # two numbers in float32, or one in float64: 3.7 GiB
+    assert predicted(p, METHODS[name]) < 1.5 * tables
 
 
 def completion():

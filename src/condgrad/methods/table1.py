@@ -58,6 +58,9 @@ from condgrad.schedules import (
     smoothing,
 )
 
+FORECAST = 1 << 20
+"""Iterations for whose draws there has to be memory; few runs are longer."""
+
 # --- state ----------------------------------------------------------------------------------------
 
 
@@ -419,6 +422,9 @@ class Spider(Recursive):
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
 
+    def drawn(self, term: Term) -> int:
+        return min(max(self.batch_at(1), self.batch_at(FORECAST)), term.map.size)
+
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
 
@@ -478,11 +484,6 @@ class ConditionalGradient(Method):
                 raise ProblemError(
                     f"{name} is {e!r}: pass an instance of one of condgrad.methods, like Full()"
                 )
-
-    @property
-    def auto(self) -> bool:
-        """Whether β0 is found while the method runs, see `condgrad.methods.Balance`."""
-        return isinstance(self.schedule.beta, Automatic)
 
     def estimator(self, term: Term) -> Estimator:
         """The estimator that serves a term."""
@@ -586,7 +587,7 @@ class ConditionalGradient(Method):
         return s
 
     def measures(self, problem: Problem) -> bool:
-        return self.auto and bool(problem.composite)
+        return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
 
     def errors(self, problem: Problem, state: TableOneState, W: Array) -> dict[str, float]:
         trios = zip(problem.terms, state.terms, state.betas, strict=True)
