@@ -43,7 +43,7 @@ def measure(n: int) -> dict[str, float]:
     solve(small, max_iter=20, gap=1e-9)  # compiled
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     problem, method = sparsest_cut(planted(n)).problem, sag_cgal()
-    predicted = sum(need.bytes for need in method.memory(problem, lambda term: True)) + OTHER
+    predicted = method.memory(problem) + OTHER
     term = problem.terms[1]
     iterations = int(min(400, max(12, 4e9 / term.map.size)))
     run = start(problem, method, record=1, certify=False).advance(iterations=iterations)

@@ -1,13 +1,19 @@
-"""Methods for every kind of domain, and problems that one refuses; others: `test_projected`."""
+"""Methods for problems with f and g, and problems that one refuses; others: `test_projected`.
+
+A method that is not named here is found by the tests over `METHODS`.
+"""
 
 import re
 
 import pytest
 
 import condgrad as cg
-from condgrad import METHODS
 
-GENERAL = [slug for slug in METHODS if slug not in ("pdhg", "rpdhg", "apg", "pfw")]
+GENERAL = [
+    *("hcgm", "cgal", "shcgm", "most-fw", "h-sag-v1", "h-1sfw", "h-spider-fw", "most-fw-plus"),
+    *("h-sag-v2", "sag-fw", "sag-cgal", "spdhg"),
+]
+OTHERS = ["pdhg", "rpdhg", "apg", "pfw"]
 
 
 def refused(problem, method):

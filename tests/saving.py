@@ -11,7 +11,7 @@ import condgrad as cg
 from condgrad import METHODS, Problem, Term, applications, domains, functions, maps
 from condgrad.run.files import MAGIC
 from factored_problems import problem as ratings
-from general import GENERAL
+from general import GENERAL, OTHERS
 
 
 def graph(n, seed=0):
@@ -69,7 +69,14 @@ def matrices():
     return max_cut()[0]
 
 
+def suiting(slug):
+    """A problem for a method that has no case of its own."""
+    makers = (rows, matrices, vectors, squares, ratings)
+    return next(make for make in makers if plain(slug).suits(make()) is None)
+
+
 CASES = {
+    **{slug: (suiting(slug), slug) for slug in METHODS if slug not in GENERAL + OTHERS},
     **{f"{s} on vectors": (rows, s) for s in GENERAL if s not in ("sag-fw", "spdhg")},
     **{f"{s} on matrices": (matrices, s) for s in GENERAL if s != "sag-fw"},
     "pdhg on a box": (box, "pdhg"),

@@ -13,7 +13,6 @@ import pytest
 import condgrad as cg
 import processes
 from condgrad import Problem, Term, applications, domains, functions, maps
-from condgrad.backends import memory
 from condgrad.backends.arrays import host
 from condgrad.certificate import lower_bound
 from condgrad.cluster import Engine, Ray, cluster_of
@@ -397,8 +396,8 @@ def test_no_memory_on_a_node_is_one_sentence(cluster, monkeypatch):
     problem, method, how = asked()
     begin = Engine.begin
 
-    def much(self, terms, needs):
-        begin(self, terms, [memory.Need("rows", 1 << 60)])
+    def much(self, terms, needed, remedy):
+        begin(self, terms, 1 << 60, remedy)
 
     monkeypatch.setattr(Engine, "begin", much)
     with pytest.raises(ProblemError, match=r"a shard of the cluster: this run needs .* GiB"):

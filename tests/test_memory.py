@@ -42,7 +42,7 @@ METHODS = {
 
 
 def predicted(problem, method):
-    return sum(need.bytes for need in method.on(problem).memory(problem, lambda term: True))
+    return method.on(problem).memory(problem)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -55,7 +55,19 @@ def test_the_prediction_covers_what_a_run_takes(name):
     tracemalloc.stop()
     most = predicted(p, method)
     assert peak <= most + (8 << 20)
-    assert most <= 8 * peak + (16 << 20)
+    assert most <= 3 * peak + (4 << 20)
+
+
+WHOLE = {"cgal", "h-sag-v2 most"}
+"""Methods that have numbers for most rows at once, beside tables."""
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - WHOLE))
+def test_a_large_cut_is_not_refused_for_rows_that_are_never_there_at_once(name):
+    edges = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(1000, 1000))
+    p = sparsest_cut(edges).problem
+    tables = 8 * p.terms[1].map.size  # two numbers in float32, or one in float64: 3.7 GiB
+    assert predicted(p, METHODS[name]) < 1.5 * tables
 
 
 def completion():
@@ -107,10 +119,11 @@ def test_refused_with_figure_and_remedy(name, monkeypatch):
     assert text.rpartition("are free: ")[2]
 
 
-def test_the_remedy_works(monkeypatch):
+@pytest.mark.parametrize("make", [methods.sag_cgal, methods.spdhg, methods.h_sag_v2])
+def test_the_remedy_works(make, monkeypatch):
     """Follow the advice, and the run fits."""
     p = problem(100)
-    small, large = (methods.sag_cgal(table_dtype=dtype) for dtype in (np.float32, np.float64))
+    small, large = (make(table_dtype=dtype) for dtype in (np.float32, np.float64))
     free = memory.OTHER + (predicted(p, small) + predicted(p, large)) / 2
     monkeypatch.setattr(memory, "free_memory", lambda: free)
     with pytest.raises(ProblemError, match="table_dtype='float32'"):
@@ -176,19 +189,16 @@ LARGE = {
 def test_what_is_too_large_is_refused_with_a_remedy_of_that_door(name, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 160e6)
     call, remedy = LARGE[name]
-    with pytest.raises(
-        ProblemError, match=r"needs [\d.,]+ [MG]iB of memory .* are free: "
-    ) as found:
+    with pytest.raises(ProblemError, match=r"needs [\d.,]+ [MG]iB of memory.* are free: ") as found:
         call()
     assert remedy in str(found.value)
 
 
-def test_a_remedy_that_would_not_be_enough_is_not_named():
-    needs = [memory.Need("W", 10**10), memory.Need("a table", 10**9, "halve the table")]
-    with pytest.raises(ProblemError, match="solve a smaller problem"):
-        memory.require(needs, 10**9)
-    with pytest.raises(ProblemError, match="halve the table"):
-        memory.require(needs, 10.5 * 10**9)
+def test_a_remedy_that_would_not_be_enough_is_not_named(monkeypatch):
+    p, method = problem(100), methods.sag_cgal(table_dtype=np.float64)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.OTHER + 0.1 * predicted(p, method))
+    with pytest.raises(ProblemError, match=r"are free: solve a smaller problem$"):
+        cg.solve(p, method, max_iter=2)
 
 
 def test_a_huge_problem_is_refused_at_once():

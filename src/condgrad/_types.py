@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ ALL = slice(None)
 """Every row of a term."""
 
 
-@dataclass(frozen=True)
-class Params:
+class Params(NamedTuple):
     """The scalars of one iteration, with the values of η and β one iteration before."""
 
     k: int

@@ -169,7 +169,7 @@ class Application:
                 "CGAL needs a number for beta0 (--beta0), which preset auto has not: give one, or "
                 "use sag-cgal with batch 1.0, its automatic form"
             )
-        if entry.batched and not (batch is None and entry.chooses):
+        if entry.batched and not (batch is None and entry.options["batch"] == "auto"):
             options["batch"] = self.batch if batch is None else batch
         method = entry(**options)
         if self.effort is not None:
@@ -334,12 +334,12 @@ def require_room(shape: tuple[int, int], terms: int, remedy: str) -> None:
     rows, columns = shape
     what = f"W, direction and oracle, dense matrices of {rows} × {columns}"
     try:
-        memory.require([memory.Need(what, (16 + 2 * terms) * 8 * rows * columns, remedy)])
+        memory.require_room((16 + 2 * terms) * 8 * rows * columns, remedy, what)
     except MemoryLimit:
         if not devices.any_gpu():
             raise
         what = f"data and results, dense matrices of {rows} × {columns}"
-        memory.require([memory.Need(what, BESIDE * 8 * rows * columns, remedy)])
+        memory.require_room(BESIDE * 8 * rows * columns, remedy, what)
 
 
 def check_preset(preset: str) -> None:

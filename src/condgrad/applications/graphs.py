@@ -47,8 +47,8 @@ def adjacency_matrix(
             f"{name} has shape {given.shape}: it must be square, with at least {few}{say}"
         )
     count = int(given.nnz if sp.issparse(given) else np.count_nonzero(given))  # type: ignore[union-attr]
-    need = memory.Need(f"copies of a graph with {count} entries", COPIES * count, PART)
-    memory.require([need, memory.Need("its vertices", VERTEX * given.shape[0], PART)])
+    n, what = given.shape[0], f"copies of a graph with {count} entries"
+    memory.require_room(COPIES * count + VERTEX * n, PART, what)
     numbers = as_float64(name, given)
     A = sp.csr_array(numbers).copy() if sp.issparse(numbers) else _sparse(numbers)
     if not np.isfinite(A.data).all():

@@ -361,7 +361,7 @@ def positive_weight(A: Any) -> float:
 def require_room(vertices: int, entries: int = 0) -> None:
     """Refuse a graph for whose factors there is no memory."""
     need = 8 * vertices * (3 * RANK + 4 * COLUMNS + 4 * AT_ONCE) + 60 * entries
-    memory.require([memory.Need("V, the graph and products of it", need, PART)])
+    memory.require_room(need, PART, "V, the graph and products of it")
 
 
 def _families(point: Gram) -> dict[str, Violation]:

@@ -77,7 +77,7 @@ def spectral(A: Any, weights: Array) -> Spectral:
     n = weights.size
     least = tree_bound(A, weights)
     try:
-        memory.require([memory.Need("an eigenvalue", COPIES * A.nnz + VERTEX * n)])
+        memory.require_room(COPIES * A.nnz + VERTEX * n, "take a smaller graph", "an eigenvalue")
     except MemoryLimit:
         return Spectral(least, "exact", 0.0, np.arange(n, dtype=np.float64))
     share = weights / (float(weights.sum()) / n)

@@ -37,7 +37,7 @@ def require_tables(n: int) -> None:
     remedy = "leave triangles out, or cut a part of the graph"
     size = 4 * (n * (n - 1) * (n - 2) // 6) * np.dtype(np.float32).itemsize
     try:
-        memory.require([memory.Need("multipliers of all triangle inequalities", size, remedy)])
+        memory.require_room(size, remedy, "multipliers of all triangle inequalities")
     except MemoryLimit:
         if not devices.any_gpu():
             raise

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from condgrad.errors import MemoryLimit
 
@@ -14,40 +12,36 @@ OTHER = 64 << 20
 """Buffers of fixed size and the allocator's own."""
 
 
-class Need(NamedTuple):
-    """Memory that something will take."""
+def require_room(
+    needed: int, remedy: str, what: str = "", free: float | None = None, where: str = "memory"
+) -> None:
+    """Refuse a run whose arrays will not fit into the free memory.
 
-    what: str
-    bytes: int
-    remedy: str = ""
-    """Remedy: the way to take less."""
-
-
-def require(needs: Iterable[Need], free: float | None = None, where: str = "memory") -> int:
-    """Refuse a run that will not fit into the free memory; return the bytes it needs.
-
-    `free` is how much there is, `where` whose it is; default: that of the process.
+    Parameters
+    ----------
+    needed : int
+        Bytes of its arrays; `OTHER` is added.
+    remedy : str
+        The way to take less.
+    what : str
+        The largest of the arrays.
+    free : float, optional
+        Bytes that are free; default: as many as for the process.
+    where : str
+        The memory that these are of.
 
     Raises
     ------
     MemoryLimit
-        With the figures, the largest parts first, and what to change.
+        With both figures and the remedy.
     """
-    needs = sorted(needs, key=lambda need: -need.bytes)
-    total = OTHER + sum(need.bytes for need in needs)
     free = free_memory() if free is None else free
-    if total <= free:
-        return total
-    parts = ", ".join(f"{need.what} {size(need.bytes)}" for need in needs[:4])
-    helped: dict[str, int] = {}
-    for need in needs:
-        helped[need.remedy] = helped.get(need.remedy, 0) + need.bytes
-    short = total - OTHER - free
-    remedies = [r for r, part in helped.items() if r and part >= short]  # of use alone
-    advice = "; or ".join(remedies[:2]) or "solve a smaller problem"
-    raise MemoryLimit(
-        f"this run needs {size(total)} of {where} ({parts}), but {size(free)} are free", advice
-    )
+    if needed + OTHER > free:
+        arrays = f" for {what}" if what else ""
+        raise MemoryLimit(
+            f"this run needs {size(needed + OTHER)} of {where}{arrays}, but {size(free)} are free",
+            remedy,
+        )
 
 
 def shortage(error: MemoryError) -> str:

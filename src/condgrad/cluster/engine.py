@@ -12,7 +12,6 @@ from weakref import WeakSet
 from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.backends.arrays import host
-from condgrad.backends.memory import Need
 from condgrad.cluster.connect import connected, short, within
 from condgrad.cluster.options import Ray
 from condgrad.cluster.shard import Shard, Table, plus
@@ -54,15 +53,18 @@ class Engine:
 
     # --- to begin
 
-    def begin(self, terms: Sequence[Term], needs: list[Need]) -> None:
-        """Start the actors, unless they are there, and let them keep the rows of some terms."""
+    def begin(self, terms: Sequence[Term], needed: int, remedy: str) -> None:
+        """Start the actors, unless they are there, and let them keep the rows of some terms.
+
+        `needed` are the bytes that each of them will take.
+        """
         with self._sentences():
             if not self.actors:
                 self._require_room()
                 self.actors = [self._actor(i) for i in range(self.shards)]
             places = [place for place, _ in self.facts()]
             pairs = zip(self.actors, places, strict=True)
-            self.get([a.require.remote(needs, places.count(place)) for a, place in pairs])
+            self.get([a.require.remote(needed, remedy, places.count(p)) for a, p in pairs])
             try:
                 self._terms = [self._ray.put(t) for t in terms]
             except (TypeError, AttributeError, self._faults) as error:

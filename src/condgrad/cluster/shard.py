@@ -95,13 +95,13 @@ class Shard:
 
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
-    def require(self, needs: list[memory.Need], beside: int) -> None:
+    def require(self, needed: int, remedy: str, beside: int) -> None:
         """Refuse what will not fit beside other shards of this node."""
         if self._share:
             free, where = self._share * devices.free_memory(), "a GPU's memory"
         else:
             free, where = memory.free_memory() / beside, "each shard's part of a node's memory"
-        memory.require(needs, free, where)
+        memory.require_room(needed, remedy, free=free, where=where)
 
     def hold(self, term: Term) -> None:
         """Keep its share of the rows of a term from now on."""

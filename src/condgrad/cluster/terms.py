@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad._ours import ours
 from condgrad._types import Array
-from condgrad.backends import memory, tiles
+from condgrad.backends import tiles
 from condgrad.backends.arrays import placed
 from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
@@ -173,14 +173,11 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
     for term in own:
         _check(term, engine)
     found = problem.over(problem.domain, terms, problem.like)
-    here = method.memory(found, lambda t: not t.dealt)
-    memory.require(here, free, "memory" if free is None else "a GPU's memory")
-    needs = method.memory(found, lambda t: t.dealt)[1:]
-    needs = [n._replace(bytes=-(-n.bytes // engine.shards)) for n in needs]
-    needs.append(memory.Need("W and sums", 8 * 8 * int(np.prod(problem.domain.shape))))
-    if engine.gpu:
-        needs.append(memory.Need("tiles", tiles.buffers(problem.domain.shape[0])))
-    engine.begin(own, needs)
+    method.require_room(found, free=free, where="memory" if free is None else "a GPU's memory")
+    rows = sum(method.term_bytes(t, found) for t in terms if t.dealt)
+    sums = 8 * 8 * int(np.prod(problem.domain.shape))
+    buffers = tiles.buffers(problem.domain.shape[0]) if engine.gpu else 0
+    engine.begin(own, -(-rows // engine.shards) + sums + buffers, method.remedy)
     return found
 
 

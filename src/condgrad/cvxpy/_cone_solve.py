@@ -65,7 +65,7 @@ class Eliminated:
         self.program = program
         m, n = program.G.shape
         what = f"{m} equations of {n} unknowns as dense matrices"
-        memory.require([memory.Need(what, DENSE * 8 * m * n, REMEDY)])
+        memory.require_room(DENSE * 8 * m * n, REMEDY, what)
         with deadline.job(float(m * m * n) ** (1 / 3), PIVOTED):
             self.kernel = kernel(program.G.toarray(), program.h)
         start, N = self.kernel.start, self.kernel.N

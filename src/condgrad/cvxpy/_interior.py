@@ -64,8 +64,8 @@ def require_room(program: ConeProgram) -> None:
     """
     sides = [side for side in program.space.blocks if side > 0]
     numbers = sum((side * (side + 1) // 2) ** 2 for side in sides)
-    what = f"{SOLVER}'s systems, the largest matrix of side {max(sides, default=0)},"
-    memory.require([memory.Need(what, 16 * numbers, REMEDY)])
+    what = f"{SOLVER}'s systems, the largest matrix of side {max(sides, default=0)}"
+    memory.require_room(16 * numbers, REMEDY, what)
 
 
 Prove = Callable[..., Dual]

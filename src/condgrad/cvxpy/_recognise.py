@@ -107,7 +107,7 @@ def require_room(problem: Any, each: int) -> None:
     numbers = sum(v.size for v in problem.variables())
     largest = max((v.shape for v in problem.variables()), key=np.prod, default=())
     what = f"{numbers} numbers of variables, the largest of shape {largest}"
-    memory.require([memory.Need(what, each * numbers, REMEDY)])
+    memory.require_room(each * numbers, REMEDY, what)
 
 
 def check(problem: Any) -> None:

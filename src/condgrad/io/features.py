@@ -92,8 +92,8 @@ def read_features(path: str | Path, *, columns: Sequence[str | int] | None = Non
     if n > _MOST_POINTS:
         raise InputError(path, f"too large: {n} points, at most {_MOST_POINTS} can be read")
     if distances is None:
-        need = memory.Need(f"distances of {n} points", 4 * 8 * n * n, "cluster a sample of them")
-        memory.require([need])
+        what = f"distances of {n} points"
+        memory.require_room(4 * 8 * n * n, "cluster a sample of them", what)
         distances = cdist(points, points, "sqeuclidean")
         if not np.isfinite(distances).all():
             raise InputError(path, "the squared distances of the points overflow; rescale them")

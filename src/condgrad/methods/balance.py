@@ -82,11 +82,9 @@ class Balance:
 
     def init(self, problem: Problem, W: Array, known: Known) -> Pressure:
         """The first guess at W."""
-        factors, start = first_factors(problem, W, self.first), self.start
-        bound, size = max(known.floor, trivial(problem)), len(factors)
-        return Pressure(
-            factors, [0] * size, [1.0] * size, start if self.per_decade else np.inf, bound
-        )
+        factors, bound = first_factors(problem, W, self.first), max(known.floor, trivial(problem))
+        size, due = len(factors), self.start if self.per_decade else np.inf
+        return Pressure(factors, [0] * size, [1.0] * size, due, bound)
 
     def due(self, s: Pressure, k: int) -> bool:
         """Whether iteration k is one to measure after; then the next one is fixed."""

@@ -514,6 +514,7 @@ class FactoredApg(Method):
     """
 
     factors: ClassVar[bool] = True
+    remedy: ClassVar[str] = "leave out users and items with few ratings, or take a sample"
     slug: str = "factors"
     name: str = "accelerated projected gradient"
     guard: int = 20
@@ -785,23 +786,15 @@ class FactoredApg(Method):
             return Refutation(Bound(failure=top.failure), {})
         return Refutation(Bound(np.inf, _kind(top.failure), top.failure, "ray of slopes"), {})
 
-    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[memory.Need]:
-        """Memory that a run takes, by parts."""
+    def memory(self, problem: Problem) -> int:
         n, m = problem.domain.shape
         size = sum(t.map.size for t in problem.terms if not boxed(t))
-        few, item = (
-            "leave out users and items with few ratings, or take a sample",
-            problem.dtype.itemsize,
-        )
-        small, columns = min(n, m), min(FORECAST_COLUMNS, n, m)
+        item, small, columns = problem.dtype.itemsize, min(n, m), min(FORECAST_COLUMNS, n, m)
         proof = 5 * 8 * small**2 if small <= LARGE else 8 * STEPS * small
         if any(map(boxed, problem.terms)):  # as many more in a table, and while it changes
             size *= 3
-        return [
-            memory.Need("ratings by rows and by columns", size * (24 + 9 * item), few),
-            memory.Need("factors", 14 * (n + m) * columns * item, few),
-            memory.Need("the bound", size * 4 * 8 + proof, few),
-        ]
+        ratings, factors = size * (24 + 9 * item), 14 * (n + m) * columns * item
+        return ratings + factors + size * 4 * 8 + proof
 
 
 def _radius(problem: Problem) -> float:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Dual, Duals, Slopes
 from condgrad.domains.projections import Frame
 from condgrad.errors import ProblemError
@@ -226,19 +225,15 @@ class Pdhg(Method):
         s.frame, s.due = None, s.k + FIRST
         return s
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
+    def row_bytes(self, term: Term, problem: Problem) -> int:
         if isinstance(term.function, Linear):
-            return []
-        stores, real = isinstance(term.map, RowStorage), problem.dtype.itemsize
-        table = (1 if stores else 2) * term.map.entries * precision(term, problem).itemsize
-        how = "solve in single precision (problem.astype('float32'))"
-        remedy = how if stores else "keep less with sag_cgal(table_dtype='float32')"
-        whole = 0 if term.function.separable else 5 * 8 * term.map.size
-        return [
-            Need(f"multipliers of {term.name}", table, remedy),
-            Need(f"rows of {term.name}", whole),
-            Need(f"mean gradient of {term.name}", 0 if stores else term.map.storage * real),
-        ]
+            return 0
+        number, whole = precision(term, problem).itemsize, 5 * 8 * term.map.size
+        rows = 0 if term.function.separable else whole
+        if isinstance(term.map, RowStorage):
+            return number * term.map.entries + rows
+        mean = term.map.storage * problem.dtype.itemsize
+        return 2 * number * term.map.entries + rows + mean
 
 
 def first_weight(problem: Problem, W: Array, norm: float) -> float:

@@ -8,17 +8,17 @@ is in it, so that a file of its fields is the run.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
-from condgrad.backends import threads
+from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
-from condgrad.backends.memory import Need
 from condgrad.backends.scalars import square
 from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
@@ -26,6 +26,9 @@ from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Sampled
 from condgrad.functions import Linear, Smooth
 from condgrad.problem import CHUNK, Problem, Term
+
+Given: TypeAlias = Sequence[Array | None] | None
+"""Multipliers y of every term, None for a term or for all if there are none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class State:
 
     W: Any
     """The iterate, an array or a `condgrad.points.Factored`."""
-    rng: np.random.Generator
+    rng: Generator
     """All random numbers of the run come from it."""
     known: Known
     """What was known before the run."""
@@ -106,6 +109,8 @@ class Method(ABC):
     """Whether W is kept as factors."""
     deals: ClassVar[bool] = False
     """Whether rows can be dealt to a cluster."""
+    remedy: ClassVar[str] = "solve a smaller problem"
+    """The way to take less memory."""
 
     def suits(self, problem: Problem) -> str | None:
         """A sentence that says why it cannot run on a problem; None if it can."""
@@ -125,12 +130,7 @@ class Method(ABC):
 
     @abstractmethod
     def init(
-        self,
-        problem: Problem,
-        W: Any,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Any, rng: Generator, known: Known, multipliers: Given = None
     ) -> State:
         """The state before the first iteration, from multipliers of another method if given."""
 
@@ -212,33 +212,59 @@ class Method(ABC):
         """ω ‖h'_β(A W) − y‖₁ by term, for estimates y kept row by row, W the point before."""
         return {}
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        """Memory for what is kept of the rows of a term, beside the gradient."""
-        return []
-
     def drawn(self, term: Term) -> int:
         """The most rows of a term that are evaluated at once."""
         return min(term.map.size, CHUNK)
 
-    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[Need]:
-        """Memory that a run takes, by parts; `here` says whose rows are in this process.
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        """Memory for what is kept of the rows of a term, beside the gradient."""
+        return 0
+
+    def term_bytes(self, term: Term, problem: Problem) -> int:
+        """Memory for a term: the gradient, the rows evaluated at once, and what is kept."""
+        work = 6 * 8 * max(Method.drawn(self, term), self.drawn(term))
+        gradient = term.map.storage * problem.dtype.itemsize
+        return gradient + work + self.row_bytes(term, problem)
+
+    def memory(self, problem: Problem) -> int:
+        """Bytes that a run takes in this process.
 
         Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one
         before, the direction, the oracle and the bound, which takes two more for every term. On a
         GPU, which computes bounds in place, they are thirteen, with one for a rounded solution.
         """
-        there = foreign(problem.like)
-        arrays = (13 if there else 16) + 2 * len(problem.terms)
-        remedy = "solve a smaller problem, or use device='cpu' if that has more memory"
-        size = arrays * 8 * int(np.prod(problem.domain.shape))
-        needs = [Need("W, direction and oracle", size, remedy if there else "")]
-        for t in filter(here, problem.terms):
-            rows = max(Method.drawn(self, t), self.drawn(t))
-            advice = f"draw fewer rows of {t.name} at a time" if rows > CHUNK else ""
-            needs.append(Need(f"gradient of {t.name}", t.map.storage * problem.dtype.itemsize))
-            needs.append(Need(f"drawn rows of {t.name}", 6 * 8 * rows, advice))
-            needs += self.kept(t, problem)
-        return needs
+        arrays = (13 if foreign(problem.like) else 16) + 2 * len(problem.terms)
+        own = sum(self.term_bytes(t, problem) for t in problem.terms if not t.dealt)
+        return arrays * 8 * int(np.prod(problem.domain.shape)) + own
+
+    def require_room(
+        self, problem: Problem, beside: int = 0, free: float | None = None, where: str = "memory"
+    ) -> None:
+        """Refuse a run that will not fit beside so many bytes into what is free.
+
+        Raises
+        ------
+        MemoryLimit
+            With the figures, and tables in single precision as the remedy if that is enough.
+        """
+        free, remedy = memory.free_memory() if free is None else free, self.remedy
+        if foreign(problem.like):
+            remedy += ", or use device='cpu' if that has more memory"
+        if single(self).memory(problem) + beside + memory.OTHER <= free:
+            remedy = "keep the table in single precision (table_dtype='float32')"
+        memory.require_room(self.memory(problem) + beside, remedy, free=free, where=where)
+
+
+def single(part: Any) -> Any:
+    """A method, or a part of one, with all tables in single precision."""
+    if isinstance(part, Mapping):
+        return {name: single(value) for name, value in part.items()}
+    if not is_dataclass(part):
+        return part
+    own = {f.name: single(getattr(part, f.name)) for f in fields(part)}
+    if "table_dtype" in own:
+        own["table_dtype"] = np.float32
+    return replace(cast(Any, part), **own)
 
 
 def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:

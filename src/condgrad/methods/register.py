@@ -22,8 +22,11 @@ class Entry:
     """A method by name, with what is known of it; call it to get the `Method`."""
 
     slug: str
+    """Name on the command line."""
     name: str
+    """Name in results."""
     build: Builder
+    """What makes the method, with its options."""
     estimates: str
     """How the gradients of f and of g are followed."""
     needs: str
@@ -44,19 +47,19 @@ class Entry:
         return f"<{self.name}: {self.estimates}; {self.reference}>"
 
     @property
-    def batched(self) -> bool:
-        """Whether the method has a batch size to choose."""
-        return "batch" in inspect.signature(self.build).parameters
+    def options(self) -> dict[str, Any]:
+        """The options by name, with their defaults."""
+        return {p.name: p.default for p in inspect.signature(self.build).parameters.values()}
 
     @property
-    def chooses(self) -> bool:
-        """True if the method chooses its batch size by itself."""
-        return self.batched and inspect.signature(self.build).parameters["batch"].default == "auto"
+    def batched(self) -> bool:
+        """Whether the method has a batch size to choose."""
+        return "batch" in self.options
 
     @property
     def smoothed(self) -> bool:
         """Whether the method has a β0 to choose."""
-        return "beta0" in inspect.signature(self.build).parameters
+        return "beta0" in self.options
 
 
 METHODS: dict[str, Entry] = {}

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.memory import Need
 from condgrad.functions import Linear
 from condgrad.maps import RowStorage
 from condgrad.methods.pdhg import Pdhg, PdhgState, change, renew
@@ -178,12 +177,12 @@ class Rpdhg(Pdhg):
         s.turn = -1
         return s
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
+    def row_bytes(self, term: Term, problem: Problem) -> int:
         if isinstance(term.function, Linear):
-            return []
+            return 0
         spread = 1 if isinstance(term.map, RowStorage) else 2
-        more = 8 * term.map.size + spread * term.map.storage * problem.dtype.itemsize
-        return [*super().kept(term, problem), Need(f"first multipliers of {term.name}", more)]
+        first = 8 * term.map.size + spread * term.map.storage * problem.dtype.itemsize
+        return super().row_bytes(term, problem) + first
 
 
 @declare(

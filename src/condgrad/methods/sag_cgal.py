@@ -42,7 +42,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.memory import Need
 from condgrad.backends.scalars import products
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
@@ -68,7 +67,7 @@ from condgrad.methods.tables import (
     require_gpu,
     rows_now,
     stored,
-    tables_memory,
+    table_bytes,
 )
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
@@ -336,11 +335,9 @@ class SagCgal(Method):
     def errors(self, problem: Problem, state: SagCgalState, W: Array) -> dict[str, float]:
         return {t.name: 0.0 for t in problem.smooth}
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        if term.function.smooth:
-            return []
+    def row_bytes(self, term: Term, problem: Problem) -> int:
         numbers = 1 if stored(term) else 2
-        return tables_memory(term, problem, self.table_dtype, numbers)
+        return table_bytes(term, problem, self.table_dtype, numbers)
 
 
 def _face(problem: Problem) -> Any:

@@ -45,7 +45,6 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
-from condgrad.backends.memory import Need
 from condgrad.backends.scalars import norm, square
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, trivial
 from condgrad.domains.bottom import FEW
@@ -74,7 +73,7 @@ from condgrad.methods.tables import (
     precision,
     require_gpu,
     rows_now,
-    tables_memory,
+    table_bytes,
 )
 from condgrad.methods.then import Then
 from condgrad.problem import Problem, Term
@@ -401,8 +400,8 @@ class Spdhg(Method):
     def errors(self, problem: Problem, state: SpdhgState, W: Array) -> dict[str, float]:
         return {t.name: 0.0 for t in problem.smooth}
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        return [] if term.function.smooth else tables_memory(term, problem, self.table_dtype, 1)
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return table_bytes(term, problem, self.table_dtype, 1)
 
 
 def _face(problem: Problem) -> Any:

@@ -1,15 +1,19 @@
 """The methods of Table 1: an estimator for f, one for g, and the sequences η, β and ρ.
 
-All of them do Algorithm 1 of the reference. At iteration k
+All of them do Algorithm 1 of the reference, H-SAG-CGM. Its lines for iteration k are
 
-    1. every term of f brings its estimate α_k of the slopes up to date,
-    2. every term of g its estimate γ_k of the slopes of g_β, at β_k,
-    3. the oracle answers with s to the direction v = Σ ω X*α_k + Σ ω A*γ_k,
-    4. W ← (1 − η_k) W + η_k s.
+    3, 4    η_k and β_k: the `Schedule`,
+    5 to 7  α_k, the slopes of f, and v_k^f = X*α_k: the estimator for f,
+    8       γ_k, the slopes of g_β at β_k, and v_k^g = A*γ_k: the estimator for g,
+    9       v_k = v_k^f + v_k^g, the direction,
+    10      s_k, the answer of the oracle,
+    11      w_{k+1} = w_k + η_k (s_k − w_k).
 
-They differ in how a term is followed, which is an estimator (`Full`, `Augmented`, `SAG`,
-`Momentum`, `Storm`, `Spider`), and in the sequences, which are a `Schedule`. Lines 1 and 2 do not
-care whether a term is a loss or a constraint, so that the same estimators serve both.
+The paper has the weights ω = 1/n and 1/m of terms in α_k and γ_k; here line 9 multiplies by them.
+Methods differ in how a term is followed, which is an estimator (`Full`, `Augmented`, `SAG`,
+`Momentum`, `Storm`, `Spider`), and in the sequences. Lines 5 to 8 do not care whether a term is a
+loss or a constraint, so that the same estimators serve both: `SAG` for f, with `Full` for g, is
+Variant 1, and with `SAG` for g Variant 2.
 
 Reference: Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022, Table 1.
 """
@@ -17,20 +21,21 @@ Reference: Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import ALL, Array, Params, Rows
 from condgrad.backends import ops
-from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.functions import Proximable
 from condgrad.methods.balance import BALANCE, Balance, Pressure
 from condgrad.methods.protocol import (
+    Given,
     Known,
     Method,
     State,
@@ -40,6 +45,7 @@ from condgrad.methods.protocol import (
 )
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
+from condgrad.methods.tables import check_precision, objection
 from condgrad.problem import CHUNK, Problem, Term
 from condgrad.schedules import (
     ZERO,
@@ -52,6 +58,9 @@ from condgrad.schedules import (
     smoothing,
 )
 
+FORECAST = 1 << 20
+"""Iterations for whose draws there has to be memory; few runs are longer."""
+
 # --- state ----------------------------------------------------------------------------------------
 
 
@@ -60,9 +69,9 @@ class Followed:
     """What an estimator keeps of one term."""
 
     G: Array
-    """Cotangent of the estimate: A*y in the storage of the map."""
+    """v_k^f or v_k^g: A*y of the slopes y, in the storage of the map."""
     slopes: Array | None = None
-    """A slope for every row: SAG's table α or γ, or the γ of the augmented Lagrangian."""
+    """α_k of a term of f, γ_k of one of g: a slope for every row, if the estimator keeps them."""
     y: Array | None = None
     """A multiplier for every row, of `Augmented`."""
     reach: float = 0.0
@@ -85,10 +94,13 @@ class Now(NamedTuple):
     """What an estimator may read of an iteration."""
 
     W: Array
+    """The iterate W_k."""
     before: Array
     """W_{k−1}; W itself if no estimator compares both points."""
     p: Params
-    rng: np.random.Generator
+    """The scalars of the iteration."""
+    rng: Generator
+    """The random numbers of the run."""
 
 
 # --- estimators -----------------------------------------------------------------------------------
@@ -99,14 +111,10 @@ class Estimator(ABC):
 
     compares: ClassVar[bool] = False
     """Whether it evaluates rows at W_{k−1} too."""
-    samples: ClassVar[bool] = False
-    """Whether it draws rows, which needs a separable function."""
     needs_rho: ClassVar[bool] = False
     """Whether it stands still with a schedule that has ρ = 0."""
     portable: ClassVar[bool] = False
     """Whether what it keeps can lie on a GPU."""
-    by_row: ClassVar[bool] = False
-    """Whether it keeps a slope for every row, so that its error is known."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         """What is kept before the first iteration: the estimate is 0."""
@@ -116,40 +124,20 @@ class Estimator(ABC):
     def follow(self, s: Followed, term: Term, now: Now) -> int:
         """Bring the estimate to iteration `now.p.k`, in place; how many rows were evaluated."""
 
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
-        """ω ‖h'_β(A W) − y‖₁ of the slopes y that it keeps row by row."""
-        return 0.0
+    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float | None:
+        """ω ‖h'_β(A W) − y‖₁ of slopes y that are kept row by row; None if they are not."""
+        return None
 
     def drawn(self, term: Term) -> int:
         """The most rows evaluated at once."""
-        if not self.samples:
-            return min(term.map.size, CHUNK)
-        return batch_size(self.batch, term.map.size) if hasattr(self, "batch") else term.map.size
+        return min(term.map.size, CHUNK)
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
+    def row_bytes(self, term: Term, problem: Problem) -> int:
         """Memory for what is kept of the rows, and to draw them."""
-        if not self.samples:
-            return []
-        marks = 0 if getattr(self, "replace", False) else term.map.size // 8
-        if 2 * self.drawn(term) > term.map.size > self.drawn(term):
-            marks = 8 * term.map.size  # a shuffle of all ids
-        return [Need(f"drawing rows of {term.name}", marks)]
+        return 0
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why it cannot serve a term, or None."""
-        if not self.samples:
-            return None
-        if not term.function.separable:
-            return (
-                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
-                "not separable: take the term in full with "
-                f"method.override({{{term.name!r}: Full()}})"
-            )
-        if hasattr(self, "batch"):
-            try:
-                batch_size(self.batch, term.map.size, term.name)
-            except ProblemError as error:
-                return f"cannot draw its rows: {error}"
         return None
 
 
@@ -158,10 +146,12 @@ class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
     portable: ClassVar[bool] = True
-    by_row: ClassVar[bool] = True
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
         return gradient(term, now.W, s.G, now.p.beta, now.p.k)
+
+    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -198,9 +188,8 @@ class Augmented(Estimator):
                 raise ProblemError(f"{name} is {value!r}: it must be a number of at least 0")
 
     def begin(self, term: Term, problem: Problem) -> Followed:
-        domain, zeros = problem.domain, np.zeros(term.map.size, problem.dtype)
-        reach = float(domain.diameter * term.map.norm(domain.symmetric))
-        return Followed(term.map.zeros(problem.dtype), None, zeros, reach)
+        y = np.zeros(term.map.size, problem.dtype)
+        return Followed(term.map.zeros(problem.dtype), None, y, reach(term, problem))
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
         z, h, p = term.map.rows(now.W), cast(Proximable, term.function), now.p
@@ -217,10 +206,8 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        rows = 7 * term.map.size * problem.dtype.itemsize
-        remedy = "use sag_cgal(batch=1.0), which works in stretches"
-        return [Need(f"rows of {term.name}", rows, remedy)]
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return 7 * term.map.size * problem.dtype.itemsize
 
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
@@ -228,13 +215,47 @@ class Augmented(Estimator):
         return None
 
 
+def reach(term: Term, problem: Problem) -> float:
+    """D_W ‖A‖."""
+    return float(problem.domain.diameter * term.map.norm(problem.domain.symmetric))
+
+
+class Sampled(Estimator):
+    """A rule that draws rows, which needs a separable function."""
+
+    batch: Batch = 1.0
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+
+    def drawn(self, term: Term) -> int:
+        return batch_size(self.batch, term.map.size)
+
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        size, batch = term.map.size, self.drawn(term)
+        if 2 * batch > size > batch:
+            return 8 * size  # a shuffle of all ids
+        return 0 if self.replace else size // 8
+
+    def objection(self, term: Term) -> str | None:
+        if not term.function.separable:
+            return (
+                f"samples the rows of term {term.name!r}, but {type(term.function).__name__} is "
+                "not separable: take the term in full with "
+                f"method.override({{{term.name!r}: Full()}})"
+            )
+        return objection(term, self.batch)
+
+
 @dataclass(frozen=True)
-class SAG(Estimator):
+class SAG(Sampled):
     r"""Stochastic average gradient: a table of slopes, the drawn rows overwritten.
 
     .. math:: γ_l ← h'_{β_k,l}(⟨a_l, W_k⟩) \text{ for the drawn rows}, \qquad G = A^*γ
 
-    A row keeps the slope of the β at which it was last drawn.
+    These are lines 5 to 7 of Algorithm 1 for a term of f, whose slopes are called α there, and
+    Variant 2 of line 8 for a term of g. A row keeps the slope of the β at which it was last drawn.
 
     Parameters
     ----------
@@ -254,28 +275,27 @@ class SAG(Estimator):
     .. [2] G. Dresdner et al., AISTATS 2022, Algorithm 1 and Variant 2.
     """
 
-    samples: ClassVar[bool] = True
-    by_row: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
     table_dtype: Any = np.float64
     warm_start: bool = False
 
     def __post_init__(self) -> None:
-        check_batch(self.batch)
+        super().__post_init__()
         check_precision(self.table_dtype)
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         return Followed(term.map.zeros(problem.dtype), np.zeros(term.map.size, self.table_dtype))
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
-        size, count = term.map.size, batch_size(self.batch, term.map.size)
+        size, count = term.map.size, self.drawn(term)
         first = self.warm_start and now.p.k == 1
-        drawn = slice(0, size) if first else draw(size, count, self.replace, now.rng)
+        drawn = slice(0, size) if first else draw(size, count, self.replace, now.rng)  # line 5
         assert s.slopes is not None
         for at in in_chunks(term, drawn):
             new = term.function.slope(term.map.rows(now.W, at), now.p.beta, at)
-            term.map.scatter(s.G, at, swap(s.slopes, at, new))
+            changed = swap(s.slopes, at, new)  # line 6: α_k, by α_k − α_{k−1}
+            term.map.scatter(s.G, at, changed)  # line 7: v_k^f, by X*(α_k − α_{k−1})
         return size if first else count
 
     def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
@@ -286,30 +306,25 @@ class SAG(Estimator):
             total += float(np.abs(off).sum(dtype=np.float64))
         return term.weight * total
 
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        double = np.dtype(self.table_dtype) == np.float64
-        remedy = "keep the table in single precision (table_dtype='float32')" if double else ""
-        size = term.map.size * np.dtype(self.table_dtype).itemsize
-        return [*super().kept(term, problem), Need(f"table of {term.name}", size, remedy)]
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        table = term.map.size * np.dtype(self.table_dtype).itemsize
+        return super().row_bytes(term, problem) + table
 
 
-class Recursive(Estimator):
+class Recursive(Sampled):
     r"""G ← keep·G + now·ĝ_k(W_k) − before·ĝ_k(W_{k−1}), one batch for both points.
 
     ĝ_k is the unbiased batch estimate, the drawn rows scaled by size/batch. Momentum, STORM and
     SPIDER are three rows of coefficients.
     """
 
-    samples: ClassVar[bool] = True
-    replace: bool = False
-
     @abstractmethod
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         """The coefficients keep, now and before."""
 
-    @abstractmethod
     def rows_now(self, p: Params, size: int) -> int:
         """Rows to draw at this iteration; 0: the exact gradient."""
+        return batch_size(self.batch, size)
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
         size, h, p = term.map.size, term.function, now.p
@@ -347,12 +362,6 @@ class Momentum(Recursive):
     needs_rho: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
-
-    def __post_init__(self) -> None:
-        check_batch(self.batch)
-
-    def rows_now(self, p: Params, size: int) -> int:
-        return batch_size(self.batch, size)
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1 - p.rho, p.rho, 0.0
@@ -413,20 +422,11 @@ class Spider(Recursive):
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
 
+    def drawn(self, term: Term) -> int:
+        return min(max(self.batch_at(1), self.batch_at(FORECAST)), term.map.size)
+
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
-
-
-def check_precision(dtype: Any) -> None:
-    """Refuse a type of tables that would truncate slopes."""
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:
-        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
-    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ProblemError(
-            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
-        )
 
 
 def in_chunks(term: Term, drawn: Rows) -> list[Rows]:
@@ -485,11 +485,6 @@ class ConditionalGradient(Method):
                     f"{name} is {e!r}: pass an instance of one of condgrad.methods, like Full()"
                 )
 
-    @property
-    def auto(self) -> bool:
-        """Whether β0 is found while the method runs, see `condgrad.methods.Balance`."""
-        return isinstance(self.schedule.beta, Automatic)
-
     def estimator(self, term: Term) -> Estimator:
         """The estimator that serves a term."""
         default = self.smooth if term.function.smooth else self.composite
@@ -535,12 +530,7 @@ class ConditionalGradient(Method):
         return all(self.estimator(t).portable for t in problem.terms)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> TableOneState:
         pairs = [(self.estimator(t), t) for t in problem.terms]
         terms = [e.begin(t, problem) for e, t in pairs]
@@ -553,21 +543,20 @@ class ConditionalGradient(Method):
         return state
 
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> TableOneState:
-        s, p = state, self.schedule(state.k + 1)
+        s, p = state, self.schedule(state.k + 1)  # lines 3 and 4: η_k and β_k
         factors = s.pressure.factors if s.pressure else [1.0] * len(s.terms)
-        for i, (t, factor) in enumerate(zip(problem.terms, factors, strict=True)):
-            own = p
-            if s.pressure:
-                own = replace(p, beta=factor * p.beta, beta_before=s.betas[i])
-            now = Now(s.W, s.W if s.before is None else s.before, own, s.rng)
-            s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)
-        v = direction(problem, [f.G for f in s.terms])
+        betas = [factor * p.beta for factor in factors]
+        before = s.W if s.before is None else s.before
+        for i, (t, beta) in enumerate(zip(problem.terms, betas, strict=True)):
+            now = Now(s.W, before, p._replace(beta=beta, beta_before=s.betas[i]), s.rng)
+            s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)  # lines 5 to 7, or 8
+        v = direction(problem, [f.G for f in s.terms])  # line 9
         require_finite(problem, v)
-        atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
+        atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)  # line 10
         if s.before is not None:
             s.before[...] = s.W
-        atom.blend(s.W, p.eta)
-        s.eta, s.beta, s.betas = p.eta, p.beta, [factor * p.beta for factor in factors]
+        atom.blend(s.W, p.eta)  # line 11
+        s.eta, s.beta, s.betas = p.eta, p.beta, betas
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
             report = self.measure(problem, s)
@@ -592,25 +581,24 @@ class ConditionalGradient(Method):
         for t, f in zip(problem.terms, s.terms, strict=True):
             if f.y is not None and f.slopes is not None:
                 f.y, f.slopes, f.G = share * f.y, share * f.slopes, share * f.G
-                reach = problem.domain.diameter * t.map.norm(problem.domain.symmetric)
-                f.reach = float(reach)
+                f.reach = reach(t, problem)
         if s.pressure is not None:
             self.balance.rebased(problem, s.W, s.pressure, s.known)
         return s
 
     def measures(self, problem: Problem) -> bool:
-        return self.auto and bool(problem.composite)
+        return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
 
     def errors(self, problem: Problem, state: TableOneState, W: Array) -> dict[str, float]:
         trios = zip(problem.terms, state.terms, state.betas, strict=True)
-        own = [(self.estimator(t), t, s, beta) for t, s, beta in trios]
-        return {t.name: e.error(s, t, W, beta) for e, t, s, beta in own if e.by_row}
-
-    def kept(self, term: Term, problem: Problem) -> list[Need]:
-        return self.estimator(term).kept(term, problem)
+        found = {t.name: self.estimator(t).error(s, t, W, beta) for t, s, beta in trios}
+        return {name: error for name, error in found.items() if error is not None}
 
     def drawn(self, term: Term) -> int:
         return self.estimator(term).drawn(term)
+
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return self.estimator(term).row_bytes(term, problem)
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
@@ -620,35 +608,30 @@ def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
 
 # --- Table 1 --------------------------------------------------------------------------------------
 
-DETERMINISTIC_G = "f smooth; g with a prox, Lipschitz or an indicator"
+ONLY_F = "f a smooth finite sum; g = 0"
+PROX_G = "f smooth; g with a prox, Lipschitz or an indicator"
 SAMPLED_F = "f a smooth finite sum; g with a prox, Lipschitz or an indicator"
 SAMPLED_G = "f a smooth finite sum; g a separable finite sum, Lipschitz or an indicator"
 
+ICML_2018 = "Yurtsever, Fercoq, Locatello, Cevher, ICML 2018"
+ICML_2019 = "Yurtsever, Fercoq, Cevher, ICML 2019"
+NEURIPS_2019 = "Locatello, Yurtsever, Fercoq, Cevher, NeurIPS 2019"
+ICML_2020 = "Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020"
+SAG_2020 = "Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICML 2020"
+ARXIV_2021 = "Akhtar, Rajawat, arXiv 2107.06534, 2021"
+AISTATS_2022 = "Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022"
 
-@declare(
-    "hcgm",
-    "HCGM",
-    estimates="full, full",
-    needs=DETERMINISTIC_G,
-    iterations="ε⁻²",
-    cost="ε⁻² d max(n, m)",
-    exponent=1 / 2,
-    reference="Yurtsever, Fercoq, Locatello, Cevher, ICML 2018",
-)
+# slug, name, estimates of f and g, needs, reference, iterations, total cost, exponent of the rate
+
+
+@declare("hcgm", "HCGM", "full, full", PROX_G, ICML_2018, "ε⁻²", "ε⁻² d max(n, m)", 1 / 2)
 def hcgm(beta0: Beta0 = 1.0) -> ConditionalGradient:
     """Homotopy conditional gradient method: full gradients of f + g_β, β_k = β0/√(k + 1)."""
     return ConditionalGradient(Full(), Full(), homotopy(beta0))
 
 
 @declare(
-    "cgal",
-    "CGAL",
-    estimates="full, full with multipliers",
-    needs=DETERMINISTIC_G,
-    iterations="ε⁻²",
-    cost="ε⁻² d max(n, m)",
-    exponent=1 / 2,
-    reference="Yurtsever, Fercoq, Cevher, ICML 2019",
+    "cgal", "CGAL", "full, full with multipliers", PROX_G, ICML_2019, "ε⁻²", "ε⁻² d max(n, m)", 0.5
 )
 def cgal(beta0: float = 1.0, bound: float = float("inf")) -> ConditionalGradient:
     """Conditional gradient augmented Lagrangian: HCGM with multipliers, σ ≤ 1/β0, ‖y‖ ≤ bound.
@@ -666,32 +649,14 @@ def cgal(beta0: float = 1.0, bound: float = float("inf")) -> ConditionalGradient
     return ConditionalGradient(Full(), Augmented(1 / beta0, bound), schedule)
 
 
-@declare(
-    "shcgm",
-    "SHCGM",
-    estimates="momentum, full",
-    needs=SAMPLED_F,
-    iterations="ε⁻³",
-    cost="ε⁻³ d m",
-    exponent=1 / 3,
-    reference="Locatello, Yurtsever, Fercoq, Cevher, NeurIPS 2019",
-)
+@declare("shcgm", "SHCGM", "momentum, full", SAMPLED_F, NEURIPS_2019, "ε⁻³", "ε⁻³ d m", 1 / 3)
 def shcgm(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
     """Stochastic HCGM: η_k = 9/(k + 8), β_k = β0/√(k + 8), ρ_k = 4/(k + 7)^(2/3)."""
     schedule = Schedule(Power(9, 8, 1), smoothing(beta0, 8, 1 / 2), Power(4, 7, 2 / 3))
     return ConditionalGradient(Momentum(batch, **sampling), Full(), schedule)
 
 
-@declare(
-    "most-fw",
-    "MOST-FW",
-    estimates="STORM, full",
-    needs=SAMPLED_F,
-    iterations="ε⁻²",
-    cost="ε⁻² d m",
-    exponent=1 / 2,
-    reference="Akhtar, Rajawat, arXiv 2107.06534, 2021",
-)
+@declare("most-fw", "MOST-FW", "STORM, full", SAMPLED_F, ARXIV_2021, "ε⁻²", "ε⁻² d m", 1 / 2)
 def most_fw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
     """Momentum-based stochastic Frank-Wolfe: STORM on f, ρ_k = η_k = 2/(k + 1), β_k = β0/√(k + 1).
 
@@ -703,31 +668,13 @@ def most_fw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Conditiona
     )
 
 
-@declare(
-    "h-sag-v1",
-    "H-SAG-CGM/v1",
-    estimates="SAG, full",
-    needs=SAMPLED_F,
-    iterations="ε⁻²",
-    cost="ε⁻² d m",
-    exponent=1 / 2,
-    reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
-)
+@declare("h-sag-v1", "H-SAG-CGM/v1", "SAG, full", SAMPLED_F, AISTATS_2022, "ε⁻²", "ε⁻² d m", 1 / 2)
 def h_sag_v1(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> ConditionalGradient:
     """H-SAG-CGM, variant 1: SAG on f, the full gradient of g_β. Options of `SAG` can be given."""
     return ConditionalGradient(SAG(batch, **sag), Full(), homotopy(beta0))
 
 
-@declare(
-    "h-1sfw",
-    "H-1SFW",
-    estimates="momentum, momentum",
-    needs=SAMPLED_G,
-    iterations="ε⁻⁶",
-    cost="ε⁻⁶ d",
-    exponent=1 / 6,
-    reference="Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020",
-)
+@declare("h-1sfw", "H-1SFW", "momentum, momentum", SAMPLED_G, ICML_2020, "ε⁻⁶", "ε⁻⁶ d", 1 / 6)
 def h_1sfw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
     """One-sample homotopy Frank-Wolfe: β_k = β0/(k + 1)^(1/6), ρ_k = 3/(k + 5)^(2/3)."""
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 6), Power(3, 5, 2 / 3))
@@ -735,14 +682,7 @@ def h_1sfw(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Conditional
 
 
 @declare(
-    "h-spider-fw",
-    "H-SPIDER-FW",
-    estimates="SPIDER, SPIDER",
-    needs=SAMPLED_G,
-    iterations="ε⁻²",
-    cost="ε⁻² d m",
-    exponent=1 / 2,
-    reference="Vladarean, Alacaoglu, Hsieh, Cevher, ICML 2020",
+    "h-spider-fw", "H-SPIDER-FW", "SPIDER, SPIDER", SAMPLED_G, ICML_2020, "ε⁻²", "ε⁻² d m", 1 / 2
 )
 def h_spider_fw(beta0: Beta0 = 1.0, **sampling: Any) -> ConditionalGradient:
     """Homotopy SPIDER Frank-Wolfe: epochs of length 1, 2, 4, …, each begun by a full gradient.
@@ -753,16 +693,7 @@ def h_spider_fw(beta0: Beta0 = 1.0, **sampling: Any) -> ConditionalGradient:
     return ConditionalGradient(Spider(**sampling), Spider(**sampling), homotopy(beta0))
 
 
-@declare(
-    "most-fw-plus",
-    "MOST-FW⁺",
-    estimates="STORM, STORM",
-    needs=SAMPLED_G,
-    iterations="ε⁻⁴",
-    cost="ε⁻⁴ d",
-    exponent=1 / 4,
-    reference="Akhtar, Rajawat, arXiv 2107.06534, 2021",
-)
+@declare("most-fw-plus", "MOST-FW⁺", "STORM, STORM", SAMPLED_G, ARXIV_2021, "ε⁻⁴", "ε⁻⁴ d", 1 / 4)
 def most_fw_plus(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> ConditionalGradient:
     """STORM on f and g: ρ_k = η_k = 2/(k + 1), β_k = β0/(k + 1)^(1/4).
 
@@ -773,31 +704,13 @@ def most_fw_plus(beta0: Beta0 = 1.0, batch: Batch = 1, **sampling: Any) -> Condi
     return ConditionalGradient(Storm(batch, **sampling), Storm(batch, **sampling), schedule)
 
 
-@declare(
-    "h-sag-v2",
-    "H-SAG-CGM/v2",
-    estimates="SAG, SAG",
-    needs=SAMPLED_G,
-    iterations="ε⁻²",
-    cost="ε⁻² d",
-    exponent=1 / 2,
-    reference="Dresdner, Vladarean, Rätsch, Locatello, Cevher, Yurtsever, AISTATS 2022",
-)
+@declare("h-sag-v2", "H-SAG-CGM/v2", "SAG, SAG", SAMPLED_G, AISTATS_2022, "ε⁻²", "ε⁻² d", 1 / 2)
 def h_sag_v2(beta0: Beta0 = 1.0, batch: Batch = 1, **sag: Any) -> ConditionalGradient:
     """H-SAG-CGM, variant 2: SAG on f and on g_β. Options of `SAG` can be given."""
     return ConditionalGradient(SAG(batch, **sag), SAG(batch, **sag), homotopy(beta0))
 
 
-@declare(
-    "sag-fw",
-    "SAG Frank-Wolfe",
-    estimates="SAG, –",
-    needs="f a smooth finite sum; g = 0",
-    iterations="ε⁻¹",
-    cost="ε⁻¹ d",
-    exponent=1.0,
-    reference="Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICML 2020",
-)
+@declare("sag-fw", "SAG Frank-Wolfe", "SAG, –", ONLY_F, SAG_2020, "ε⁻¹", "ε⁻¹ d", 1.0)
 def sag_fw(batch: Batch = 1, **sag: Any) -> ConditionalGradient:
     """Stochastic Frank-Wolfe with a SAG estimate, for problems without composite terms."""
     return ConditionalGradient(SAG(batch, **sag), Full(), homotopy(1.0), smooth_only=True)

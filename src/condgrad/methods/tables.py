@@ -8,17 +8,27 @@ import numpy as np
 
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
-from condgrad.backends.memory import Need
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
 from condgrad.methods.sampling import Batch, batch_size, check_batch
-from condgrad.methods.table1 import check_precision
 from condgrad.problem import Problem, Term
 
 HALVED = "bfloat16"
 """The name of tables in half precision, on a GPU."""
 FINE = 10_000_000
 """Rows up to which a table is in float64 by itself: beyond that passes wait for the memory."""
+
+
+def check_precision(dtype: Any) -> None:
+    """Refuse a type of tables that would truncate slopes."""
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
+    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ProblemError(
+            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
+        )
 
 
 def check_tables(batch: Batch | str, dtype: Any) -> None:
@@ -78,15 +88,9 @@ def objection(term: Term, batch: Batch | str) -> str | None:
     return None
 
 
-def tables_memory(term: Term, problem: Problem, dtype: Any, numbers: int) -> list[Need]:
+def table_bytes(term: Term, problem: Problem, dtype: Any, numbers: int) -> int:
     """Memory for the tables of a term, with so many numbers for a row beside the cotangent."""
-    kept, remedy = precision(term, problem, dtype), ""
-    if stored(term):
-        remedy = "solve in single precision (problem.astype('float32'))"
-    elif kept == np.float64:
-        remedy = "keep the table in single precision (table_dtype='float32')"
-    size = numbers * term.map.entries * kept.itemsize
-    needs = [Need(f"multipliers of {term.name}", size, remedy)]
-    if not term.function.separable:
-        needs.append(Need(f"rows of {term.name}", 5 * 8 * term.map.size))
-    return needs
+    if term.function.smooth:
+        return 0
+    rows = 0 if term.function.separable else 5 * 8 * term.map.size
+    return numbers * term.map.entries * precision(term, problem, dtype).itemsize + rows

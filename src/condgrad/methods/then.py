@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._floats import TINY
 from condgrad._types import Array
-from condgrad.backends.memory import Need
 from condgrad.certificate.lower_bound import Duals
-from condgrad.methods.protocol import Known, Method, State, passes_over
+from condgrad.methods.protocol import Given, Known, Method, State, passes_over
 from condgrad.methods.sag_cgal import SagCgal, SagCgalState
 from condgrad.problem import Problem, Term
 
@@ -79,12 +78,7 @@ class Then(Method):
         return self.second
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> State:
         return self.first.init(problem, W, rng, known, multipliers)
 
@@ -112,5 +106,5 @@ class Then(Method):
     def errors(self, problem: Problem, state: Any, W: Array) -> dict[str, float]:
         return self._now(state).errors(problem, state, W)
 
-    def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[Need]:
-        return self.first.memory(problem, here)
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        return self.first.row_bytes(term, problem)

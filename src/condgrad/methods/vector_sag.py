@@ -10,11 +10,11 @@ Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICM
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends import backend, ops
@@ -22,7 +22,7 @@ from condgrad.domains import L1Ball, Simplex
 from condgrad.errors import from_keyboard
 from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
-from condgrad.methods.protocol import Known
+from condgrad.methods.protocol import Given, Known
 from condgrad.methods.sampling import batch_size, draw_many
 from condgrad.methods.table1 import SAG, ConditionalGradient, Now, TableOneState
 from condgrad.problem import Problem
@@ -38,11 +38,15 @@ DRAWN = 1 << 20
 
 @dataclass(kw_only=True)
 class VectorState(TableOneState):
-    """W = c u: a step changes c and one entry of u. Kept, so that no run depends on its calls."""
+    """The iterate W = c u, of which a step changes c and one entry of u.
+
+    Both are kept, so that iterates do not depend on how many iterations a call makes.
+    """
 
     u: Array
+    """The iterate divided by c."""
     c: Array
-    """One number."""
+    """The factor, an array of one number."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,7 @@ class VectorSag(ConditionalGradient):
     """Number of the loss, its data row by row, and δ."""
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> VectorState:
         state = super().init(problem, W, rng, known, multipliers)
         return VectorState(**vars(state), u=W.copy(), c=np.ones(1))

@@ -11,7 +11,7 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad._check import array_of, as_float64
 from condgrad._types import Array
-from condgrad.backends import devices, memory, tiles
+from condgrad.backends import devices, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
 from condgrad.cluster import Engine, dealt
@@ -68,7 +68,7 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
         except ProblemError:
             if device == "cuda":
                 raise
-    memory.require(method.memory(problem, lambda term: True))
+    method.require_room(problem)
     return problem
 
 
@@ -88,12 +88,9 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     there = problem.over(problem.domain.on(like), terms, like)
     if engine is not None:
         return dealt(there, method, engine, free)
-    extra = [
-        memory.Need("images of entries", IMAGES * 8 * min(entries, MANY)),
-        *(memory.Need(f"rows of {t.name} as given", t.map.load) for t in problem.terms),
-        *(memory.Need("sums", tiles.buffers(side)) for t in there.terms if t.passes.halves),
-    ]
-    memory.require([*method.memory(there, lambda term: True), *extra], free, "a GPU's memory")
+    sums = tiles.buffers(side) * sum(t.passes.halves for t in there.terms)
+    beside = IMAGES * 8 * min(entries, MANY) + sum(t.map.load for t in problem.terms) + sums
+    method.require_room(there, beside, free, "a GPU's memory")
     return there
 
 

@@ -209,5 +209,5 @@ def is_half(i: Array, j: Array) -> bool:
 def require_room(layout: Layout, matrices: int) -> None:
     """Refuse blocks of which so many matrices do not fit into the free memory."""
     side = max(layout.blocks, default=0)
-    what = f"dense matrices, the largest block {side} × {side},"
-    memory.require([memory.Need(what, matrices * 8 * layout.size, REMEDY)])
+    what = f"dense matrices, the largest block {side} × {side}"
+    memory.require_room(matrices * 8 * layout.size, REMEDY, what)

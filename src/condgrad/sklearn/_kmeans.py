@@ -195,8 +195,7 @@ def centres(points: Points, labels: Array, k: int) -> Array:
 def distances_of(X: Array) -> Array:
     """Squared distances, where what follows has room and stays within the numbers."""
     n = len(X)
-    need = memory.Need(f"matrices of {n} × {n}", ARRAYS * 8 * n * n, "cluster a sample of X")
-    memory.require([need])
+    memory.require_room(ARRAYS * 8 * n * n, "cluster a sample of X", f"matrices of {n} × {n}")
     with np.errstate(over="ignore"):
         spread = float(np.ptp(X, axis=0).max())
     if spread and not SMALLEST < spread < 1 / SMALLEST:
