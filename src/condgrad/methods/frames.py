@@ -27,6 +27,7 @@ from condgrad.domains import Face
 from condgrad.domains.bottom import FEW, bottom
 from condgrad.domains.eigen import deflated
 from condgrad.functions.group import project_simplex
+from condgrad.problem import Problem
 
 AGAIN = 8
 """Later projections that a decomposition serves."""
@@ -183,6 +184,13 @@ class Projection:
         if P is None and n > self.small:
             frame.basis, frame.values, frame.uses = vectors, values, 0
         return Spectrum(values, vectors if P is None else P @ vectors, products)
+
+
+def face_of(problem: Problem) -> Face:
+    """Face of the spectrahedron that a problem is over."""
+    face = problem.domain.face
+    assert face is not None
+    return face
 
 
 def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
