@@ -55,17 +55,19 @@ class Dealt(Plain):
         beta: float,
         theta: float,
     ) -> None:
-        given = ("renew", G.dtype, slopes, W, ranges, y, slopes, beta, theta)
-        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        found = self._swept("renew", G, slopes, W, ranges, y, slopes, beta, theta)
         G[...] = placed(self._adjoint(slopes, G) if found is None else found[0], G)
 
     def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
-        given = ("ascend", G.dtype, None, W, ranges, y, beta)
-        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        found = self._swept("ascend", G, None, W, ranges, y, beta)
         if found is None:  # `resum` sees what has changed
             return 0.0
         G += placed(found[0], G)
         return float(sum(found[1]))
+
+    def _swept(self, what: str, G: Array, *args: Any) -> Any:
+        """`Shard.sweep` of all actors; None if one was lost."""
+        return self.engine.ask(self.name, "sweep", what, G.dtype, *args, total=True, once=True)
 
     def _adjoint(self, y: Any, G: Array) -> Array:
         """A*y."""
@@ -95,7 +97,6 @@ class DealtTerm(Term):
     """A term whose rows are with actors: what is asked of all rows is asked of them."""
 
     dealt: ClassVar[bool] = True
-    _transient: ClassVar[tuple[str, ...]] = ("engine",)
     engine: Any = None
     value, smoothed, merit = summed("value"), summed("smoothed"), summed("merit")
     lengths, price = summed("lengths"), summed("price")
@@ -188,21 +189,20 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
 
 def _check(term: Term, engine: Engine) -> None:
     """Refuse a term that cannot be dealt."""
-    if not cuttable(term.function):
-        kind = type(term.function).__name__
-        raise ProblemError(
-            f"term {term.name!r} has a {kind}, whose rows cannot be dealt to a cluster one by one: "
-            "leave cluster out"
-        )
-    units, what = term.map.size, "rows"
+    why, units, what = "", term.map.size, "rows"
     if engine.gpu:
         fit = Fused.serves(term.map, term.function)
         if not (fit and type(term.map) in (Triangles, Perimeters)):
-            raise ProblemError(
-                f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "
-                "perimeters with one interval for all rows: use gpus_per_shard=0"
+            why = (
+                "to GPUs, which are for triangles and perimeters with one interval for all rows: "
+                "use gpus_per_shard=0"
             )
         units, what = tiles.count(term.map.shape[0]), "tiles of 64 × 64 pairs"
+    if not cuttable(term.function):
+        kind = type(term.function).__name__
+        why = f"to a cluster one by one, as rows of a {kind} cannot: leave cluster out"
+    if why:
+        raise ProblemError(f"term {term.name!r} cannot be dealt {why}")
     if engine.shards > units:
         raise ProblemError(
             f"there are {engine.shards} shards, but term {term.name!r} has only {units} {what}: "

@@ -237,11 +237,7 @@ class SagCgal(Tabled):
         return found
 
     def rebase(self, problem: Problem, state: SagCgalState, share: float) -> SagCgalState:
-        s = state
-        for term, t in zip(problem.terms, s.tables, strict=True):
-            if t.y is not None:
-                term.passes.scale(t.followed, t.G, share)
-                term.passes.scale(t.y, np.zeros_like(t.G), share)
+        s: SagCgalState = super().rebase(problem, state, share)
         if s.spectral is not None:
             s.spectral.frames = frames_of(face_of(problem), s.spectral.frames)
         if s.pressure is not None:

@@ -320,10 +320,7 @@ class Spdhg(Tabled):
     # --- for others
 
     def rebase(self, problem: Problem, state: SpdhgState, share: float) -> SpdhgState:
-        s = state
-        for term, t in zip(problem.terms, s.tables, strict=True):
-            if t.y is not None:
-                term.passes.scale(t.y, t.G, share)
+        s: SpdhgState = super().rebase(problem, state, share)
         s.frames = frames_of(face_of(problem), s.frames)
         s.bound = max(s.known.floor, trivial(problem))
         s.weight = float(np.sqrt(s.weight * _first_weight(problem, s, s.W)))

@@ -144,5 +144,13 @@ class Tabled(Method):
     def multipliers(self, problem: Problem, state: Any) -> list[Any]:
         return [t.y for t in state.tables]
 
+    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
+        for term, t in zip(problem.terms, state.tables, strict=True):
+            if t.y is not None:
+                term.passes.scale(t.followed, t.G, share)
+                if t.followed is not t.y:
+                    term.passes.scale(t.y, np.zeros_like(t.G), share)
+        return state
+
     def errors(self, problem: Problem, state: Any, W: Any) -> dict[str, float]:
         return {t.name: 0.0 for t in problem.smooth}
