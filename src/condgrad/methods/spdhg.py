@@ -86,14 +86,16 @@ GROWTH = 0.6
 LEAST_RATIO, MOST_RATIO = 0.4, 9.0
 """ω is kept between these times ‖y‖/‖W − W_1‖, the ratio of the distances that both sides have to
 go. Both were chosen on 30 graphs."""
-FAR, NEAR, LATE = 30.0, 2.0, 250.0
+FAR, NEAR, LATE_PASSES = 30.0, 2.0, 250.0
 """ω is moved by 1.5 if violation and slack on one side, and the Frank-Wolfe gap of the direction on
-the other, differ by more than FAR, or by NEAR after LATE passes."""
-START = 10.0
+the other, differ by more than FAR, or by NEAR after LATE_PASSES passes."""
+START_PASSES = 10.0
 """Passes over the rows before ω is held so; it moves after twice as many."""
-EVERY, SHARE, SHARE_WHOLE = 5.0, 0.15, 0.25
-"""Passes between two measurements, and at least which part of all before. The last one counts if
-all rows are drawn at every iteration, where passes are cheap beside bounds."""
+MEASURE_PASSES = 5.0
+"""Least number of passes between two measurements."""
+MEASURE_SHARE, MEASURE_SHARE_WHOLE = 0.15, 0.25
+"""Least share of all passes until the next measurement. The second one counts if all rows are drawn
+at every iteration: passes are cheap beside bounds then."""
 
 
 @dataclass
@@ -263,15 +265,15 @@ class Spdhg(Tabled):
         passes = passes_over(problem, s.rows)
         if passes < s.due:
             return
-        share = SHARE_WHOLE if all(t.stretches.whole for t in s.tables) else SHARE
-        s.due = max(s.due + EVERY, passes * (1 + share))
+        share = MEASURE_SHARE_WHOLE if all(t.stretches.whole for t in s.tables) else MEASURE_SHARE
+        s.due = max(s.due + MEASURE_PASSES, passes * (1 + share))
         report = self.measured(problem, s)
         if report is None:
             return
         s.bound = max(s.bound, report.bound.value)
-        if passes >= 2 * START:
-            self._balanced(s, report, NEAR if passes >= LATE else FAR)
-        if passes >= START:
+        if passes >= 2 * START_PASSES:
+            self._balanced(s, report, NEAR if passes >= LATE_PASSES else FAR)
+        if passes >= START_PASSES:
             self._held(problem, s)
             self._widened(problem, s)
 

@@ -69,11 +69,11 @@ class Table:
     """What is kept of one term."""
 
     G: Any
-    """Cotangent of what the steps follow; or of the slopes of a smooth term."""
+    """Cotangent of the dual point that the steps follow, or of the slopes of a smooth term."""
     stretches: Stretches
-    """What draws rows; those of a smooth term are taken whole."""
+    """The stretches of rows to draw from; a smooth term has one."""
     y: Any = None
-    """The multipliers; None of a smooth term."""
+    """The multipliers; None for a smooth term."""
 
     @property
     def followed(self) -> Any:
@@ -128,7 +128,7 @@ class Tabled(Method):
         return batch_size(cast(Batch, self.batch), size, term.name)
 
     def stretches(self, term: Term) -> Stretches:
-        """What draws the rows of a term."""
+        """The stretches to draw the rows of a term from."""
         return Stretches.of(term.map.size, term.map.stretch, self.rows_now(term))
 
     def measured(self, problem: Problem, state: Any) -> Report | None:
