@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from condgrad._ours import ours
 from condgrad._types import Array
 from condgrad.backends import memory, tiles
 from condgrad.backends.arrays import placed
 from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
-from condgrad.cluster.shard import Table, cuttable
+from condgrad.cluster.shard import cuttable
 from condgrad.errors import ProblemError
 from condgrad.maps import Perimeters, RowStorage, Triangles
 from condgrad.maps.dealt import Deal
@@ -116,17 +115,13 @@ class DealtTerm(Term):
         return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
 
     def part(self, W: Array | None, y: Any) -> Part:
-        """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
-        trusted = isinstance(y, Table) and self.function.indicator and ours(self.map)
-        total, parts = self.engine.ask(self.name, "part", None if trusted else W, y, total=True)
+        """`part_of`; a sum over actors is one more addition for each."""
+        total, parts = self.engine.ask(self.name, "part", W, y, total=True)
         v, more = placed(total, self.map.zeros()), len(parts) - 1
         _, conjugates, products, values, sizes = zip(*parts, strict=True)
-        product = sum(products)
-        if trusted and W is not None:
-            product = self.weight * (float(np.vdot(v, W)) / self.weight)
         spreads, depths, absolutes, additions = zip(*sizes, strict=True)
         own = Sizes(sum(spreads), max(depths) + more, sum(absolutes), max(additions) + more)
-        return Part(v, sum(conjugates), product, sum(values), own)
+        return Part(v, sum(conjugates), sum(products), sum(values), own)
 
     def point(self, W: Array, y: Any) -> Array:
         """`point_of`."""
