@@ -147,12 +147,9 @@ class Idle:
     def answer(self, W: object) -> np.ndarray:
         return self.cotangent
 
-    def plus(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return one + other
-
 
 def travel(n: int, repeats: int) -> None:
-    """W out, a cotangent back from every actor, summed two at a time."""
+    """W out, a cotangent back from every actor, summed here."""
     W = np.zeros((n, n), np.float32)
     for shards in (1, 2, 4):
         actors = [ray.remote(Idle).options(num_cpus=1).remote(n) for _ in range(shards)]
@@ -161,11 +158,7 @@ def travel(n: int, repeats: int) -> None:
         for _ in range(repeats):
             began = time.perf_counter()
             sent = W if W.nbytes <= INLINE else ray.put(W)
-            parts = [a.answer.remote(sent) for a in actors]
-            while len(parts) > 2:
-                pairs = range(0, len(parts) - 1, 2)
-                parts = [actors[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
-            found = ray.get(parts)
+            found = ray.get([a.answer.remote(sent) for a in actors])
             total = sum(found[1:], found[0].copy())
             spent.append(time.perf_counter() - began)
         least, middle = min(spent), statistics.median(spent)

@@ -69,7 +69,7 @@ def passes(term, W, table) -> float:
     drawn = [slice(i, min(i + step, size)) for i in range(0, size, step)]
     for _ in range(5):
         began = time.perf_counter()
-        term.passes.renew(W, table.G, drawn, table.y, table.gamma, 100.0, 0.5)
+        term.passes.renew(W, table.G, drawn, table.y, table.followed, 100.0, 0.5)
         seconds.append(time.perf_counter() - began)
     return float(np.median(seconds))
 

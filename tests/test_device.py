@@ -128,7 +128,7 @@ def test_half_precision_moves_to_another_domain(cupy):
         kept = tables_of(run, "triangles")
         term = next(t for t in run.problem.terms if t.name == "triangles")
         G = ndarray(term.map.zeros().get())
-        term.passes.collect(G, kept.gamma if hasattr(kept, "gamma") else kept.y)
+        term.passes.collect(G, kept.followed)
         np.testing.assert_allclose(kept.G.get(), G.get(), atol=1e-6 * np.abs(G.get()).max())
         assert run.advance(iterations=5).result().iterations == 17
 

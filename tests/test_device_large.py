@@ -15,7 +15,7 @@ from condgrad.backends.arrays import foreign
 from condgrad.domains.bottom import bottom, projected
 from condgrad.domains.eigen import lowest_bound, lowest_eigpair
 from condgrad.maps import Inner
-from condgrad.methods.frames import Frame, Projection, ritz, room_of
+from condgrad.methods.frames import Frame, Projection, ritz
 from condgrad.sdp._run import Search
 from device_programs import graph, max_cut
 from stand_in import alike, installed, ndarray
@@ -243,12 +243,12 @@ def test_projections_from_the_vectors_of_the_step_before(pinned):
     X, off = V + V.T, np.eye(n) - Q @ Q.T
     K = np.linalg.qr(np.hstack([Q, rng.standard_normal((n, k))]))[0][:, pinned:]
     with installed():
-        room = room_of(ndarray(K), ndarray(Q))
+        there, room = ndarray(K), None
         for _ in range(40):
-            values, mixed, products = ritz(ndarray(X), room)
+            values, mixed, products = ritz(ndarray(X), there, ndarray(Q), room)
             d = np.maximum(values[:5] - values[5], 0.0)
-            room, U = mixed.made(k, d)
-        K, U = room.K.get(), U.get()
+            there, U, room = mixed.made(k, d)
+        K, U = there.get(), U.get()
     assert products == 2 * k
     wanted = np.linalg.eigvalsh(off @ X @ off)[::-1]
     np.testing.assert_allclose(values[:4], wanted[:4], rtol=1e-9)
@@ -256,4 +256,4 @@ def test_projections_from_the_vectors_of_the_step_before(pinned):
     np.testing.assert_allclose(Q.T @ K, 0, atol=1e-13)
     np.testing.assert_allclose(U, K[:, :5] * np.sqrt(d), atol=1e-12)
     with installed(), pytest.raises(np.linalg.LinAlgError):
-        ritz(ndarray(np.full((n, n), np.nan)), room_of(ndarray(K), ndarray(Q)))
+        ritz(ndarray(np.full((n, n), np.nan)), ndarray(K), ndarray(Q))

@@ -1,7 +1,5 @@
 """SPDHG: the iteration written out, its kernels, known optima, and what its bounds rest on."""
 
-from importlib import import_module
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from condgrad.backends import _reference as reference
 from condgrad.methods import choose
 from condgrad.methods.balance import Pressure
 from condgrad.methods.protocol import Known
+from condgrad.methods.spdhg import LEAST_RATIO, MOST_RATIO, Spdhg
 from condgrad.passes import passes_of
 from conformance.test_maps import MAPS, matrix_of
 from conformance.test_renew import FUNCTIONS
@@ -164,7 +163,7 @@ def test_the_weight_stays_near_the_ratio_of_the_distances():
     run = cg.start(cut(9), PURE, gap=1e-9).advance(iterations=300)
     far = np.linalg.norm(run.state.W - run.state.origin)
     ratio = 2 * np.linalg.norm(run.state.tables[1].y) / far
-    assert 0.9 * PURE.least * ratio <= run.state.weight <= 1.1 * PURE.most * ratio
+    assert 0.9 * LEAST_RATIO * ratio <= run.state.weight <= 1.1 * MOST_RATIO * ratio
 
 
 @pytest.mark.parametrize("seed", range(1, 5))  # connected, so that a cut is not free
@@ -287,7 +286,7 @@ def test_how_long_the_first_method_goes_on():
 
 def test_batches_grow_with_the_rank(monkeypatch):
     """Every row is still drawn once a round, and its share enters the steps."""
-    monkeypatch.setattr(import_module("condgrad.methods.spdhg"), "LEAST", 1)
+    monkeypatch.setattr(Spdhg, "least", 1)
     problem = cut(30, 1)
     run = cg.start(problem, cg.spdhg(first=0), certify=False)
     before = run.state.tables[1].stretches.share

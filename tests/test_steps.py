@@ -12,6 +12,7 @@ from condgrad.applications import kmeans, sparsest_cut
 from condgrad.applications.graphs import laplacian
 from condgrad.backends import threads
 from condgrad.methods import Balance
+from condgrad.methods.sag_cgal import SAFETY_WHOLE
 from condgrad.passes import passes_of
 from projections import nearest, symmetric
 from random_problems import interior_point
@@ -37,8 +38,9 @@ def max_cut(n, seed=0):
 
 
 def spectral(problem, method=None):
-    """Whether a run takes spectral steps, which alone keep the step before."""
-    return getattr(cg.start(problem, method).advance(iterations=3).state, "D", None) is not None
+    """Whether a run steps to projections; such runs alone keep the step before."""
+    state = cg.start(problem, method).advance(iterations=3).state
+    return getattr(getattr(state, "spectral", state), "D", None) is not None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -129,16 +131,16 @@ def test_the_curvature_is_measured(batch):
     ]
     problem, method = with_terms(domains.Spectrahedron(n, 2.0), *terms), cg.sag_cgal(batch=batch)
     run = cg.start(problem, method).advance(iterations=1)
-    D, rows = run.state.D.copy(), list(run.state.rows)
+    D, rows = run.state.spectral.D.copy(), list(run.state.rows)
     before = [None if t.y is None else t.y.copy() for t in run.state.tables]
     state = run.advance(iterations=1).state
     for i, t in list(enumerate(problem.terms))[1:]:
         A = np.array([t.map.adjoint(e).reshape(-1) for e in np.eye(t.map.size)])
         table, drawn = state.tables[i], state.rows[i] - rows[i]
-        active = np.flatnonzero((table.y != before[i]) & (table.gamma != 0))
+        active = np.flatnonzero((table.y != before[i]) & (table.followed != 0))
         assert 0 < active.size <= drawn <= t.map.size
         squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn
-        assert state.curvature.ratios[i] == pytest.approx(squares / np.vdot(D, D))
+        assert state.spectral.ratios[i] == pytest.approx(squares / np.vdot(D, D))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])  # connected, so that a cut is not free
@@ -229,7 +231,7 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make):
             np.testing.assert_allclose(s.tables[i].y, new, atol=1e-12)
             slopes, y[i] = new + rho * away, s.tables[i].y.copy()
             v = v + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
-            L += method.safety_whole * t.weight * s.curvature.ratios[i] / s.betas[i]
+            L += SAFETY_WHOLE * t.weight * s.spectral.ratios[i] / s.betas[i]
         if k > 1:
             X = before - (v + v.T) / (2 * L)
             np.testing.assert_allclose(s.W, nearest(problem.domain, X), atol=1e-9)

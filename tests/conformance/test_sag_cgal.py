@@ -7,8 +7,6 @@ import condgrad
 from condgrad import Problem, ProblemError, Term, domains, functions, maps
 from condgrad.maps._base import RowStorage
 from condgrad.methods import ConditionalGradient, Full, sag_cgal
-from condgrad.methods.sag_cgal import LEAST, ROUNDS
-from condgrad.methods.tables import rows_now
 from condgrad.schedules import Constant, Power, Schedule
 from conformance.test_estimators import make
 
@@ -178,7 +176,7 @@ def test_cotangent_stays_the_adjoint_of_the_slopes(case, batch, table):
     tol = 1e-10 if table is np.float64 else 1e-4
     method = sag_cgal(BETA0, batch, table_dtype=table)
     _, s = condgrad.start(problem, method, certify=False).advance(iterations=250).state.tables
-    y, G = s.gamma.astype(float), np.zeros(term.map.shape)
+    y, G = s.followed.astype(float), np.zeros(term.map.shape)
     term.map.add_to(s.G.astype(float), 1.0, G)
     assert np.count_nonzero(y) > 1
     size = 1 + np.abs(y).max() * np.abs(rows_of(term.map)).sum(axis=0).max()
@@ -195,14 +193,14 @@ def test_only_drawn_rows_change(case):
     for s in states(problem, sag_cgal(BETA0, 0.3), 40):
         (_, beta), (_, table), theta = s.betas, s.tables, (s.k + 1) ** (-1 / 3)
         new = term.function.slope(term.map.rows(W) + beta * y, beta)
-        drawn = np.flatnonzero((table.gamma != slopes) | (table.y != y))
+        drawn = np.flatnonzero((table.followed != slopes) | (table.y != y))
         spent = s.rows[1] - before
         assert spent >= 0.3 * term.map.size - 1
         assert drawn.size <= spent <= term.map.size
-        np.testing.assert_allclose(table.gamma[drawn], new[drawn], atol=1e-12)
+        np.testing.assert_allclose(table.followed[drawn], new[drawn], atol=1e-12)
         moved = y[drawn] + theta * (new[drawn] - y[drawn])
         np.testing.assert_allclose(table.y[drawn], moved, atol=1e-12)
-        slopes, y, before, W = table.gamma.copy(), table.y.copy(), s.rows[1], s.W.copy()
+        slopes, y, before, W = table.followed.copy(), table.y.copy(), s.rows[1], s.W.copy()
 
 
 @CASE
@@ -253,14 +251,14 @@ def test_without_multipliers_a_full_batch_is_the_full_gradient(name):
 def test_rows_per_iteration(batch, size, expected):
     term = Term(maps.Triangles(6), functions.AtMost(0.0), name="t")
     assert term.map.size == size
-    assert rows_now(term, batch, ROUNDS, LEAST) == expected
+    assert sag_cgal(batch=batch).rows_now(term) == expected
 
 
 def test_automatic_batch_is_a_fifth_of_a_large_term():
     for n, expected in ((300, -(-maps.Triangles(300).size // 5)), (60, 20 * 3600)):
         term = Term(maps.Triangles(n), functions.AtMost(0.0), name="t")
-        assert rows_now(term, "auto", ROUNDS, LEAST) == expected
-    assert rows_now(make(functions.L1(1.0))[1], "auto", ROUNDS, LEAST) == 23
+        assert sag_cgal().rows_now(term) == expected
+    assert sag_cgal().rows_now(make(functions.L1(1.0))[1]) == 23
 
 
 def test_bad_options():

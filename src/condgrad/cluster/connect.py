@@ -42,9 +42,9 @@ def connected(wish: Ray) -> ModuleType:
             "cluster out"
         ) from None
     if ray.is_initialized():
-        here, given = ray.get_runtime_context().gcs_address, wish.address
-        other = given not in (None, "local") and not str(given).startswith("ray://")
-        if other and str(given).rpartition(":")[2] != here.rpartition(":")[2]:
+        here, given = ray.get_runtime_context().gcs_address, wish.address or "local"
+        plain = given != "local" and not given.startswith("ray://")
+        if plain and given.rpartition(":")[2] != here.rpartition(":")[2]:
             raise ProblemError(
                 f"address is {given!r}, but this process is connected to the cluster at {here}: "
                 "leave it out, or call ray.shutdown()"
@@ -63,11 +63,9 @@ def connected(wish: Ray) -> ModuleType:
             warnings.simplefilter("ignore")
             ray.init(address=address, ignore_reinit_error=True, **how)
     except (Exception, SystemExit) as error:
-        text = " ".join(str(error).split())[:200]
         raise ProblemError(
-            f"the Ray cluster at {address!r} could not be reached ({text}): see that it runs "
-            "(ray status) with this version of Ray and Python, and if it wants a token, set "
-            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (ray get-auth-token)"
+            f"the Ray cluster at {address!r} could not be reached ({short(error)}): see that it "
+            "runs (ray status) with this version of Ray and Python"
         ) from None
     return ray
 
@@ -108,10 +106,12 @@ def _require_answer(address: str) -> None:
     if plain == "auto":
         return
     name, _, port = plain.rpartition(":")
-    if not (name and port.isdigit()):
-        raise ProblemError(f"address is {address!r}: use 'local', 'host:port' or 'ray://host:port'")
     try:
         socket.create_connection((name.strip("[]"), int(port)), REACH).close()
+    except ValueError:
+        raise ProblemError(
+            f"address is {address!r}: use 'local', 'host:port' or 'ray://host:port'"
+        ) from None
     except (OSError, OverflowError) as error:
         raise ProblemError(
             f"nothing answers at the address {address!r} ({error}): start Ray there, or use 'local'"
@@ -119,26 +119,17 @@ def _require_answer(address: str) -> None:
 
 
 def short(error: BaseException) -> str:
-    """Fault that Ray reports, in few words."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    if "OutOfMemory" in name or "low on memory" in text or "OOM" in text.split("Some common")[0]:
-        return "its node was out of memory"
-    if "node has died" in text or "NodeDied" in name:
-        return "its node was lost"
-    if "died" in text or "Died" in name:
-        return "its process died"
-    return f"{name}: {text[:120]}" if text else name
+    """The first line of a fault that Ray reports."""
+    line = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {line[:200]}"
 
 
 def within(error: Any) -> BaseException:
-    """Fault within an actor, as it would have been raised here."""
+    """A fault within an actor, as it would have been raised here."""
     cause: BaseException = error.cause
-    if isinstance(cause, MemoryError):
-        return MemoryError(f"a shard of the cluster had no memory left ({short(cause)})")
     if isinstance(cause, MemoryLimit):
-        remedy = str(cause).removeprefix(f"{cause.figures}: ")
-        return MemoryLimit(f"a shard of the cluster: {cause.figures}", f"{remedy}, or add nodes")
-    if isinstance(cause, ProblemError):
-        return ProblemError(f"a shard of the cluster: {cause}")
+        return MemoryLimit("a shard of the cluster", f"{cause}, or add nodes")
+    for kind in (MemoryError, ProblemError):
+        if isinstance(cause, kind):
+            return kind(f"a shard of the cluster: {cause}")
     return cause

@@ -10,11 +10,10 @@ from typing import Any
 from weakref import WeakSet
 
 from condgrad import _deadline as deadline
-from condgrad._types import Array
 from condgrad.backends.arrays import host
 from condgrad.cluster.connect import connected, short, within
 from condgrad.cluster.options import Ray
-from condgrad.cluster.shard import Shard, Table, plus
+from condgrad.cluster.shard import Shard, Summand, Table
 from condgrad.errors import ProblemError
 from condgrad.problem import Term
 
@@ -58,21 +57,30 @@ class Engine:
 
         `needed` are the bytes that each of them will take.
         """
-        with self._sentences():
+        errors = self._ray.exceptions
+        try:
             if not self.actors:
                 self._require_room()
                 self.actors = [self._actor(i) for i in range(self.shards)]
             places = [place for place, _ in self.facts()]
             pairs = zip(self.actors, places, strict=True)
             self.get([a.require.remote(needed, remedy, places.count(p)) for a, p in pairs])
-            try:
-                self._terms = [self._ray.put(t) for t in terms]
-            except (TypeError, AttributeError, self._faults) as error:
-                raise ProblemError(
-                    f"the rows cannot be sent to other processes ({short(error)}): a map or a "
-                    "function of your own must be one that pickle can copy"
-                ) from None
+            self._terms = [self._ray.put(t) for t in terms]
             self.get([a.hold.remote(t) for a in self.actors for t in self._terms])
+        except errors.GetTimeoutError:
+            raise ProblemError(
+                f"{self.shards} shards were not ready after {PATIENCE:g} s: the cluster is busy, "
+                "or its nodes lack CPUs or GPUs for them (ray status)"
+            ) from None
+        except errors.RayTaskError as error:
+            raise within(error) from None
+        except errors.RayError as error:
+            raise ProblemError(f"a shard could not begin: {short(error)}") from None
+        except (TypeError, AttributeError) as error:
+            raise ProblemError(
+                f"the rows cannot be sent to other processes ({short(error)}): a map or a "
+                "function of your own must be one that pickle can copy"
+            ) from None
 
     def _room(self) -> int:
         """Number of shards for which the cluster has room."""
@@ -90,31 +98,12 @@ class Engine:
                 )
 
     def _actor(self, number: int) -> Any:
+        cpus, gpus = self._each.values()
+        how = {"max_restarts": 0, "max_task_retries": 0, "enable_task_events": False}
         kind = self._ray.remote(Shard).options(
-            num_cpus=self._each["CPU"],
-            num_gpus=self._each["GPU"],
-            max_restarts=0,
-            max_task_retries=0,
-            enable_task_events=False,
-            scheduling_strategy="SPREAD",
+            num_cpus=cpus, num_gpus=gpus, scheduling_strategy="SPREAD", **how
         )
-        return kind.remote(number, self.shards, *self._each.values())
-
-    @contextlib.contextmanager
-    def _sentences(self) -> Any:
-        """Raise a fault before a run begins with a sentence for users."""
-        errors = self._ray.exceptions
-        try:
-            yield
-        except errors.GetTimeoutError:
-            raise ProblemError(
-                f"{self.shards} shards were not ready after {PATIENCE:g} s: the cluster is busy, "
-                "or its nodes lack CPUs or GPUs for them (ray status)"
-            ) from None
-        except errors.RayTaskError as error:
-            raise within(error) from None
-        except errors.RayError as error:
-            raise ProblemError(f"a shard could not begin: {short(error)}") from None
+        return kind.remote(number, self.shards, cpus, gpus)
 
     def facts(self) -> list[tuple[str, int]]:
         """Node and process of every actor."""
@@ -159,8 +148,8 @@ class Engine:
         """
         for _ in range(TRIES):
             try:
-                asked = self._asked(name, what, *args)
-                return self._sum(asked) if total else self.get(asked)
+                found = self.get(self._asked(name, what, *args))
+                return _summed(found) if total else found
             except self._faults as error:
                 self._heal(error)
                 if once:
@@ -178,17 +167,6 @@ class Engine:
         alive, put = [t.number for t in self.tables], self._ray.put
         sent = [put(a) if getattr(a, "nbytes", 0) > INLINE else a for a in map(host, args)]
         return [actor.answer.remote(alive, name, what, *sent) for actor in self.actors]
-
-    def _sum(self, parts: list[Any]) -> tuple[Array, list[Any]]:
-        """The sum of arrays, two at a time where they are, so that two of them come here."""
-        owners = list(self.actors)
-        while len(parts) > 2:
-            pairs = range(0, len(parts) - 1, 2)
-            sums = [owners[i].plus.remote(parts[i], parts[i + 1]) for i in pairs]
-            parts = sums + parts[2 * len(sums) :]
-            owners = [owners[i] for i in pairs] + owners[2 * len(sums) :]
-        first, *others = self.get(parts)
-        return plus(first, others[0]) if others else (first[0].copy(), first[1])
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
         """Answers, which are waited for as long as the call may take."""
@@ -250,10 +228,8 @@ class Engine:
 
     @property
     def note(self) -> str:
-        """Losses of shards, in words."""
-        if len(self.losses) <= 3:
-            return "; ".join(self.losses)
-        return f"{len(self.losses)} times shards were lost, the last time: {self.losses[-1]}"
+        """The latest losses of shards, in words."""
+        return "; ".join(self.losses[-3:])
 
     def close(self) -> None:
         """Give the actors back."""
@@ -261,3 +237,11 @@ class Engine:
         for actor in actors:
             with contextlib.suppress(Exception):
                 self._ray.kill(actor)
+
+
+def _summed(parts: list[Summand]) -> Summand:
+    """The sum of arrays in a new one, and all that was said with them."""
+    total = parts[0][0].copy()
+    for array, _ in parts[1:]:
+        total += array
+    return total, [more for _, said in parts for more in said]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from condgrad._check import dimension, positive
 from condgrad.errors import ProblemError
 
 
@@ -40,15 +39,11 @@ class Ray:
     cpus_per_shard: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("shards", "cpus_per_shard"):
-            value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not (whole and value >= 1) and not (name == "shards" and value is None):
-                raise ProblemError(f"{name} is {value!r}: it must be a whole number of at least 1")
-        gpus = self.gpus_per_shard
-        number = isinstance(gpus, (int, float, np.number)) and not isinstance(gpus, bool)
-        if not (number and 0 <= gpus < np.inf):
-            raise ProblemError(f"gpus_per_shard is {gpus!r}: it must be a number of at least 0")
+        if self.shards is not None:
+            dimension("shards", self.shards)
+        dimension("cpus_per_shard", self.cpus_per_shard)
+        if self.gpus_per_shard != 0:
+            positive("gpus_per_shard", self.gpus_per_shard)
         if self.address is not None and not isinstance(self.address, str):
             raise ProblemError(f"address is {self.address!r}: use 'local', or 'host:port'")
 

@@ -47,11 +47,6 @@ class Table:
     """What every actor has of it, while it is written to a file."""
 
 
-def plus(one: Summand, other: Summand) -> Summand:
-    """The sum of two arrays, and what was said with both."""
-    return one[0] + other[0], one[1] + other[1]
-
-
 def cut(function: Function, deal: Deal) -> Function:
     """The function of a shard's rows."""
     if function.size is None:
@@ -139,10 +134,8 @@ class Shard:
 
     def table(self, term: Term, table: Table, parts: Sequence[Any] | None = None) -> None:
         """Begin a table, with zeros or what was fetched."""
-        if parts is None:
-            self._tables[table.number] = [term.passes.table(table.dtype)]
-        else:
-            self._tables[table.number] = [self._here(term, a) for a in parts[self._number]]
+        given = [] if parts is None else [self._here(term, a) for a in parts[self._number]]
+        self._tables[table.number] = given or [term.passes.table(table.dtype)]
 
     def fetch(self, term: Term, table: Table) -> list[Array]:
         """A table, and its A*γ if that is kept."""
@@ -178,7 +171,3 @@ class Shard:
         """`part_of`: the dense array, and the rest."""
         found = lower_bound.part_of(term, self._here(term, W), self._here(term, y))
         return host(found.v), [found._replace(v=np.empty(0))]
-
-    def plus(self, one: Summand, other: Summand) -> Summand:
-        """Sum of two answers."""
-        return plus(one, other)

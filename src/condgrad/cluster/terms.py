@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from condgrad._ours import ours
 from condgrad._types import Array
 from condgrad.backends import tiles
 from condgrad.backends.arrays import placed
 from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
-from condgrad.cluster.shard import Table, cuttable
+from condgrad.cluster.shard import cuttable
 from condgrad.errors import ProblemError
 from condgrad.maps import Perimeters, RowStorage, Triangles
 from condgrad.maps.dealt import Deal
@@ -55,17 +54,19 @@ class Dealt(Plain):
         beta: float,
         theta: float,
     ) -> None:
-        given = ("renew", G.dtype, slopes, W, ranges, y, slopes, beta, theta)
-        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        found = self._swept("renew", G, slopes, W, ranges, y, slopes, beta, theta)
         G[...] = placed(self._adjoint(slopes, G) if found is None else found[0], G)
 
     def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
-        given = ("ascend", G.dtype, None, W, ranges, y, beta)
-        found = self.engine.ask(self.name, "sweep", *given, total=True, once=True)
+        found = self._swept("ascend", G, None, W, ranges, y, beta)
         if found is None:  # `resum` sees what has changed
             return 0.0
         G += placed(found[0], G)
         return float(sum(found[1]))
+
+    def _swept(self, what: str, G: Array, *args: Any) -> Any:
+        """`Shard.sweep` of all actors; None if one was lost."""
+        return self.engine.ask(self.name, "sweep", what, G.dtype, *args, total=True, once=True)
 
     def _adjoint(self, y: Any, G: Array) -> Array:
         """A*y."""
@@ -95,7 +96,6 @@ class DealtTerm(Term):
     """A term whose rows are with actors: what is asked of all rows is asked of them."""
 
     dealt: ClassVar[bool] = True
-    _transient: ClassVar[tuple[str, ...]] = ("engine",)
     engine: Any = None
     value, smoothed, merit = summed("value"), summed("smoothed"), summed("merit")
     lengths, price = summed("lengths"), summed("price")
@@ -115,17 +115,13 @@ class DealtTerm(Term):
         return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
 
     def part(self, W: Array | None, y: Any) -> Part:
-        """`part_of`; ⟨y, z⟩ is ⟨v, W⟩ where that is so for the term alone."""
-        trusted = isinstance(y, Table) and self.function.indicator and ours(self.map)
-        total, parts = self.engine.ask(self.name, "part", None if trusted else W, y, total=True)
+        """`part_of`; a sum over actors is one more addition for each."""
+        total, parts = self.engine.ask(self.name, "part", W, y, total=True)
         v, more = placed(total, self.map.zeros()), len(parts) - 1
         _, conjugates, products, values, sizes = zip(*parts, strict=True)
-        product = sum(products)
-        if trusted and W is not None:
-            product = self.weight * (float(np.vdot(v, W)) / self.weight)
         spreads, depths, absolutes, additions = zip(*sizes, strict=True)
         own = Sizes(sum(spreads), max(depths) + more, sum(absolutes), max(additions) + more)
-        return Part(v, sum(conjugates), product, sum(values), own)
+        return Part(v, sum(conjugates), sum(products), sum(values), own)
 
     def point(self, W: Array, y: Any) -> Array:
         """`point_of`."""
@@ -183,21 +179,20 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
 
 def _check(term: Term, engine: Engine) -> None:
     """Refuse a term that cannot be dealt."""
-    if not cuttable(term.function):
-        kind = type(term.function).__name__
-        raise ProblemError(
-            f"term {term.name!r} has a {kind}, whose rows cannot be dealt to a cluster one by one: "
-            "leave cluster out"
-        )
-    units, what = term.map.size, "rows"
+    why, units, what = "", term.map.size, "rows"
     if engine.gpu:
         fit = Fused.serves(term.map, term.function)
         if not (fit and type(term.map) in (Triangles, Perimeters)):
-            raise ProblemError(
-                f"term {term.name!r} cannot be dealt to GPUs, which are for triangles and "
-                "perimeters with one interval for all rows: use gpus_per_shard=0"
+            why = (
+                "to GPUs, which are for triangles and perimeters with one interval for all rows: "
+                "use gpus_per_shard=0"
             )
         units, what = tiles.count(term.map.shape[0]), "tiles of 64 × 64 pairs"
+    if not cuttable(term.function):
+        kind = type(term.function).__name__
+        why = f"to a cluster one by one, as rows of a {kind} cannot: leave cluster out"
+    if why:
+        raise ProblemError(f"term {term.name!r} cannot be dealt {why}")
     if engine.shards > units:
         raise ProblemError(
             f"there are {engine.shards} shards, but term {term.name!r} has only {units} {what}: "

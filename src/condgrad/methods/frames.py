@@ -27,28 +27,18 @@ from condgrad.domains import Face
 from condgrad.domains.bottom import FEW, bottom
 from condgrad.domains.eigen import deflated
 from condgrad.functions.group import project_simplex
+from condgrad.problem import Problem
 
 AGAIN = 8
 """Later projections that a decomposition serves."""
+GUARD = 6
+"""Vectors kept beyond the rank, or a quarter of the rank if that is more."""
 BLOCKS = 600
 """Side from which the first projection on a GPU begins with a block, not with all eigenvectors."""
 SHORT = 1e-9
 """Squared length, of columns of about length 1, that is taken for rounding."""
 PIVOT = 1e-2
 """Columns of length 1 are independent where none is nearer than this to those before it."""
-
-
-class Room(NamedTuple):
-    """Rows for R, K, Q, XR and XK on a GPU, one behind the other, K and Q being there."""
-
-    rows: Array
-    k: int
-    r: int
-
-    @property
-    def K(self) -> Array:
-        """K as columns."""
-        return self.rows[self.k : 2 * self.k].T
 
 
 @dataclass
@@ -63,8 +53,13 @@ class Frame:
     """Their eigenvalues in falling order, in an array of NumPy."""
     uses: int = 0
     """Later projections that the decomposition has served."""
-    room: Room | None = field(default=None, repr=False, metadata={"cache": True})
-    """Memory on a GPU that holds K already."""
+    room: Array | None = field(default=None, repr=False, metadata={"cache": True})
+    """Memory on a GPU that holds K and Q already, for the next `ritz`."""
+
+    @property
+    def few(self) -> bool:
+        """Whether K has so few columns that the small eigenproblem is one for the CPU."""
+        return self.basis is None and self.vectors is not None and self.vectors.shape[1] <= FEW
 
 
 class Mixed(NamedTuple):
@@ -77,30 +72,28 @@ class Mixed(NamedTuple):
     pinned: int
     """The number of columns of Q."""
 
-    def made(self, count: int, d: Array) -> tuple[Room, Array]:
-        """A room with the first columns, and the first of these times √d.
+    def made(self, count: int, d: Array) -> tuple[Array, Array, Array]:
+        """The first columns K, the first of these times √d, and a room that holds K and Q.
 
-        That is one copy to the GPU and one product: the latter lie in the room, too, until it is
-        used.
+        That is one copy to the GPU and one product. The second columns lie in the room, too, until
+        it is used.
         """
         mix, rank, r = self.mix[:, :count], d.size, self.pinned
-        k, known = mix.shape[1], mix.shape[0]
-        room = Room(np.empty((4 * k + r, self.rows.shape[1]), like=self.rows), k, r)
-        both = np.zeros((k + r + rank, known))
-        both[:k] = mix.T
-        both[np.arange(k, k + r), np.arange(known - r, known)] = 1.0
-        both[k + r :] = (mix[:, :rank] * np.sqrt(d)).T
-        made = room.rows[k : 2 * k + r + rank]
-        kernels(made).gemm(made, np.asarray(both, like=made), self.rows)
-        return room, made[k + r :].T
+        known, k = mix.shape
+        both = [mix.T, np.eye(r, known, known - r), (mix[:, :rank] * np.sqrt(d)).T]
+        room = np.empty((4 * k + r, self.rows.shape[1]), like=self.rows)
+        made = room[k : 2 * k + r + rank]
+        kernels(made).gemm(made, np.asarray(np.concatenate(both), like=made), self.rows)
+        return made[:k].T, made[k + r :].T, room
 
 
 class Spectrum(NamedTuple):
     """Leading eigenpairs of a part of a matrix."""
 
     values: Array
-    """In falling order, in an array of NumPy: there are few of them."""
+    """The eigenvalues in falling order, in an array of NumPy: there are few of them."""
     vectors: Array | Mixed
+    """The eigenvectors as columns."""
     products: int
     """Vectors that the part was multiplied by."""
     beginning: int = 0
@@ -113,13 +106,10 @@ class Projection:
 
     Parameters
     ----------
-    guard : int, default 6
-        Vectors kept beyond the rank, or a quarter of the rank where that is more.
     small : int, default 100
         Up to this side a part is taken apart whole.
     """
 
-    guard: int = 6
     small: int = 100
 
     def move(
@@ -146,30 +136,27 @@ class Projection:
     def sees(self, face: Face, frames: Sequence[Frame]) -> bool:
         """Whether the next projection notices by itself what is not finite, as `ritz` does."""
         large = foreign(face.basis) and face.basis.shape[0] > self.small
-        return large and all(f.basis is None and _few(f.vectors) for f in frames)
+        return large and all(f.few for f in frames)
 
     def nearest(self, face: Face, X: Array, frames: list[Frame], out: Array) -> int:
         """Write the point nearest to X to `out`; the products with X that it took."""
         trios = [(p, face.basis[p], f) for p, f in zip(face.parts, frames, strict=True)]
         found = [self._spectrum(X[p, p], Q, f) for p, Q, f in trios]
-        d = _shares(face, X, found)
-        if any(f.beginning for f in found) and _short(found, d):
+        shares = _shares(face, X, found)
+        pairs = zip(found, shares, strict=False)
+        if any(0 < f.beginning < np.count_nonzero(d) for f, d in pairs):
             found = [self._spectrum(X[p, p], Q, f, whole=True) for p, Q, f in trios]
-            d = _shares(face, X, found)
+            shares = _shares(face, X, found)
         if len(face.parts) != 1 or face.diagonal.size:
             out.fill(0)
-        start = 0
-        for (part, Q, frame), own in zip(trios, found, strict=True):
-            U = self._kept(Q, frame, d[start : start + own.values.size], own.vectors)
-            start += own.values.size
+        for (part, Q, frame), own, d in zip(trios, found, shares, strict=False):
+            U = _kept(Q, frame, d, own.vectors)
             if foreign(out):
                 kernels(out).gemm(out[part, part], U, U.T)
-            elif out[part, part].flags.c_contiguous:
-                np.dot(U, U.T, out=out[part, part])
             else:
-                out[part, part] = U @ U.T
+                np.matmul(U, U.T, out=out[part, part])
         if face.diagonal.size:
-            diagonal(out)[face.diagonal] = np.asarray(d[start:], like=out)
+            diagonal(out)[face.diagonal] = np.asarray(shares[-1], like=out)
         if face.offset is not None:
             out += face.offset
         return sum(f.products for f in found)
@@ -180,9 +167,9 @@ class Projection:
         if there and K is None and n > BLOCKS:
             K = bottom(-X).vectors
             K = K - Q @ (Q.T @ K) if Q.shape[1] else K
-            return Spectrum(*ritz(X, room_of(K, Q)), beginning=K.shape[1])
-        if there and K is not None and _few(K) and frame.basis is None and n > self.small:
-            return Spectrum(*ritz(X, frame.room or room_of(K, Q)))
+            return Spectrum(*ritz(X, K, Q), beginning=K.shape[1])
+        if there and K is not None and frame.few and n > self.small:
+            return Spectrum(*ritz(X, K, Q, frame.room))
         if n <= self.small or K is None or whole:
             P, T = None, -deflated(-X, Q)
         else:
@@ -198,25 +185,12 @@ class Projection:
             frame.basis, frame.values, frame.uses = vectors, values, 0
         return Spectrum(values, vectors if P is None else P @ vectors, products)
 
-    def _kept(self, Q: Array, frame: Frame, d: Array, vectors: Array | Mixed) -> Array:
-        """U with UUᵀ the projection; its vectors and some more serve the next one."""
-        n, rank, room = Q.shape[0], int(np.count_nonzero(d)), None
-        count = rank + max(self.guard, rank // 4)
-        if isinstance(vectors, Mixed):
-            room, U = vectors.made(count, d[:rank])
-            K = room.K
-        else:
-            K = vectors[:, :count]
-            K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
-            U = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
-        frame.vectors, frame.room = K, room
-        if K.shape[1] <= n // 4:
-            frame.basis, frame.values = None, None
-        elif frame.basis is not None and frame.uses < AGAIN and rank < K.shape[1] <= n // 2:
-            frame.uses += 1
-        else:
-            frame.vectors, frame.room = None, None
-        return U
+
+def face_of(problem: Problem) -> Face:
+    """Face of the spectrahedron that a problem is over."""
+    face = problem.domain.face
+    assert face is not None
+    return face
 
 
 def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
@@ -229,28 +203,37 @@ def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
     return [Frame() for _ in sides]
 
 
-def _few(K: Array | None) -> bool:
-    """Whether K has so few columns that the small eigenproblem is one for the CPU."""
-    return K is not None and K.shape[1] <= FEW
-
-
-def _shares(face: Face, X: Array, found: Sequence[Spectrum]) -> Array:
-    """The eigenvalues of the projection, in an array of NumPy."""
+def _shares(face: Face, X: Array, found: Sequence[Spectrum]) -> list[Array]:
+    """The eigenvalues of the projection by part, then its free diagonal, in arrays of NumPy."""
     values = [f.values for f in found]
+    ends = np.cumsum([len(own) for own in values])
     if face.diagonal.size:
         values.append(host(diagonal(X)[face.diagonal]))
     joined = np.concatenate(values)
     d: Array = np.maximum(joined, 0.0)
     if face.equality or d.sum() > face.trace:
         d = project_simplex(joined, face.trace)
-    return d
+    return np.split(d, ends)
 
 
-def _short(found: Sequence[Spectrum], d: Array) -> bool:
-    """Whether a projection may want more vectors than a block has found."""
-    ends = np.cumsum([f.values.size for f in found])
-    used = [int(np.count_nonzero(own)) for own in np.split(d, ends)]
-    return any(0 < f.beginning < count for f, count in zip(found, used, strict=False))
+def _kept(Q: Array, frame: Frame, d: Array, vectors: Array | Mixed) -> Array:
+    """U with UUᵀ the projection; its vectors and some more serve the next one."""
+    n, rank, room = Q.shape[0], int(np.count_nonzero(d)), None
+    count = rank + max(GUARD, rank // 4)
+    if isinstance(vectors, Mixed):
+        K, U, room = vectors.made(count, d[:rank])
+    else:
+        K = vectors[:, :count]
+        K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
+        U = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
+    frame.vectors, frame.room = K, room
+    if K.shape[1] <= n // 4:
+        frame.basis, frame.values = None, None
+    elif frame.basis is not None and frame.uses < AGAIN and rank < K.shape[1] <= n // 2:
+        frame.uses += 1
+    else:
+        frame.vectors, frame.room = None, None
+    return U
 
 
 def _residual(Y: Array, K: Array, Q: Array) -> Array:
@@ -281,30 +264,24 @@ def _corrected(Y: Array, K: Array, frame: Frame) -> Array:
 # --- on a GPU, with few launches ------------------------------------------------------------------
 
 
-def room_of(K: Array, Q: Array) -> Room:
-    """A room for given columns, K off Q."""
-    (n, k), r = K.shape, Q.shape[1]
-    rows = np.empty((4 * k + r, n), like=K)
-    rows[k : 2 * k] = K.T
-    if r:
-        rows[2 * k : 2 * k + r] = Q.T
-    return Room(rows, k, r)
-
-
-def ritz(X: Array, room: Room) -> tuple[Array, Mixed, int]:
+def ritz(X: Array, K: Array, Q: Array, room: Array | None = None) -> tuple[Array, Mixed, int]:
     """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, columns off Q, products.
 
     With R the columns of XK off those of K and Q, and B = (R, K, Q, XR, XK), kept as its transpose,
     BᵀB is all that comes to the CPU, and what combines R, K and Q all that goes back. R is scaled
-    to columns of length 1 there.
+    to columns of length 1 there. A room is memory for B that holds K and Q already.
 
     Raises
     ------
     numpy.linalg.LinAlgError
         If a product is not finite.
     """
-    B, k, r = room
-    count, known, gemm = 2 * k, 2 * k + r, kernels(B).gemm
+    (n, k), r = K.shape, Q.shape[1]
+    count, known = 2 * k, 2 * k + r
+    if room is None:
+        room = np.empty((4 * k + r, n), like=K)
+        room[k:count], room[count:known] = K.T, Q.T
+    B, gemm = room, kernels(room).gemm
     R, off, Z, Y = B[:k], B[k:known], B[known : known + k], B[known + k :]
     gemm(Y, off[:k], X)
     C = np.empty((k, k + r), like=B)

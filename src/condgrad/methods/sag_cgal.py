@@ -36,8 +36,8 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,63 +46,52 @@ from condgrad.backends.scalars import products
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.frames import Frame, Projection, frames_of
-from condgrad.methods.protocol import (
-    Known,
-    Method,
-    State,
-    direction,
-    gradient,
-    require_finite,
-    shared,
-)
+from condgrad.methods.frames import Frame, Projection, face_of, frames_of
+from condgrad.methods.protocol import Known, State, direction, gradient, require_finite, shared
 from condgrad.methods.register import declare
-from condgrad.methods.sampling import Batch, Stretches, rows_of
+from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
-from condgrad.methods.tables import (
-    HALVED,
-    check_tables,
-    objection,
-    precision,
-    require_gpu,
-    rows_now,
-    stored,
-    table_bytes,
-)
+from condgrad.methods.tables import Table, Tabled, precision, require_gpu, stored, table_bytes
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
 
-ROUNDS, LEAST = 5, 20
-"""A fifth of the rows are drawn by ``batch="auto"``, but at least twenty for an entry of W."""
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
 PROJECTION = Projection()
 """How spectral steps project."""
+SHARE = 10.0
+"""η_k of spectral steps is SHARE/(k + SHARE), but 1 if every row is drawn."""
+THETA = 0.5
+"""θ of spectral steps."""
+SAFETY, SAFETY_WHOLE = 4.0, 2.0
+"""Factors on the measured curvature, the second one if every row is drawn."""
+RECENT = 0.9
+"""Weight of the curvature that was measured before, from one iteration to the next."""
+SLOW = 0.02
+"""How fast the measured curvature falls."""
 
 
 @dataclass
-class Table:
-    """What is kept of one term."""
+class SlopeTable(Table):
+    """Multipliers of a term, and the slopes that the steps follow."""
 
-    G: Array
-    """Cotangent of the slopes, which it is itself if the map stores rows; or of a smooth term."""
-    y: Array | None = None
-    """The multipliers; None of a smooth term."""
-    slopes: Array | None = None
-    """γ, if G is not γ."""
-    stretches: Stretches | None = None
-    """What draws rows."""
+    slopes: Any = None
+    """γ; None if G is γ, as of a map that stores rows."""
 
     @property
-    def gamma(self) -> Array:
+    def followed(self) -> Any:
         """γ."""
         return self.G if self.slopes is None else self.slopes
 
 
 @dataclass
-class Curvature:
-    """What spectral steps measure of L."""
+class Spectral:
+    """What spectral steps remember."""
 
+    D: Array
+    """The step before."""
+    frames: list[Frame]
+    """Eigenvectors of the projection before, of every part."""
     squares: list[float]
     """Σ ‖A_t D‖² over the latest steps D, older ones counting less, for every term."""
     ratios: list[float]
@@ -113,81 +102,37 @@ class Curvature:
 
 @dataclass(kw_only=True)
 class SagCgalState(State):
-    """Tables, the step before, and how hard families are pressed."""
+    """Tables, how hard families are pressed, and what spectral steps remember."""
 
-    tables: list[Table]
+    tables: list[SlopeTable]
     """What is kept of every term."""
     pressure: Pressure | None = None
     """What `Balance` remembers, if β0 is found."""
-    D: Array | None = None
-    """The step before; None if steps go to atoms."""
-    frames: list[Frame] = field(default_factory=list)
-    """Eigenvectors of the projection before, of every part."""
-    curvature: Curvature | None = None
-    """What spectral steps measure of L."""
+    spectral: Spectral | None = None
+    """What spectral steps remember; None if steps go to atoms."""
 
 
 @dataclass(frozen=True)
-class SagCgal(Method):
-    """SAG on the augmented Lagrangian.
+class SagCgal(Tabled):
+    """SAG on the augmented Lagrangian; the other options are those of `sag_cgal`.
 
     Parameters
     ----------
     schedule : Schedule
         η, β and the effort of the oracle, for steps to atoms.
-    batch : int, float or "auto"
-        Rows per iteration and composite term: a count, a fraction, or as by `LEAST` and `ROUNDS`.
-    spectral : bool, default True
-        Steps to projections, if β0 is found and the domain is a spectrahedron.
-    rate : callable
-        k ↦ θ_k in [0, 1], for steps to atoms.
-    table_dtype : float64, float32, "bfloat16" or "auto"
-        Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, but
-        float32 for triangles on a GPU. Bounds are summed from them in float64. ``"bfloat16"`` is
-        for a GPU, and of triangles only; other tables are in float32 there.
-    share, theta : float, default 10 and 1/2
-        η_k = share/(k + share) of spectral steps, 1 where every row is drawn; and their θ.
-    safety, safety_whole : float, default 4 and 2
-        Factor on the measured curvature, and where every row is drawn.
-    recent, slow : float, default 0.9 and 0.02
-        Weight of the curvature from one iteration to the next, and how fast it falls.
-    projection : Projection
-        How projections are made.
     balance : Balance
         How β is found and moved.
     """
 
-    deals: ClassVar[bool] = True
+    rounds, least = 5, 20
     schedule: Schedule
     batch: Batch | str = "auto"
     spectral: bool = True
     rate: Callable[[int], float] = CUBE_ROOT
     table_dtype: Any = "auto"
-    share: float = 10.0
-    theta: float = 0.5
-    safety: float = 4.0
-    safety_whole: float = 2.0
-    recent: float = 0.9
-    slow: float = 0.02
-    projection: Projection = PROJECTION
     balance: Balance = BALANCE
     slug: str = "sag-cgal"
     name: str = "SAG-CGAL"
-
-    def __post_init__(self) -> None:
-        check_tables(self.batch, self.table_dtype)
-
-    def suits(self, problem: Problem) -> str | None:
-        found = [objection(t, self.batch) for t in problem.composite]
-        return next((f"{self.name} {why}" for why in found if why), None)
-
-    def portable(self, problem: Problem) -> bool:
-        return True
-
-    def lighter(self, gpu: bool) -> Method | None:
-        if not (gpu and self.table_dtype == "auto"):
-            return None
-        return replace(self, table_dtype=HALVED)
 
     def init(
         self,
@@ -198,66 +143,61 @@ class SagCgal(Method):
         multipliers: Sequence[Array | None] | None = None,
     ) -> SagCgalState:
         require_gpu(problem, self.table_dtype)
-        tables = [self._table(t, problem) for t in problem.terms]
+        tables, size = [self._table(t, problem) for t in problem.terms], len(problem.terms)
         s = SagCgalState(W=W.copy(), rng=rng, known=known, tables=tables)
-        s.rows, s.betas = [0] * len(tables), [1.0] * len(tables)
+        s.rows, s.betas = [0] * size, [1.0] * size
         if self.measures(problem):
             s.pressure = self.balance.init(problem, W, known)
             s.betas, face = list(s.pressure.factors), problem.domain.face
             if self.spectral and face is not None:
-                s.D, s.frames = np.zeros(problem.domain.shape, like=face.basis), frames_of(face)
-                s.curvature = Curvature([0.0] * len(tables), [0.0] * len(tables))
+                D = np.zeros(problem.domain.shape, like=face.basis)
+                s.spectral = Spectral(D, frames_of(face), [0.0] * size, [0.0] * size)
         return s
 
-    def _table(self, term: Term, problem: Problem) -> Table:
-        G = term.map.zeros(problem.dtype)
-        if term.function.smooth:
-            return Table(G)
-        dtype, make = precision(term, problem, self.table_dtype), term.passes.table
-        batch = rows_now(term, self.batch, ROUNDS, LEAST)
-        stretches = Stretches.of(term.map.size, term.map.stretch, batch)
-        return Table(G, make(dtype), None if stored(term) else make(dtype), stretches)
+    def _table(self, term: Term, problem: Problem) -> SlopeTable:
+        table = SlopeTable(term.map.zeros(problem.dtype), self.stretches(term))
+        if not term.function.smooth:
+            dtype, make = precision(term, problem, self.table_dtype), term.passes.table
+            table.y, table.slopes = make(dtype), None if stored(term) else make(dtype)
+        return table
 
     def step(self, problem: Problem, state: SagCgalState, at_most: int = 1) -> SagCgalState:
-        s, p = state, self.schedule(state.k + 1)
-        whole = all(t.stretches is None or t.stretches.whole for t in s.tables)
-        s.eta, s.beta, theta = p.eta, p.beta, min(1.0, self.rate(p.k))
-        if s.D is not None:
-            s.eta = 1.0 if whole else self.share / (p.k + self.share)
-            s.beta, theta = 1.0, self.theta
+        s, p, own = state, self.schedule(state.k + 1), state.spectral
+        if own is None:
+            s.eta, s.beta, theta = p.eta, p.beta, min(1.0, self.rate(p.k))
+        else:
+            whole = all(t.stretches.whole for t in s.tables)
+            s.eta, s.beta, theta = 1.0 if whole else SHARE / (p.k + SHARE), 1.0, THETA
         factors = s.pressure.factors if s.pressure else [1.0] * len(s.tables)
         s.betas = [factor * s.beta for factor in factors]
         drawn = [self._renewed(t, s, i, theta) for i, t in enumerate(problem.terms)]
         v = direction(problem, [t.G for t in s.tables])
-        if s.D is None or not self.projection.sees(_face(problem), s.frames):
+        if own is None or not PROJECTION.sees(face_of(problem), own.frames):
             require_finite(problem, v)
-        if s.D is None or p.k == 1:
+        if own is not None and p.k > 1:
+            self._to_projection(problem, s, own, v, drawn)
+        else:
             atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
-            if s.D is None:
+            if own is None:
                 atom.blend(s.W, p.eta)
             else:
-                np.subtract(atom.dense(), s.W, out=s.D)
-                s.W += s.D
+                np.subtract(atom.dense(), s.W, out=own.D)
+                s.W += own.D
             s.products += atom.products
-        else:
-            self._to_projection(problem, s, v, drawn, whole)
         s.k, s.calls, s.report = p.k, s.calls + 1, None
         if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s)
-            if report.evaluation.finite:
-                s.report, press = report, 1.0 if s.D is None else 0.0
-                self.balance.moved(problem, s.pressure, s, report, press)
+            report = self.measured(problem, s)
+            if report is not None:
+                self.balance.moved(problem, s.pressure, s, report, 1.0 if own is None else 0.0)
         return s
 
     def _renewed(self, term: Term, s: SagCgalState, i: int, theta: float) -> list[slice]:
         """Bring the tables of a term up to date; the rows that this took."""
-        table, beta, drawn = s.tables[i], s.betas[i], [slice(0, term.map.size)]
-        if table.y is None:
+        table, beta = s.tables[i], s.betas[i]
+        drawn, y, slopes = table.stretches.draw(s.rng), table.y, table.followed
+        if y is None:
             gradient(term, s.W, table.G, beta, s.k + 1)
         else:
-            assert table.stretches is not None
-            drawn = table.stretches.draw(s.rng)
-            y, slopes = table.y, table.gamma
 
             def work(part: Sequence[slice], G: Array) -> None:
                 term.passes.renew(s.W, G, part, y, slopes, beta, theta)
@@ -267,64 +207,38 @@ class SagCgal(Method):
         return drawn
 
     def _to_projection(
-        self, problem: Problem, s: SagCgalState, v: Array, drawn: list[list[slice]], whole: bool
+        self, problem: Problem, s: SagCgalState, own: Spectral, v: Array, drawn: list[list[slice]]
     ) -> None:
-        """W ← (1 − η) W + η S."""
-        assert s.D is not None
-        face, (length, size) = _face(problem), products((s.D, s.D), (v, v))
-        L = self._lipschitz(problem, s, drawn, length, whole)
-        L = max(s.eta * L, 1e-9 * float(np.sqrt(size)) / face.trace) or 1.0
-        s.D, spent = self.projection.move(face, s.W, v, 1 / L, s.eta, s.frames, s.D)
-        s.products += spent
-
-    def _lipschitz(
-        self,
-        problem: Problem,
-        s: SagCgalState,
-        drawn: list[list[slice]],
-        length: float,
-        whole: bool,
-    ) -> float:
-        """L along the step before, which has ‖D‖² = `length`, over the rows in use."""
-        c, total = s.curvature, 0.0
-        assert c is not None
-        assert s.D is not None
-        c.length = self.recent * c.length + length
-        safety = self.safety_whole if whole else self.safety
+        """W ← (1 − η) W + η S, with L along the step before, over the rows in use."""
+        face, (length, size) = face_of(problem), products((own.D, own.D), (v, v))
+        own.length, L = RECENT * own.length + length, 0.0
+        safety = SAFETY_WHOLE if all(t.stretches.whole for t in s.tables) else SAFETY
         for i, (term, table) in enumerate(zip(problem.terms, s.tables, strict=True)):
             h = term.function
             bend = h.smoothness if isinstance(h, Smooth) else 1 / s.betas[i]
             if bend == 0:
                 continue
-            slopes = table.gamma if h.indicator else None
-            squares = term.passes.squares(s.D, drawn[i], slopes)
-            c.squares[i] = self.recent * c.squares[i] + term.map.size / rows_of(drawn[i]) * squares
-            now, was = c.squares[i] / max(c.length, 1e-300), c.ratios[i]
-            c.ratios[i] = max(now, was + self.slow * (now - was))
-            total += safety * term.weight * c.ratios[i] * bend
-        return total
+            slopes = table.followed if h.indicator else None
+            squares = term.passes.squares(own.D, drawn[i], slopes)
+            own.squares[i] = RECENT * own.squares[i] + term.map.size / rows_of(drawn[i]) * squares
+            now, was = own.squares[i] / max(own.length, 1e-300), own.ratios[i]
+            own.ratios[i] = max(now, was + SLOW * (now - was))
+            L += safety * term.weight * own.ratios[i] * bend
+        L = max(s.eta * L, 1e-9 * float(np.sqrt(size)) / face.trace) or 1.0
+        own.D, spent = PROJECTION.move(face, s.W, v, 1 / L, s.eta, own.frames, own.D)
+        s.products += spent
 
     def duals(self, problem: Problem, state: SagCgalState) -> dict[str, Duals]:
-        pairs = list(zip(state.tables, state.betas, strict=True))
-        slopes = [Slopes(b) if t.y is None else t.gamma for t, b in pairs]
-        if not problem.composite:
-            return {"slopes": slopes}
-        return {
-            "slopes": slopes,
-            "multipliers": [Slopes(b) if t.y is None else t.y for t, b in pairs],
-        }
-
-    def multipliers(self, problem: Problem, state: SagCgalState) -> list[Array | None]:
-        return [t.y for t in state.tables]
+        found = super().duals(problem, state)
+        if problem.composite:
+            pairs = zip(state.tables, state.betas, strict=True)
+            found["multipliers"] = [Slopes(b) if t.y is None else t.y for t, b in pairs]
+        return found
 
     def rebase(self, problem: Problem, state: SagCgalState, share: float) -> SagCgalState:
-        s = state
-        for term, t in zip(problem.terms, s.tables, strict=True):
-            if t.y is not None:
-                term.passes.scale(t.gamma, t.G, share)
-                term.passes.scale(t.y, np.zeros_like(t.G), share)
-        if s.D is not None:
-            s.frames = frames_of(_face(problem), s.frames)
+        s: SagCgalState = super().rebase(problem, state, share)
+        if s.spectral is not None:
+            s.spectral.frames = frames_of(face_of(problem), s.spectral.frames)
         if s.pressure is not None:
             self.balance.rebased(problem, s.W, s.pressure, s.known)
         return s
@@ -332,17 +246,9 @@ class SagCgal(Method):
     def measures(self, problem: Problem) -> bool:
         return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
 
-    def errors(self, problem: Problem, state: SagCgalState, W: Array) -> dict[str, float]:
-        return {t.name: 0.0 for t in problem.smooth}
-
     def row_bytes(self, term: Term, problem: Problem) -> int:
         numbers = 1 if stored(term) else 2
         return table_bytes(term, problem, self.table_dtype, numbers)
-
-
-def _face(problem: Problem) -> Any:
-    """Face of a spectrahedron."""
-    return problem.domain.face
 
 
 @declare(
@@ -388,7 +294,8 @@ def sag_cgal(
         k ↦ the factor on slope − y, in [0, 1].
     table_dtype : float64, float32, "bfloat16" or "auto"
         Precision of the two numbers kept per row; ``"auto"``: float64 for up to 10⁷ rows, but
-        float32 for triangles on a GPU; ``"bfloat16"`` is for a GPU.
+        float32 for triangles on a GPU. Bounds are summed from them in float64. ``"bfloat16"`` is
+        for a GPU, and of triangles only; other tables are in float32 there.
     """
     schedule = Schedule(Power(2, 1, 1), smoothing(beta0, 1, 1 / 3))
     return SagCgal(schedule, batch, spectral, rate, table_dtype)

@@ -37,7 +37,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,15 +46,14 @@ from condgrad._types import Array
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
 from condgrad.backends.scalars import norm, square
-from condgrad.certificate.lower_bound import Duals, Report, Slopes, trivial
+from condgrad.certificate.lower_bound import Report, trivial
 from condgrad.domains.bottom import FEW
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.methods.balance import first_factors
-from condgrad.methods.frames import Frame, Projection, frames_of
+from condgrad.methods.frames import Frame, Projection, face_of, frames_of
 from condgrad.methods.protocol import (
     Known,
-    Method,
     State,
     direction,
     gradient,
@@ -66,20 +65,10 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.tables import (
-    HALVED,
-    check_tables,
-    objection,
-    precision,
-    require_gpu,
-    rows_now,
-    table_bytes,
-)
+from condgrad.methods.tables import Table, Tabled, precision, require_gpu, table_bytes
 from condgrad.methods.then import Then
 from condgrad.problem import Problem, Term
 
-ROUNDS, LEAST = 10, 64
-"""A tenth of the rows are drawn by ``batch="auto"``, but at least 64 for an entry of W."""
 COLUMN = 0.75
 """Rows for an entry of W and a column of a frame whose pass takes as long as a projection.
 
@@ -91,27 +80,38 @@ STILL = 16
 """A way of W of up to so many roundings of its size is no way."""
 PROJECTION = Projection(small=60)
 """How the steps project."""
+SAFETY = 0.9
+"""Factor on the longest step that the latest change allows."""
+GROWTH = 0.6
+"""A step is longer than the one before by at most 1 + (k + 1)^(−GROWTH)."""
+LEAST_RATIO, MOST_RATIO = 0.4, 9.0
+"""ω is kept between these times ‖y‖/‖W − W_1‖, the ratio of the distances that both sides have to
+go. Both were chosen on 30 graphs."""
+FAR, NEAR, LATE_PASSES = 30.0, 2.0, 250.0
+"""ω is moved by 1.5 if violation and slack on one side, and the Frank-Wolfe gap of the direction on
+the other, differ by more than FAR, or by NEAR after LATE_PASSES passes."""
+START_PASSES = 10.0
+"""Passes over the rows before ω is held so; it moves after twice as many."""
+MEASURE_PASSES = 5.0
+"""Least number of passes between two measurements."""
+MEASURE_SHARE, MEASURE_SHARE_WHOLE = 0.15, 0.25
+"""Least share of all passes until the next measurement. The second one counts if all rows are drawn
+at every iteration: passes are cheap beside bounds then."""
 
 
 @dataclass
-class Multipliers:
-    """What is kept of one term."""
+class ChangeTable(Table):
+    """Multipliers of a term, which the steps follow, and their latest change."""
 
-    G: Array
-    """Cotangent of the multipliers; or of a smooth term."""
-    y: Array | None = None
-    """The multipliers; None of a smooth term."""
-    changed: Array | None = None
+    changed: Any = None
     """A*Δy of the latest draw, in the precision of y or of W, whichever is less."""
-    stretches: Stretches | None = None
-    """What draws rows."""
 
 
 @dataclass(kw_only=True)
 class SpdhgState(State):
     """Multipliers, the length of the steps, and the weight between both sides."""
 
-    tables: list[Multipliers]
+    tables: list[ChangeTable]
     """What is kept of every term."""
     D: Array
     """The step before."""
@@ -132,81 +132,35 @@ class SpdhgState(State):
     bound: float = -np.inf
     """The best lower bound that was measured."""
 
+    @property
+    def share(self) -> float:
+        """p, the least of all families."""
+        return min(t.stretches.share for t in self.tables)
+
+    @property
+    def shortest(self) -> float:
+        """√p/‖A‖."""
+        return float(np.sqrt(self.share) / self.norm)
+
 
 @dataclass(frozen=True)
-class Spdhg(Method):
-    """Stochastic primal-dual passes.
-
-    Parameters
-    ----------
-    batch : int, float or "auto"
-        Rows per iteration and composite term: a count, a fraction, or as many as suit a projection.
-    table_dtype : float64, float32, "bfloat16" or "auto"
-        Precision of the multipliers, as of `condgrad.methods.sag_cgal.SagCgal`.
-    safety : float, default 0.9
-        Factor on the longest step that the latest change allows.
-    growth : float, default 0.6
-        A step is longer than the one before by at most 1 + (k + 1)^(−growth).
-    least, most : float, default 0.4 and 9
-        ω is kept between these times ‖y‖/‖W − W_1‖, the ratio of the distances that both sides have
-        to go. The constants were chosen on 30 graphs.
-    far, near, late : float, default 30, 2 and 250
-        ω is moved by 1.5 if violation and slack on one side, and the Frank-Wolfe gap of the
-        direction on the other, differ by more than `far`, or by `near` after `late` passes.
-    start : float, default 10
-        Passes over the rows before ω is held so; it moves after twice as many.
-    every, share, whole : float, default 5, 0.15 and 0.25
-        Passes between two measurements, and at least this part of all before, the last if all rows
-        are drawn at every iteration and passes are cheap beside bounds.
-    projection : Projection
-        How projections are made.
-    """
+class Spdhg(Tabled):
+    """Stochastic primal-dual passes; `batch` and `table_dtype` are those of `spdhg`."""
 
     looks: ClassVar[bool] = True
-    deals: ClassVar[bool] = True
+    rounds, least = 10, 64
     batch: Batch | str = "auto"
     table_dtype: Any = "auto"
-    safety: float = 0.9
-    growth: float = 0.6
-    least: float = 0.4
-    most: float = 9.0
-    far: float = 30.0
-    near: float = 2.0
-    late: float = 250.0
-    start: float = 10.0
-    every: float = 5.0
-    share: float = 0.15
-    whole: float = 0.25
-    projection: Projection = PROJECTION
     slug: str = "spdhg"
     name: str = "SPDHG"
 
-    def __post_init__(self) -> None:
-        check_tables(self.batch, self.table_dtype)
-
     def suits(self, problem: Problem) -> str | None:
-        for term in problem.composite:
-            if why := objection(term, self.batch):
-                return f"{self.name} {why}"
-        if problem.domain.face is None or not problem.composite:
-            return refusal(self)
-        return None
-
-    def portable(self, problem: Problem) -> bool:
-        return True
-
-    def lighter(self, gpu: bool) -> Method | None:
-        if not (gpu and self.table_dtype == "auto"):
-            return None
-        return replace(self, table_dtype=HALVED)
+        fits = problem.domain.face is not None and problem.composite
+        return super().suits(problem) or (None if fits else refusal(self))
 
     def takes_all(self, problem: Problem) -> bool:
         """Whether every row is taken at every iteration."""
-        return all(self._rows_now(t) == t.map.size for t in problem.composite)
-
-    def _rows_now(self, term: Term) -> int:
-        """Rows to draw at an iteration, before they are as many as suit a projection."""
-        return rows_now(term, self.batch, ROUNDS, LEAST)
+        return all(self.rows_now(t) == t.map.size for t in problem.composite)
 
     def init(
         self,
@@ -217,20 +171,20 @@ class Spdhg(Method):
         multipliers: Sequence[Array | None] | None = None,
     ) -> SpdhgState:
         require_gpu(problem, self.table_dtype)
-        given = multipliers or [None for _ in problem.terms]
-        first = W if multipliers is None else problem.domain.center()
-        domain, face = problem.domain, _face(problem)
+        domain, face, size = problem.domain, face_of(problem), len(problem.terms)
+        first, given = (W, [None] * size) if multipliers is None else (domain.center(), multipliers)
         s = SpdhgState(
             W=W.copy(),
             rng=rng,
             known=known,
+            rows=[0] * size,
+            betas=[1.0] * size,
             tables=[self._table(t, problem, y) for t, y in zip(problem.terms, given, strict=True)],
             D=np.zeros(domain.shape, like=face.basis),
             frames=frames_of(face),
             origin=first.astype(np.float64),
             bound=max(known.floor, trivial(problem)),
         )
-        s.rows, s.betas = [0] * len(s.tables), [1.0] * len(s.tables)
         norms = [t.map.norm(domain.symmetric) / length_of(t) for t in problem.composite]
         s.norm = float(np.linalg.norm(norms)) or 1.0
         s.bend = sum(
@@ -238,49 +192,49 @@ class Spdhg(Method):
             for t in problem.terms
             if isinstance(t.function, Smooth) and t.function.smoothness
         )
-        s.length, s.weight = _shortest(s), _first_weight(problem, s, s.origin)
+        s.length, s.weight = s.shortest, _first_weight(problem, s, s.origin)
         return s
 
-    def _table(self, term: Term, problem: Problem, y: Array | None) -> Multipliers:
+    def _table(self, term: Term, problem: Problem, y: Array | None) -> ChangeTable:
         G = term.map.zeros(problem.dtype)
+        table = ChangeTable(G, self.stretches(term), y)
         if term.function.smooth:
-            return Multipliers(G)
+            return table
         dtype = precision(term, problem, self.table_dtype)
         if y is None:
-            y = term.passes.table(dtype)
+            table.y = term.passes.table(dtype)
         else:
             term.passes.collect(G, y)
         types = np.dtype(np.float32) if dtype == tiles.HALF else dtype, G.dtype
-        changed = np.zeros_like(G, dtype=min(types, key=lambda dtype: dtype.itemsize))
-        stretches = Stretches.of(term.map.size, term.map.stretch, self._rows_now(term))
-        return Multipliers(G, y, changed, stretches)
+        table.changed = np.zeros_like(G, dtype=min(types, key=lambda dtype: dtype.itemsize))
+        return table
 
     # --- an iteration
 
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
-        s, k, face = state, state.k + 1, _face(problem)
+        s, face = state, face_of(problem)
         begun, s.eta, s.beta = bool(np.isfinite(s.eta)), 1.0, 1 / (s.length * s.weight)
         s.betas = [_scale(t) * s.beta for t in problem.terms]
         found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
-        if not self.projection.sees(face, s.frames):
+        if not PROJECTION.sees(face, s.frames):
             require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
-        s.D, spent = self.projection.move(face, s.W, v, tau, 1.0, s.frames, s.D)
-        self._lengthened(problem, s, [moved for _, moved in found], k)
-        s.k, s.calls, s.products, s.report = k, s.calls + 1, s.products + spent, None
+        s.D, spent = PROJECTION.move(face, s.W, v, tau, 1.0, s.frames, s.D)
+        s.k, s.calls, s.products, s.report = s.k + 1, s.calls + 1, s.products + spent, None
+        self._lengthened(problem, s, [moved for _, moved in found])
         self._weighed(problem, s)
         return s
 
     def _ascended(self, term: Term, s: SpdhgState, i: int, begun: bool) -> tuple[Array, float]:
         """Move the multipliers of the drawn rows; A*(y + Δy/p), and ‖Δy‖²."""
         table, beta = s.tables[i], s.betas[i]
-        if table.y is None:
-            s.rows[i] += gradient(term, s.W, table.G, beta, 2 if begun else 1)
+        y, changed, drawn = table.y, table.changed, table.stretches.draw(s.rng)
+        count = rows_of(drawn)
+        s.rows[i] += count
+        if y is None:
+            gradient(term, s.W, table.G, beta, 2 if begun else 1)
             return table.G, 0.0
-        assert table.changed is not None
-        assert table.stretches is not None
-        drawn, y, changed = table.stretches.draw(s.rng), table.y, table.changed
         seen = s.W.astype(changed.dtype, copy=False)
 
         def work(part: Sequence[slice], G: Array) -> float:
@@ -290,22 +244,20 @@ class Spdhg(Method):
         moved = sum(shared(term, drawn, work, changed))
         table.G += changed
         term.passes.resum(table.G, y)
-        count = rows_of(drawn)
-        s.rows[i] += count
         share = count / term.map.size
         return table.G + (changed if share == 1 else changed / table.G.dtype.type(share)), moved
 
-    def _lengthened(self, problem: Problem, s: SpdhgState, moved: list[float], k: int) -> None:
+    def _lengthened(self, problem: Problem, s: SpdhgState, moved: list[float]) -> None:
         """Set s for the next iteration."""
         across = squares = 0.0
         for t, table, change in zip(problem.terms, s.tables, moved, strict=True):
-            if table.changed is not None:
+            if table.y is not None:
                 across += t.map.paired(table.changed, t.weight, s.D)
                 squares += t.weight**2 * change * length_of(t) ** 2
-        most = _share(s) * s.weight * square(s.D) + squares / s.weight
+        most = s.share * s.weight * square(s.D) + squares / s.weight
         most /= max(2 * abs(across), 1e-300)
-        longer = (1 + (k + 1) ** -self.growth) * s.length
-        s.length = min(max(self.safety * most, _shortest(s)), longer)
+        longer = (1 + (s.k + 1) ** -GROWTH) * s.length
+        s.length = min(max(SAFETY * most, s.shortest), longer)
 
     # --- the weight
 
@@ -314,15 +266,15 @@ class Spdhg(Method):
         passes = passes_over(problem, s.rows)
         if passes < s.due:
             return
-        share = self.whole if all(d.whole for d in _drawers(s)) else self.share
-        s.due = max(s.due + self.every, passes * (1 + share))
-        report = self.measure(problem, s)
-        if not report.evaluation.finite:
+        share = MEASURE_SHARE_WHOLE if all(t.stretches.whole for t in s.tables) else MEASURE_SHARE
+        s.due = max(s.due + MEASURE_PASSES, passes * (1 + share))
+        report = self.measured(problem, s)
+        if report is None:
             return
-        s.report, s.bound = report, max(s.bound, report.bound.value)
-        if passes >= 2 * self.start:
-            self._balanced(s, report, self.near if passes >= self.late else self.far)
-        if passes >= self.start:
+        s.bound = max(s.bound, report.bound.value)
+        if passes >= 2 * START_PASSES:
+            self._balanced(s, report, NEAR if passes >= LATE_PASSES else FAR)
+        if passes >= START_PASSES:
             self._held(problem, s)
             self._widened(problem, s)
 
@@ -353,23 +305,18 @@ class Spdhg(Method):
                 loose += squares[-1:] if t.loose else []
         least, most = (float(np.sqrt(sum(some))) / far for some in (loose or squares, squares))
         if np.isfinite(most) and most > 0:
-            s.weight = min(max(s.weight, self.least * least), self.most * most)
+            s.weight = min(max(s.weight, LEAST_RATIO * least), MOST_RATIO * most)
 
     def _widened(self, problem: Problem, s: SpdhgState) -> None:
         """Draw so many rows that a pass takes about as long as a projection."""
-        pairs = zip(s.frames, _face(problem).parts, strict=True)
-        columns = max(
-            (
-                (part.stop - part.start) / 3 if f.vectors is None else f.vectors.shape[1]
-                for f, part in pairs
-            ),
-            default=0,
-        )
+        pairs = zip(s.frames, face_of(problem).parts, strict=True)
+        sides = [(f.vectors, part.stop - part.start) for f, part in pairs]
+        columns = max((n / 3 if K is None else K.shape[1] for K, n in sides), default=0)
         for t, table in zip(problem.terms, s.tables, strict=True):
-            size = t.map.size
-            if table.stretches is None or self.batch != "auto" or self._rows_now(t) == size:
+            size, rows = t.map.size, self.rows_now(t)
+            if self.batch != "auto" or rows == size:
                 continue
-            wanted = max(self._rows_now(t), int(COLUMN * columns * np.prod(t.map.shape)))
+            wanted = max(rows, int(COLUMN * columns * np.prod(t.map.shape)))
             if foreign(t.map.like) and columns > FEW:
                 wanted = max(wanted, size // 2)
             if not 0.8 <= wanted / table.stretches.batch <= 1.25:
@@ -377,19 +324,9 @@ class Spdhg(Method):
 
     # --- for others
 
-    def duals(self, problem: Problem, state: SpdhgState) -> dict[str, Duals]:
-        pairs = zip(state.tables, state.betas, strict=True)
-        return {"slopes": [Slopes(b) if t.y is None else t.y for t, b in pairs]}
-
-    def multipliers(self, problem: Problem, state: SpdhgState) -> list[Array | None]:
-        return [t.y for t in state.tables]
-
     def rebase(self, problem: Problem, state: SpdhgState, share: float) -> SpdhgState:
-        s = state
-        for term, t in zip(problem.terms, s.tables, strict=True):
-            if t.y is not None:
-                term.passes.scale(t.y, t.G, share)
-        s.frames = frames_of(_face(problem), s.frames)
+        s: SpdhgState = super().rebase(problem, state, share)
+        s.frames = frames_of(face_of(problem), s.frames)
         s.bound = max(s.known.floor, trivial(problem))
         s.weight = float(np.sqrt(s.weight * _first_weight(problem, s, s.W)))
         return s
@@ -397,31 +334,8 @@ class Spdhg(Method):
     def measures(self, problem: Problem) -> bool:
         return True
 
-    def errors(self, problem: Problem, state: SpdhgState, W: Array) -> dict[str, float]:
-        return {t.name: 0.0 for t in problem.smooth}
-
     def row_bytes(self, term: Term, problem: Problem) -> int:
         return table_bytes(term, problem, self.table_dtype, 1)
-
-
-def _face(problem: Problem) -> Any:
-    """Face of a spectrahedron."""
-    return problem.domain.face
-
-
-def _drawers(s: SpdhgState) -> list[Stretches]:
-    """What draws the rows of composite terms."""
-    return [t.stretches for t in s.tables if t.stretches is not None]
-
-
-def _share(s: SpdhgState) -> float:
-    """p, the least of all families."""
-    return min(drawer.share for drawer in _drawers(s))
-
-
-def _shortest(s: SpdhgState) -> float:
-    """√p/‖A‖."""
-    return float(np.sqrt(_share(s)) / s.norm)
 
 
 def _scale(term: Term) -> float:

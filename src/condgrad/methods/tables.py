@@ -1,16 +1,19 @@
-"""Tables with numbers for every row of a term: their precision, their memory, and what is drawn."""
+"""What methods with tables share: numbers for every row of a term, of which stretches are drawn."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
+from condgrad.certificate.lower_bound import Duals, Report, Slopes
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
-from condgrad.methods.sampling import Batch, batch_size, check_batch
+from condgrad.methods.protocol import Method
+from condgrad.methods.sampling import Batch, Stretches, batch_size, check_batch
 from condgrad.problem import Problem, Term
 
 HALVED = "bfloat16"
@@ -29,14 +32,6 @@ def check_precision(dtype: Any) -> None:
         raise ProblemError(
             f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
         )
-
-
-def check_tables(batch: Batch | str, dtype: Any) -> None:
-    """Refuse options of a method that are none."""
-    if batch != "auto":
-        check_batch(batch)
-    if dtype not in ("auto", HALVED):
-        check_precision(dtype)
 
 
 def require_gpu(problem: Problem, dtype: Any) -> None:
@@ -65,19 +60,6 @@ def precision(term: Term, problem: Problem, dtype: Any = "auto") -> np.dtype[Any
     return np.dtype(dtype)
 
 
-def rows_now(term: Term, batch: Batch | str, rounds: int, least: int) -> int:
-    """Rows to draw at an iteration.
-
-    By "auto" they are all after `rounds` iterations, but at least `least` for an entry of W.
-    """
-    size = term.map.size
-    if not term.function.separable:
-        return size
-    if batch == "auto":
-        return min(size, max(-(-size // rounds), least * int(np.prod(term.map.shape))))
-    return batch_size(cast(Batch, batch), size)
-
-
 def objection(term: Term, batch: Batch | str) -> str | None:
     """A sentence that says why rows of a term cannot be drawn, or None."""
     if term.function.separable and batch != "auto":
@@ -94,3 +76,91 @@ def table_bytes(term: Term, problem: Problem, dtype: Any, numbers: int) -> int:
         return 0
     rows = 0 if term.function.separable else 5 * 8 * term.map.size
     return numbers * term.map.entries * precision(term, problem, dtype).itemsize + rows
+
+
+@dataclass
+class Table:
+    """What is kept of one term."""
+
+    G: Any
+    """Cotangent of the dual point that the steps follow, or of the slopes of a smooth term."""
+    stretches: Stretches
+    """The stretches of rows to draw from; a smooth term has one."""
+    y: Any = None
+    """The multipliers; None for a smooth term."""
+
+    @property
+    def followed(self) -> Any:
+        """The dual point that the steps follow."""
+        return self.y
+
+
+class Tabled(Method):
+    """A method with a table of multipliers of every term of g.
+
+    A derived class has the options `batch` and `table_dtype`, and a list `tables` in its state.
+    """
+
+    deals: ClassVar[bool] = True
+    rounds: ClassVar[int]
+    """``batch="auto"`` takes so many iterations for all rows."""
+    least: ClassVar[int]
+    """``batch="auto"`` draws at least so many rows for an entry of W."""
+    batch: Batch | str
+    table_dtype: Any
+
+    def __post_init__(self) -> None:
+        if self.batch != "auto":
+            check_batch(self.batch)
+        if self.table_dtype not in ("auto", HALVED):
+            check_precision(self.table_dtype)
+
+    def suits(self, problem: Problem) -> str | None:
+        found = (objection(t, self.batch) for t in problem.composite)
+        return next((f"{self.name} {why}" for why in found if why), None)
+
+    def portable(self, problem: Problem) -> bool:
+        return True
+
+    def lighter(self, gpu: bool) -> Method | None:
+        if not (gpu and self.table_dtype == "auto"):
+            return None
+        return cast(Method, cast(Any, replace)(self, table_dtype=HALVED))
+
+    def rows_now(self, term: Term) -> int:
+        """Rows to draw at an iteration."""
+        size = term.map.size
+        if term.function.smooth or not term.function.separable:
+            return size
+        if self.batch == "auto":
+            entries = int(np.prod(term.map.shape))
+            return min(size, max(-(-size // self.rounds), self.least * entries))
+        return batch_size(cast(Batch, self.batch), size, term.name)
+
+    def stretches(self, term: Term) -> Stretches:
+        """The stretches to draw the rows of a term from."""
+        return Stretches.of(term.map.size, term.map.stretch, self.rows_now(term))
+
+    def measured(self, problem: Problem, state: Any) -> Report | None:
+        """The measure of the iterate, which the state keeps; None if a number is not finite."""
+        report = self.measure(problem, state)
+        state.report = report if report.evaluation.finite else None
+        return state.report
+
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        pairs = zip(state.tables, state.betas, strict=True)
+        return {"slopes": [Slopes(b) if t.y is None else t.followed for t, b in pairs]}
+
+    def multipliers(self, problem: Problem, state: Any) -> list[Any]:
+        return [t.y for t in state.tables]
+
+    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
+        for term, t in zip(problem.terms, state.tables, strict=True):
+            if t.y is not None:
+                term.passes.scale(t.followed, t.G, share)
+                if t.followed is not t.y:
+                    term.passes.scale(t.y, np.zeros_like(t.G), share)
+        return state
+
+    def errors(self, problem: Problem, state: Any, W: Any) -> dict[str, float]:
+        return {t.name: 0.0 for t in problem.smooth}
