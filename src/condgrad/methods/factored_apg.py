@@ -30,7 +30,7 @@ from condgrad.certificate.infeasible import Refutation
 from condgrad.certificate.lower_bound import Bound, Duals, Report, Slopes, margin, sizes_of
 from condgrad.domains import NuclearBall
 from condgrad.domains.eigen import LARGE
-from condgrad.domains.singular import STEPS, top_bound
+from condgrad.domains.singular import STEPS, Top, top_bound
 from condgrad.evaluation import Evaluation, Sampled, Violation
 from condgrad.functions import Proximable, Squared
 from condgrad.functions.group import project_simplex
@@ -61,8 +61,8 @@ SHARE_FAILURE = 1e-3
 """Probability with which the share of entries that miss may exceed `Sampled.share`."""
 FORECAST_COLUMNS = 60
 """Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
-THREAD_ROWS = 4 * CHUNK
-"""Rows a thread must get before plain array work is worth waking it."""
+THREAD_BLOCKS = 4
+"""Blocks of `CHUNK` rows a thread must get before plain array work is worth waking it."""
 SCALE_SEARCH = 12
 """Conjugates computed to find how far to scale slopes."""
 GAP_SHARE = 0.1
@@ -121,19 +121,12 @@ class Block(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """A dual point, and what every term says of it."""
+    """The sums over the rows at a dual point."""
 
-    y: Array
-    conjugates: list[float]
-    """ω h*(y)."""
-    sizes: list[float]
-    """ω times the size against which h*(y) is rounded."""
-    spreads: list[float]
-    """Σ ω|y_l|‖a_l‖, the size against which A*y is rounded."""
-    products: list[float]
-    """ω ⟨y, z⟩."""
-    values: list[float]
-    """ω h(z), 0 for a constraint."""
+    conjugate: float
+    """Σ ω h*(y)."""
+    rounding: float
+    """Rounding error of both sums of a bound."""
 
 
 class Rows:
@@ -146,41 +139,34 @@ class Rows:
 
     def __init__(self, problem: Problem, table: Table) -> None:
         self.terms, self.dtype, (n, m) = problem.terms, problem.dtype, problem.domain.shape
-        self._ours = all(ours(t.function) for t in self.terms)  # others may not bear threads
-        self._blocks: list[Block] = []
-        self._steep: list[float] = []
         self.parts: list[slice] = []
+        """The rows of every term."""
+        self.factors: list[Array | float] = []
+        """Factors of the rows on entries of W, for every term."""
+        self.curvature = 0.0
+        """At least the Lipschitz constant of the losses' gradient."""
+        self.others = 0.0
+        """At least β times that of what is smoothed."""
+        self._blocks: list[Block] = []
         maps, start = [], 0
-        for i, t in enumerate(self.terms):
-            places, found = table.places[i], read_entries(t.map)
-            if boxed(t):
-                found = (Entries(*np.divmod(places, m), (n, m)), 1.0) if places.size else None
-            map, c = (None, 1.0) if found is None else found
+        for i, (t, places) in enumerate(zip(self.terms, table.places, strict=True)):
+            found = None if boxed(t) else read_entries(t.map)
+            map, c = found or (Entries(*np.divmod(places, m), (n, m)) if places.size else None, 1.0)
             size = 0 if map is None else map.size
             maps += [] if map is None else [map]
-            self._steep.append(t.weight * float(np.max(np.square(c))))
+            steep = t.weight * float(np.max(np.square(c)))
+            self.curvature += steep * float(getattr(t.function, "smoothness", 0.0))
+            self.others += 0.0 if t.function.smooth else steep
             for first in range(0, size, CHUNK):
                 rows = slice(first, min(first + CHUNK, size))
                 at = slice(start + rows.start, start + rows.stop)
                 self._blocks.append(Block(i, t, pick(c, rows), rows, at))
             self.parts.append(slice(start, start + size))
+            self.factors.append(c)
             start += size
-        self.pattern = Pattern(maps, (n, m))
-        self.size = self.pattern.size
-        self.plain = all(t.function.smooth for t in self.terms)
-        self.density = min(1.0, self.size / (n * m))
-        """Rows for each entry of W, at most 1."""
-
-    @property
-    def curvature(self) -> float:
-        """At least the Lipschitz constant of the losses' gradient."""
-        pairs = zip(self._steep, self.terms, strict=True)
-        return sum(c * float(getattr(t.function, "smoothness", 0.0)) for c, t in pairs)
-
-    def smoothness(self, beta: float) -> float:
-        """At least the Lipschitz constant of the gradient, smoothed terms included."""
-        pairs = zip(self._steep, self.terms, strict=True)
-        return self.curvature + sum(c for c, t in pairs if not t.function.smooth) / beta
+        self.pattern, self.size = Pattern(maps, (n, m)), start
+        safe = all(ours(t.function) for t in self.terms)  # others may not bear threads
+        self._least = THREAD_BLOCKS if safe else len(self._blocks) + 1
 
     def entries(self, W: Factored) -> Array:
         """Entries of W at all rows."""
@@ -202,15 +188,18 @@ class Rows:
 
         return v, sum(self._each(work))
 
-    def ascended(self, entries: Array, y: Array, beta: float) -> Array:
-        """The multipliers y ← h'_β(z + βy) at a W with these entries."""
-        new = np.zeros_like(y)
+    def slopes(self, entries: Array, y: Array | None, beta: float, losses: bool = True) -> Array:
+        """h'_β(z + βy) of what is smoothed at a W with these entries; and slopes of losses."""
+        new = np.zeros_like(entries)
 
         def work(b: Block) -> None:
             h = b.term.function
-            if not h.smooth:
-                z = (entries[b.at] * b.factor + beta * y[b.at]).astype(y.dtype, copy=False)
-                new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
+            if h.smooth and not losses:
+                return
+            z = entries[b.at] * b.factor
+            if y is not None and not h.smooth:
+                z = (z + beta * y[b.at]).astype(entries.dtype, copy=False)
+            new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
 
         self._each(work)
         return new
@@ -235,37 +224,26 @@ class Rows:
 
     def images(self, index: int, entries: Array) -> Array:
         """z of a term at a W with these entries, in float64."""
-        own = [b for b in self._blocks if b.term_index == index]
-        z = [entries[b.at].astype(np.float64) * b.factor for b in own]
-        return np.concatenate(z) if z else np.zeros(0)
+        z: Array = entries[self.parts[index]].astype(np.float64) * self.factors[index]
+        return z
 
-    def slopes(self, entries: Array, about: Array | None, beta: float) -> Array:
-        """The slopes at a W with these entries; those of what is smoothed `about` multipliers."""
-        y = np.empty(self.size)
-
-        def work(b: Block) -> None:
-            h, z = b.term.function, entries[b.at].astype(np.float64) * b.factor
-            near = z if about is None or h.smooth else z + beta * about[b.at]
-            y[b.at] = h.into_dual(h.slope(near, beta, b.rows), b.rows)
-
-        self._each(work)
-        return y
-
-    def dual(self, entries: Array, y: Array) -> Dual:
-        """A dual point y beside a W with these entries."""
+    def dual(self, y: Array, radius: float, held: bool = False) -> Dual:
+        """The sums at a dual point y in float64; with `held` over the constraints alone."""
 
         def work(b: Block) -> list[float]:
             t, h, own = b.term, b.term.function, y[b.at]
-            z = entries[b.at].astype(np.float64) * b.factor
+            if held and not h.indicator:
+                return [0.0, 0.0, 0.0]
             conjugates = h.conjugate(own, b.rows), h.conjugate_size(own, b.rows)
-            value = 0.0 if h.indicator else h.value(z, b.rows)
-            sums = t.map.spread(own, b.rows), float(np.vdot(own, z)), value
-            return [t.weight * float(x) for x in (*conjugates, *sums)]
+            return [t.weight * float(x) for x in (*conjugates, t.map.spread(own, b.rows))]
 
-        totals = np.zeros((len(self.terms), 5))
+        totals, sizes = np.zeros((len(self.terms), 3)), []
         for block, sums in zip(self._blocks, self._each(work), strict=True):
             totals[block.term_index] += sums
-        return Dual(y, *(column.tolist() for column in totals.T))
+        for i, (t, (_, size, spread)) in enumerate(zip(self.terms, totals.tolist(), strict=True)):
+            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
+            sizes.append(sizes_of(t, spread / t.weight, size / t.weight, pieces))
+        return Dual(sum(totals[:, 0].tolist()), margin(sizes, radius, len(sizes)))
 
     def conjugate(self, y: Array, scale: float) -> float:
         """Σ ω h*(scale · y)."""
@@ -285,22 +263,14 @@ class Rows:
         self._each(work)
         return self.pattern.matrix(v)
 
-    def margin(self, dual: Dual, reach: float) -> float:
-        """Rounding error of a dual point's sums."""
-        sizes = []
-        for i, t in enumerate(self.terms):
-            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
-            sizes.append(sizes_of(t, dual.spreads[i] / t.weight, dual.sizes[i] / t.weight, pieces))
-        return margin(sizes, reach, len(sizes))
-
     def _each(self, work: Callable[[Block], Any]) -> list[Any]:
         """Results of some work on every block, in their order."""
-        jobs = max(1, min(threads.count(), self.size // THREAD_ROWS)) if self._ours else 1
-        return _each(work, self._blocks, jobs)
+        return _each(work, self._blocks, self._least)
 
 
-def _each(work: Callable[[Any], Any], blocks: Sequence[Any], jobs: int) -> list[Any]:
-    """Results of some work on every block, in their order, by so many threads."""
+def _each(work: Callable[[Any], Any], blocks: Sequence[Any], least: int = 1) -> list[Any]:
+    """Results of some work on blocks, in their order; a thread gets at least so many."""
+    jobs = max(1, min(threads.count(), len(blocks) // least))
     cuts = np.linspace(0, len(blocks), jobs + 1).astype(int)
 
     def some(part: Sequence[Any]) -> list[Any]:
@@ -356,9 +326,7 @@ def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
         bad = np.flatnonzero(r) + at.start
         return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
 
-    blocks = list(term.chunks())
-    done = _each(work, blocks, min(threads.count(), len(blocks)))
-    misses, counts, places = zip(*done, strict=True)
+    misses, counts, places = zip(*_each(work, list(term.chunks())), strict=True)
     return Seen(list(misses), sum(counts), np.concatenate(places), term.map.size)
 
 
@@ -436,16 +404,14 @@ class FactoredState(State):
     """f at W, smoothed terms included."""
     frame: Array
     """Columns near the leading right singular vectors of what is projected next."""
-    most: float
-    """The largest L."""
     curvature: float
     """L, the measured curvature."""
     y: Array | None
     """Multipliers of all rows; None if nothing is smoothed."""
     smoothing: float
     """β about the multipliers."""
-    squares: list[float]
-    """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
+    both: float
+    """⟨W, W_before⟩."""
     missed: list[int]
     """Number of entries that missed an interval on all of them the last time, for every term."""
     momentum: float = 1.0
@@ -545,9 +511,10 @@ class FactoredApg(Method):
         table = Table([np.zeros(0, np.int64) for _ in problem.terms])
         rows = rows_of(problem, table)
         entries, beta = rows.entries(W), _first_beta(problem, rows)
-        y = None if rows.plain else np.zeros(rows.size, problem.dtype)
+        smooth = all(t.function.smooth for t in problem.terms)
+        y = None if smooth else np.zeros(rows.size, problem.dtype)
         v, objective = rows.gradient(entries, y, beta)
-        most = rows.smoothness(beta)
+        density = min(1.0, rows.size / W.size)  # rows for each entry of W
         return FactoredState(
             W=W,
             rng=rng,
@@ -561,11 +528,10 @@ class FactoredApg(Method):
             v=v,
             objective=objective,
             frame=self._framed(problem, W.V, W.rank, rng),
-            most=most,
-            curvature=most * rows.density,
+            curvature=(rows.curvature + rows.others / beta) * density,
             y=y,
             smoothing=beta,
-            squares=[W.square] * 3,
+            both=W.square,
             missed=[W.size] * len(problem.terms),
         )
 
@@ -580,10 +546,10 @@ class FactoredApg(Method):
             v, _ = rows.gradient(entries, s.y, s.smoothing)
         V = rows.pattern.matrix(v)
         least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
-        square, both, before = s.squares
-        far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * before  # ‖Z‖²
+        most, square, both = rows.curvature + rows.others / s.smoothing, W.square, s.both
+        far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * s.before.square  # ‖Z‖²
         for _ in range(self.tries):
-            L = max(min(s.curvature, s.most), least) or 1.0
+            L = max(min(s.curvature, most), least) or 1.0
             columns = s.frame.shape[1]
             s.products += 2 * columns
             new, inner = self._projected(problem, s, V, m, L)
@@ -593,22 +559,21 @@ class FactoredApg(Method):
             inner += float(np.vdot(v, found)) / L  # ⟨W⁺, Z⟩
             size = max(0.0, new.square - 2 * inner + far)  # ‖W⁺ − Z‖²
             clear = size > 100 * float(np.finfo(problem.dtype).eps) * new.square
-            if not clear or bend <= L * size or s.most <= L:
+            if not clear or bend <= L * size or most <= L:
                 break
             s.curvature = float(self.safety * bend / size)
             s.frame = s.frame[:, :columns]
         if clear:
             fall = min(1.0, max(0.0, bend / (size * L))) ** self.slow
             s.curvature = float(L * max(self.fall, fall))
-        beside = new.dot(W)
-        ahead = inner - ((1 + m) * square - m * both) - new.square + beside  # ⟨Z − W⁺, W⁺ − W⟩
+        s.both = new.dot(W)
+        ahead = inner - ((1 + m) * square - m * both) - new.square + s.both  # ⟨Z − W⁺, W⁺ − W⟩
         s.momentum = 1.0 if ahead > 0 or objective > s.objective else float(later)
-        s.squares = [new.square, beside, square]
         s.brisk = bool(s.objective - objective > self.brisk * abs(s.objective))
         s.before, s.W, s.entries_before, s.entries = W, new, s.entries, found
         s.v, s.objective, s.k = slopes, objective, s.k + 1
         if s.y is not None:
-            s.y = rows.ascended(found, s.y, s.smoothing)
+            s.y = rows.slopes(found, s.y, s.smoothing, losses=False)
             s.v, s.objective = rows.gradient(found, s.y, s.smoothing)
         for i, at in enumerate(rows.parts):
             s.rows[i] += at.stop - at.start
@@ -695,8 +660,6 @@ class FactoredApg(Method):
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
         """Objective and violations of a point; those on more than 10⁹ entries are estimates."""
-        if W is not state.W:
-            return super().evaluate(problem, state, W)
         rows, terms = rows_of(problem, state.table), problem.terms
         held = [(i, t) for i, t in enumerate(terms) if t.function.indicator]
         families = {t.name: self._violation(problem, state, i) for i, t in held}
@@ -727,11 +690,10 @@ class FactoredApg(Method):
     ) -> float:
         """The augmented Lagrangian; entries without a multiplier are penalised."""
         s, rows, total = state, rows_of(problem, state.table), evaluation.objective
-        entries = s.entries if W is s.W else rows.entries(W)
-        for i, t in enumerate(problem.terms):
-            h = t.function
-            if not h.indicator or s.y is None:
-                continue
+        held = [(i, t, t.function) for i, t in enumerate(problem.terms) if t.function.indicator]
+        entries = s.entries if W is s.W or not held else rows.entries(W)
+        for i, t, h in held:
+            assert s.y is not None
             z, y = rows.images(i, entries), s.y[rows.parts[i]].astype(np.float64)
             squares = float(np.vdot(r := _residual(t, z), r))
             own = h.smoothed(z + s.beta * y, s.beta) - s.beta * float(np.vdot(y, y)) / 2
@@ -757,33 +719,28 @@ class FactoredApg(Method):
         return {"slopes": [Slopes(state.smoothing) for _ in problem.terms]}
 
     def measure(
-        self,
-        problem: Problem,
-        state: FactoredState,
-        known: Evaluation | None = None,
+        self, problem: Problem, state: FactoredState, known: Evaluation | None = None
     ) -> Report:
-        rows, terms = rows_of(problem, state.table), problem.terms
-        dual = rows.dual(state.entries, rows.slopes(state.entries, state.y, state.smoothing))
-        found, gap = _proved(problem, rows, state.entries, dual)
-        sums = zip(terms, dual.products, dual.conjugates, dual.values, strict=True)
-        slack = [0.0 if t.function.smooth else abs(p - c - h) for t, p, c, h in sums]
+        """Evaluate W and bound the optimum; gap and slack, which no step needs, are NaN."""
+        rows, missing = rows_of(problem, state.table), [np.nan] * len(problem.terms)
         evaluation = known or self.evaluate(problem, state, state.W)
-        return Report(evaluation, found, gap, slack)
+        y = rows.slopes(state.entries.astype(np.float64), state.y, state.smoothing)
+        return Report(evaluation, _proved(problem, rows, y, evaluation.objective), np.nan, missing)
 
     def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
-        rows = rows_of(problem, state.table)
-        y = rows.slopes(state.entries, state.y, state.smoothing)
-        dual = rows.dual(state.entries, y)
-        for i, t in enumerate(problem.terms):
+        rows, radius = rows_of(problem, state.table), _radius(problem)
+        y = rows.slopes(state.entries.astype(np.float64), state.y, state.smoothing)
+        for t, at in zip(problem.terms, rows.parts, strict=True):
             if not t.function.indicator:
-                y[rows.parts[i]] = dual.conjugates[i] = dual.sizes[i] = dual.spreads[i] = 0.0
-        if not np.isfinite([*dual.conjugates, *dual.sizes, *dual.spreads]).all():
+                y[at] = 0.0
+        dual = rows.dual(y, radius, held=True)
+        if not np.isfinite(dual).all():
             return Refutation(Bound(), {})
-        top = top_bound(rows.adjoint(dual.y))
-        if not _value(problem, rows, top.value, dual, 1.0) > 0:
+        top = top_bound(rows.adjoint(y))
+        if not _value(radius * top.value, dual) > 0:
             return Refutation(Bound(failure=top.failure), {})
-        return Refutation(Bound(np.inf, _kind(top.failure), top.failure, "ray of slopes"), {})
+        return Refutation(_bound(np.inf, top, "ray of slopes"), {})
 
     def memory(self, problem: Problem, here: Callable[[Term], bool]) -> list[memory.Need]:
         """Memory that a run takes, by parts."""
@@ -859,43 +816,42 @@ def orthonormal(Y: Array) -> tuple[Array, Array]:
 # --- the bound ------------------------------------------------------------------------------------
 
 
-def _proved(problem: Problem, rows: Rows, entries: Array, dual: Dual) -> tuple[Bound, float]:
-    """The bound of the slopes at W, and ⟨v, W⟩ − min ⟨v, s⟩."""
-    objective, conjugate, radius = sum(dual.values), sum(dual.conjugates), _radius(problem)
-    rounding, product = rows.margin(dual, radius), sum(dual.products)
-    if not np.isfinite([objective, conjugate, rounding, product]).all():
-        return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
+def _proved(problem: Problem, rows: Rows, y: Array, objective: float) -> Bound:
+    """The bound of the slopes y at a W with this objective."""
+    radius = _radius(problem)
+    dual = rows.dual(y, radius)
+    if not np.isfinite([objective, *dual]).all():
+        return Bound()  # a slope is NaN or infinite, or the numbers are too large
 
     def enough(low: float, high: float) -> bool:
-        gap, size = objective + conjugate + radius * low, abs(objective) + abs(conjugate)
+        gap, size = objective + dual.conjugate + radius * low, abs(objective) + abs(dual.conjugate)
         return radius * (high - low) <= max(GAP_SHARE * gap, OBJECTIVE_SHARE * size)
 
-    top = top_bound(rows.adjoint(dual.y), enough)
-    value, kind = _value(problem, rows, top.value, dual, 1.0), _kind(top.failure)
-    best = Bound(value, kind, top.failure, "slopes")
-    t = _best_scale(problem, rows, top.value, dual)
+    top = top_bound(rows.adjoint(y), enough)
+    best = _bound(_value(radius * top.value, dual), top, "slopes")
+    t = _best_scale(rows, y, radius * top.value, dual.conjugate)
     if t != 1.0 and np.isfinite(t):
-        value = _value(problem, rows, top.value, rows.dual(entries, t * dual.y), t)
+        value = _value(t * radius * top.value, rows.dual(t * y, radius))
         if value > best.value:
-            best = Bound(value, kind, top.failure, "slopes, scaled")
-    return best, product + radius * top.value
+            best = _bound(value, top, "slopes, scaled")
+    return best
 
 
-def _kind(failure: float) -> str:
-    return "probabilistic" if failure else "exact-singular-value"
+def _bound(value: float, top: Top, source: str) -> Bound:
+    kind = "probabilistic" if top.failure else "exact-singular-value"
+    return Bound(value, kind, top.failure, source)
 
 
-def _value(problem: Problem, rows: Rows, top: float, dual: Dual, t: float) -> float:
-    """−t r σ − Σ ω h*(y), rounded downwards."""
-    low, conjugate = t * _radius(problem) * top, sum(dual.conjugates)
-    last = 8 * EPS * (low + abs(conjugate))
-    value = -low - conjugate - rows.margin(dual, _radius(problem)) - last
+def _value(low: float, dual: Dual) -> float:
+    """−r σ − Σ ω h*(y), rounded downwards; `low` is r σ."""
+    last = 8 * EPS * (low + abs(dual.conjugate))
+    value = -low - dual.conjugate - dual.rounding - last
     return value if np.isfinite(value) else -np.inf
 
 
-def _best_scale(problem: Problem, rows: Rows, top: float, dual: Dual) -> float:
-    """The t ≥ 0 for which t·y proves most, about."""
-    line, y, terms = _radius(problem) * top, dual.y, problem.terms
+def _best_scale(rows: Rows, y: Array, line: float, conjugate: float) -> float:
+    """The t ≥ 0 for which t·y proves most, about; `line` is r σ."""
+    terms = rows.terms
     square = [type(t.function) is Squared for t in terms]
     if all(s or t.function.interval for s, t in zip(square, terms, strict=True)):
         squares = sum(
@@ -903,7 +859,7 @@ def _best_scale(problem: Problem, rows: Rows, top: float, dual: Dual) -> float:
             for s, t, at in zip(square, terms, rows.parts, strict=True)
             if s
         )
-        line += sum(dual.conjugates) - squares
+        line += conjugate - squares
         return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
 
     def lost(t: float) -> float:
