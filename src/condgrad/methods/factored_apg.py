@@ -38,7 +38,7 @@ from condgrad.maps import AllEntries, Entries
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
 from condgrad.methods.protocol import Known, Method, State
 from condgrad.passes import Miss
-from condgrad.passes.plain import row_misses
+from condgrad.passes.plain import row_misses, scalar_bounds
 from condgrad.points import factored as points
 from condgrad.points.factored import Factored
 from condgrad.problem import CHUNK, Problem, Term, entry_size
@@ -84,16 +84,13 @@ def chosen(problem: Problem) -> bool:
 
     With more terms than losses that holds for matrices that are not handed out as arrays.
     """
-    large = np.prod(problem.domain.shape, dtype=float) > points.SHOWN
-    losses = all(t.function.smooth and not boxed(t) for t in problem.terms)
-    return suitable(problem) and (losses or bool(large))
+    large = bool(np.prod(problem.domain.shape, dtype=float) > points.SHOWN)
+    return suitable(problem) and (large or not problem.composite)
 
 
 def boxed(term: Term) -> bool:
     """Whether a term holds all entries of a matrix in one interval."""
-    ends = term.function.interval
-    one = ends is not None and all(isinstance(end, float) for end in ends)
-    return one and type(term.map) is AllEntries and len(term.map.shape) == 2
+    return type(term.map) is AllEntries and scalar_bounds(term.function) is not None
 
 
 # --- the rows in use ------------------------------------------------------------------------------
@@ -119,6 +116,10 @@ class Block(NamedTuple):
     at: slice
     """Rows of the block among those of all terms."""
 
+    def images(self, entries: Array) -> Array:
+        """z at a W with these entries, in their precision."""
+        return (entries[self.at] * self.factor).astype(entries.dtype, copy=False)
+
 
 class Dual(NamedTuple):
     """The sums over the rows at a dual point."""
@@ -139,6 +140,8 @@ class Rows:
 
     def __init__(self, problem: Problem, table: Table) -> None:
         self.terms, self.dtype, (n, m) = problem.terms, problem.dtype, problem.domain.shape
+        self.held = [(i, t) for i, t in enumerate(self.terms) if t.function.indicator]
+        """The constraints, with their numbers among the terms."""
         self.parts: list[slice] = []
         """The rows of every term."""
         self.factors: list[Array | float] = []
@@ -172,33 +175,31 @@ class Rows:
         """Entries of W at all rows."""
         return self.pattern.by_rows.dots(W.left.astype(self.dtype, copy=False), W.V)
 
-    def gradient(self, entries: Array, y: Array | None, beta: float) -> tuple[Array, float]:
-        """The values of the gradient on the pattern at a W with these entries, and the function."""
-        v = np.empty_like(entries)
+    def gradient(self, entries: Array, y: Array, beta: float) -> tuple[Array, float, Array]:
+        """The values of the gradient at a W with these entries, the function, and h'_β(z + βy)."""
+        v, new = np.empty_like(entries), np.zeros_like(y)
 
         def work(b: Block) -> float:
-            t, at, less = b.term, b.at, 0.0
-            z = (entries[at] * b.factor).astype(entries.dtype, copy=False)
-            if y is not None and not t.function.smooth:
-                z += entries.dtype.type(beta) * y[at]
+            h, w, at, z, less = b.term.function, b.term.weight, b.at, b.images(entries), 0.0
+            if not h.smooth:
+                z += beta * y[at]
                 less = beta * float(np.vdot(y[at], y[at])) / 2
-            slope = t.function.slope(z, beta, b.rows)
-            np.multiply(slope, t.weight * b.factor, out=v[at], casting="same_kind")
-            return t.weight * (t.function.smoothed(z, beta, b.rows) - less)
+            slope = h.slope(z, beta, b.rows)
+            np.multiply(slope, w * b.factor, out=v[at], casting="same_kind")
+            if not h.smooth:
+                new[at] = h.into_dual(slope, b.rows)
+            return w * (h.smoothed(z, beta, b.rows) - less)
 
-        return v, sum(self._each(work))
+        return v, sum(self._each(work)), new
 
-    def slopes(self, entries: Array, y: Array | None, beta: float, losses: bool = True) -> Array:
-        """h'_β(z + βy) of what is smoothed at a W with these entries; and slopes of losses."""
-        new = np.zeros_like(entries)
+    def slopes(self, entries: Array, y: Array, beta: float) -> Array:
+        """The dual point at a W with these entries, in float64: h'_β(z + βy), slopes of losses."""
+        new, entries = np.empty(self.size), entries.astype(np.float64, copy=False)
 
         def work(b: Block) -> None:
-            h = b.term.function
-            if h.smooth and not losses:
-                return
-            z = entries[b.at] * b.factor
-            if y is not None and not h.smooth:
-                z = (z + beta * y[b.at]).astype(entries.dtype, copy=False)
+            h, z = b.term.function, b.images(entries)
+            if not h.smooth:
+                z += beta * y[b.at]
             new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
 
         self._each(work)
@@ -215,12 +216,9 @@ class Rows:
 
     def value(self, index: int, entries: Array) -> float:
         """ω h(z) of a term at a W with these entries."""
-        total = 0.0
-        for b in self._blocks:
-            if b.term_index == index:
-                z = (entries[b.at] * b.factor).astype(entries.dtype)
-                total += b.term.function.value(z, b.rows)
-        return self.terms[index].weight * total
+        own = [b for b in self._blocks if b.term_index == index]
+        h, weight = self.terms[index].function, self.terms[index].weight
+        return weight * sum(h.value(b.images(entries), b.rows) for b in own)
 
     def images(self, index: int, entries: Array) -> Array:
         """z of a term at a W with these entries, in float64."""
@@ -255,13 +253,8 @@ class Rows:
 
     def adjoint(self, y: Array) -> SparseMatrix:
         """Σ ω A*y in float64."""
-        v = np.empty(self.size)
-
-        def work(b: Block) -> None:
-            v[b.at] = y[b.at] * b.factor * b.term.weight
-
-        self._each(work)
-        return self.pattern.matrix(v)
+        trios = zip(self.terms, self.factors, self.parts, strict=True)
+        return self.pattern.matrix(np.concatenate([y[at] * c * t.weight for t, c, at in trios]))
 
     def _each(self, work: Callable[[Block], Any]) -> list[Any]:
         """Results of some work on every block, in their order."""
@@ -406,8 +399,8 @@ class FactoredState(State):
     """Columns near the leading right singular vectors of what is projected next."""
     curvature: float
     """L, the measured curvature."""
-    y: Array | None
-    """Multipliers of all rows; None if nothing is smoothed."""
+    y: Array
+    """Multipliers of all rows; none if nothing is smoothed."""
     smoothing: float
     """β about the multipliers."""
     both: float
@@ -511,9 +504,8 @@ class FactoredApg(Method):
         table = Table([np.zeros(0, np.int64) for _ in problem.terms])
         rows = rows_of(problem, table)
         entries, beta = rows.entries(W), _first_beta(problem, rows)
-        smooth = all(t.function.smooth for t in problem.terms)
-        y = None if smooth else np.zeros(rows.size, problem.dtype)
-        v, objective = rows.gradient(entries, y, beta)
+        y = np.zeros(rows.size if problem.composite else 0, problem.dtype)
+        v, objective, _ = rows.gradient(entries, y, beta)
         density = min(1.0, rows.size / W.size)  # rows for each entry of W
         return FactoredState(
             W=W,
@@ -543,7 +535,7 @@ class FactoredApg(Method):
             entries = s.entries - s.entries_before
             entries *= entries.dtype.type(m)
             entries += s.entries
-            v, _ = rows.gradient(entries, s.y, s.smoothing)
+            v, _, _ = rows.gradient(entries, s.y, s.smoothing)
         V = rows.pattern.matrix(v)
         least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
         most, square, both = rows.curvature + rows.others / s.smoothing, W.square, s.both
@@ -554,7 +546,7 @@ class FactoredApg(Method):
             s.products += 2 * columns
             new, inner = self._projected(problem, s, V, m, L)
             found = rows.entries(new)
-            slopes, objective = rows.gradient(found, s.y, s.smoothing)
+            slopes, objective, y = rows.gradient(found, s.y, s.smoothing)
             bend = rows.bent(slopes, v, found, entries)
             inner += float(np.vdot(v, found)) / L  # ⟨W⁺, Z⟩
             size = max(0.0, new.square - 2 * inner + far)  # ‖W⁺ − Z‖²
@@ -572,16 +564,16 @@ class FactoredApg(Method):
         s.brisk = bool(s.objective - objective > self.brisk * abs(s.objective))
         s.before, s.W, s.entries_before, s.entries = W, new, s.entries, found
         s.v, s.objective, s.k = slopes, objective, s.k + 1
-        if s.y is not None:
-            s.y = rows.slopes(found, s.y, s.smoothing, losses=False)
-            s.v, s.objective = rows.gradient(found, s.y, s.smoothing)
-        for i, at in enumerate(rows.parts):
-            s.rows[i] += at.stop - at.start
+        if problem.composite:
+            s.y = y
+            s.v, s.objective, _ = rows.gradient(found, y, s.smoothing)
+        s.rows = [n + at.stop - at.start for n, at in zip(s.rows, rows.parts, strict=True)]
         s.calls, s.eta, s.beta = s.calls + 1, 1.0, s.smoothing
         s.betas = [s.smoothing] * len(problem.terms)
-        if s.y is not None and s.k >= s.round_ends:
-            s.round_ends = s.k + max(FIRST_ROUND_STEPS, s.k // 10)
-            self._renew(problem, s, rows, s.y)
+        if problem.composite and s.k >= s.round_ends:
+            s.round_ends, s.momentum = s.k + max(FIRST_ROUND_STEPS, s.k // 10), 1.0
+            if any(map(boxed, problem.terms)):
+                self._renew(problem, s, rows)
         return s
 
     def _projected(
@@ -589,16 +581,15 @@ class FactoredApg(Method):
     ) -> tuple[Factored, float]:
         """The projection W⁺ of X = Z − V/L, as far as the frame sees it, and ⟨W⁺, X⟩."""
         K, kind, radius = s.frame, problem.dtype.type, _radius(problem)
-        Y = V.times(K)
-        Y *= kind(-1 / L)
-        _add(Y, s.W, K, 1 + m)
-        _add(Y, s.before, K, -m)
-        Q, _ = orthonormal(Y)
-        B = V.transposed(Q)
-        B *= kind(-1 / L)
-        _add(B, s.W.T, Q, 1 + m)
-        _add(B, s.before.T, Q, -m)
-        P, R = orthonormal(B)
+
+        def image(K: Array, product: Array, W: Factored, before: Factored) -> Array:
+            product *= kind(-1 / L)
+            _add(product, W, K, 1 + m)
+            _add(product, before, K, -m)
+            return product
+
+        Q, _ = orthonormal(image(K, V.times(K), s.W, s.before))
+        P, R = orthonormal(image(Q, V.transposed(Q), s.W.T, s.before.T))
         a, values, bt = scipy.linalg.svd(R.T, full_matrices=False, check_finite=False)
         d = values.astype(np.float64)
         if d.sum() > radius:
@@ -625,35 +616,35 @@ class FactoredApg(Method):
         drawn = rng.standard_normal((n, wanted - have)) / np.sqrt(n)
         return np.hstack([right[:, :have], drawn.astype(problem.dtype)])
 
-    def _renew(self, problem: Problem, s: FactoredState, rows: Rows, y: Array) -> None:
+    def _renew(self, problem: Problem, s: FactoredState, rows: Rows) -> None:
         """Begin another round, with other entries of the intervals on all of them."""
-        (n, m), terms, W, places = s.W.shape, problem.terms, s.W, list(s.table.places)
+        terms, places, own = problem.terms, [], []
         losses = sum(t.map.size for t in terms if not boxed(t))
-        most = max(losses, W.rank * (n + m), LEAST_NEW_ENTRIES)
-        own = [y[at] for at in rows.parts]
-        for i, t in enumerate(terms):
-            if not boxed(t):
-                continue
-            if exact(t):
-                seen = look(t, W, most / max(1, s.missed[i]), int(s.rng.integers(2**63)))
-            else:
-                seen = draw(t, W, s.rng, max(DRAWN_ENTRIES, losses // 4))
-            s.missed[i], new = seen.missed, seen.places
-            s.rows[i] += seen.looks
-            if new.size > most:
-                new = s.rng.choice(new, most, replace=False)
-            old, values = places[i][own[i] != 0], own[i][own[i] != 0]
-            places[i] = np.union1d(old, new)
-            if TABLE_BYTES * places[i].size > 0.9 * memory.free_memory():
-                raise MemoryError
-            own[i] = np.zeros(places[i].size, y.dtype)
-            own[i][np.searchsorted(places[i], old)] = values
-        if any(map(boxed, terms)):
-            s.table = Table(places)
-            rows, s.y = rows_of(problem, s.table), np.concatenate(own)
-            s.entries, s.entries_before = rows.entries(W), rows.entries(s.before)
-        s.momentum = 1.0
-        s.v, s.objective = rows.gradient(s.entries, s.y, s.smoothing)
+        most = max(losses, s.W.rank * sum(s.W.shape), LEAST_NEW_ENTRIES)
+        for i, (t, known, at) in enumerate(zip(terms, s.table.places, rows.parts, strict=True)):
+            y = s.y[at]
+            if boxed(t):
+                if exact(t):
+                    salt = int(s.rng.integers(2**63))
+                    seen = look(t, s.W, most / max(1, s.missed[i]), salt)
+                else:
+                    seen = draw(t, s.W, s.rng, max(DRAWN_ENTRIES, losses // 4))
+                s.missed[i], new = seen.missed, seen.places
+                s.rows[i] += seen.looks
+                if new.size > most:
+                    new = s.rng.choice(new, most, replace=False)
+                old, values = known[y != 0], y[y != 0]
+                known = np.union1d(old, new)
+                if TABLE_BYTES * known.size > 0.9 * memory.free_memory():
+                    raise MemoryError
+                y = np.zeros(known.size, y.dtype)
+                y[np.searchsorted(known, old)] = values
+            places.append(known)
+            own.append(y)
+        s.table, s.y = Table(places), np.concatenate(own)
+        rows = rows_of(problem, s.table)
+        s.entries, s.entries_before = rows.entries(s.W), rows.entries(s.before)
+        s.v, s.objective, _ = rows.gradient(s.entries, s.y, s.smoothing)
 
     def rebase(self, problem: Problem, state: FactoredState, share: float) -> FactoredState:
         return state
@@ -661,8 +652,7 @@ class FactoredApg(Method):
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
         """Objective and violations of a point; those on more than 10⁹ entries are estimates."""
         rows, terms = rows_of(problem, state.table), problem.terms
-        held = [(i, t) for i, t in enumerate(terms) if t.function.indicator]
-        families = {t.name: self._violation(problem, state, i) for i, t in held}
+        families = {t.name: self._violation(problem, state, i) for i, t in rows.held}
         others = [i for i, t in enumerate(terms) if not t.function.indicator]
         objective = sum(rows.value(i, state.entries) for i in others)
         drawn = any(boxed(t) and not exact(t) for t in terms)
@@ -689,17 +679,14 @@ class FactoredApg(Method):
         self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
     ) -> float:
         """The augmented Lagrangian; entries without a multiplier are penalised."""
-        s, rows, total = state, rows_of(problem, state.table), evaluation.objective
-        held = [(i, t, t.function) for i, t in enumerate(problem.terms) if t.function.indicator]
-        entries = s.entries if W is s.W or not held else rows.entries(W)
-        for i, t, h in held:
-            assert s.y is not None
-            z, y = rows.images(i, entries), s.y[rows.parts[i]].astype(np.float64)
-            squares = float(np.vdot(r := _residual(t, z), r))
-            own = h.smoothed(z + s.beta * y, s.beta) - s.beta * float(np.vdot(y, y)) / 2
+        rows, beta, total = rows_of(problem, state.table), state.beta, evaluation.objective
+        entries = state.entries if W is state.W or not rows.held else rows.entries(W)
+        for i, t in rows.held:
+            z, y = rows.images(i, entries), state.y[rows.parts[i]].astype(np.float64)
+            own = t.function.smoothed(z + beta * y, beta) - beta * float(np.vdot(y, y)) / 2
             if boxed(t):
-                rest = evaluation.families[t.name].l2 ** 2 - squares
-                own += max(0.0, rest) / (2 * s.beta)
+                squares = float(np.vdot(r := _residual(t, z), r))
+                own += max(0.0, evaluation.families[t.name].l2 ** 2 - squares) / (2 * beta)
             total += t.weight * own
         return total
 
@@ -707,11 +694,9 @@ class FactoredApg(Method):
         """ω Σ |y_l| |r_l| over the rows of constraints, r the residuals of a point."""
         rows, total = rows_of(problem, state.table), 0.0
         entries = rows.entries(point)
-        for i, t in enumerate(problem.terms):
-            if t.function.indicator:
-                assert state.y is not None
-                r = _residual(t, rows.images(i, entries))
-                total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
+        for i, t in rows.held:
+            r = _residual(t, rows.images(i, entries))
+            total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
         return total
 
     def duals(self, problem: Problem, state: FactoredState) -> dict[str, Duals]:
@@ -724,13 +709,13 @@ class FactoredApg(Method):
         """Evaluate W and bound the optimum; gap and slack, which no step needs, are NaN."""
         rows, missing = rows_of(problem, state.table), [np.nan] * len(problem.terms)
         evaluation = known or self.evaluate(problem, state, state.W)
-        y = rows.slopes(state.entries.astype(np.float64), state.y, state.smoothing)
+        y = rows.slopes(state.entries, state.y, state.smoothing)
         return Report(evaluation, _proved(problem, rows, y, evaluation.objective), np.nan, missing)
 
     def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
         rows, radius = rows_of(problem, state.table), _radius(problem)
-        y = rows.slopes(state.entries.astype(np.float64), state.y, state.smoothing)
+        y = rows.slopes(state.entries, state.y, state.smoothing)
         for t, at in zip(problem.terms, rows.parts, strict=True):
             if not t.function.indicator:
                 y[at] = 0.0
@@ -771,7 +756,8 @@ def _first_beta(problem: Problem, rows: Rows) -> float:
     weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
     curvature = rows.curvature
     if not curvature:
-        slopes, _ = rows.gradient(np.zeros(rows.size, rows.dtype), None, 1.0)
+        zero = np.zeros(rows.size, rows.dtype)
+        slopes, _, _ = rows.gradient(zero, zero, 1.0)
         curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
     return BETA_BY_CURVATURE * weight / curvature
 
