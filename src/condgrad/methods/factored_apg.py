@@ -1,12 +1,9 @@
 """FactoredApg: accelerated projected gradients over a nuclear ball, with W kept as factors.
 
-All terms are separable and read entries, so that the gradient is sparse: no array of the shape of W
-is made anywhere. Constraints and regularisers have multipliers. An interval on all entries has them
-for a table of entries, which changes from one round of steps to the next. Those of all other
+All terms are separable and read entries, so the gradient is sparse. No array has the shape of W.
+Constraints and regularisers have multipliers. An interval on all entries has multipliers for a
+table of entries, which changes from one round of steps to the next. The multipliers of all other
 entries are 0, a point of dom h* with h*(0) = 0.
-
-References: Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput.
-Math. 15, 2015.
 """
 
 from __future__ import annotations
@@ -80,9 +77,9 @@ def suitable(problem: Problem) -> bool:
 
 
 def chosen(problem: Problem) -> bool:
-    """Whether W is kept as factors unless something else is asked for.
+    """Whether W is kept as factors by default.
 
-    With more terms than losses that holds for matrices that are not handed out as arrays.
+    It is if all terms are losses, or if W is too large to be handed out as an array.
     """
     large = bool(np.prod(problem.domain.shape, dtype=float) > points.SHOWN)
     return suitable(problem) and (large or not problem.composite)
@@ -101,7 +98,8 @@ class Table:
     """The entries that have multipliers, of the terms that hold all entries in an interval."""
 
     places: list[Array]
-    """Numbers of entries in the flattened matrix, in order, for every term; none for others."""
+    """For every term its entries in order, as numbers of the flattened matrix; other terms have
+    none."""
 
 
 class Block(NamedTuple):
@@ -110,11 +108,11 @@ class Block(NamedTuple):
     term_index: int
     term: Term
     factor: Array | float
-    """Factors of the rows on entries of W."""
+    """The factors of the rows on entries of W."""
     rows: slice
-    """Rows of the block among those of its term."""
+    """The rows of the block among those of its term."""
     at: slice
-    """Rows of the block among those of all terms."""
+    """The rows of the block among those of all terms."""
 
     def images(self, entries: Array) -> Array:
         """z at a W with these entries, in their precision."""
@@ -122,12 +120,12 @@ class Block(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """The sums over the rows at a dual point."""
+    """Numbers of a bound at a dual point y, which sum over all rows."""
 
     conjugate: float
     """Σ ω h*(y)."""
     rounding: float
-    """Rounding error of both sums of a bound."""
+    """The rounding error of Σ ω A*y and of the conjugates."""
 
 
 class Rows:
@@ -153,8 +151,8 @@ class Rows:
         self._blocks: list[Block] = []
         maps, start = [], 0
         for i, (t, places) in enumerate(zip(self.terms, table.places, strict=True)):
-            found = None if boxed(t) else read_entries(t.map)
-            map, c = found or (Entries(*np.divmod(places, m), (n, m)) if places.size else None, 1.0)
+            table_map = Entries(*np.divmod(places, m), (n, m)) if places.size else None
+            map, c = read_entries(t.map) or (table_map, 1.0)
             size = 0 if map is None else map.size
             maps += [] if map is None else [map]
             steep = t.weight * float(np.max(np.square(c)))
@@ -291,16 +289,16 @@ class Seen(NamedTuple):
 
     misses: list[Miss]
     missed: int
-    """Number of entries that miss the interval."""
+    """The number of entries that miss the interval."""
     places: Array
-    """Chosen ones of these, as numbers of the flattened matrix, in order."""
+    """The chosen entries among those that miss, in order, as numbers of the flattened matrix."""
     looks: int
-    """Entries that were looked at."""
+    """The number of entries that were looked at."""
 
 
-def exact(term: Term) -> bool:
-    """Whether an interval is measured on all entries."""
-    return term.map.size <= EXACT_ENTRIES
+def drawn(term: Term) -> bool:
+    """Whether a term is an interval on more entries than are looked at."""
+    return boxed(term) and term.map.size > EXACT_ENTRIES
 
 
 def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
@@ -342,12 +340,11 @@ def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
     z = W.entries(*(rng.integers(side, size=DRAWN_ENTRIES) for side in W.shape))
     far = np.abs(_residual(term, z))
     bad = far > 1e-6 * np.maximum(term.function.data_size(z), entry_size(W))
-    missed, drawn = int(np.count_nonzero(bad)), DRAWN_ENTRIES
-    share = 1.0
-    if missed < drawn:
-        share = float(betaincinv(missed + 1, drawn - missed, 1 - SHARE_FAILURE))
+    missed, share, count = int(np.count_nonzero(bad)), 1.0, DRAWN_ENTRIES
+    if missed < count:
+        share = float(betaincinv(missed + 1, count - missed, 1 - SHARE_FAILURE))
     worst = float(np.max(far, initial=0.0, where=bad))
-    return Sampled(drawn, term.map.size, missed, worst, share, SHARE_FAILURE)
+    return Sampled(count, term.map.size, missed, worst, share, SHARE_FAILURE)
 
 
 def _residual(term: Term, z: Array) -> Array:
@@ -386,81 +383,78 @@ class FactoredState(State):
     before: Factored
     """W before the latest iteration."""
     table: Table
-    """Entries in use of the intervals on all entries."""
+    """The entries in use of the intervals on all entries."""
     entries: Array
-    """Entries of W at all rows."""
+    """The entries of W at all rows."""
     entries_before: Array
-    """Entries of the point before at all rows."""
+    """The entries of `before` at all rows."""
     v: Array
-    """Values of ∇f at W, on the pattern of the rows."""
+    """The values of ∇f at W on the pattern of the rows."""
     objective: float
     """f at W, smoothed terms included."""
     frame: Array
-    """Columns near the leading right singular vectors of what is projected next."""
+    """Columns near the leading right singular vectors of the point that is projected next."""
     curvature: float
     """L, the measured curvature."""
     y: Array
-    """Multipliers of all rows; none if nothing is smoothed."""
+    """The multipliers of all rows; empty if all terms are losses."""
     smoothing: float
-    """β about the multipliers."""
+    """β, with which terms are smoothed about their multipliers."""
     both: float
     """⟨W, W_before⟩."""
     missed: list[int]
-    """Number of entries that missed an interval on all of them the last time, for every term."""
+    """For every term the number of entries that missed its interval when all were looked at."""
     momentum: float = 1.0
-    """t_k."""
+    """t_k of Nesterov's sequence."""
     brisk: bool = True
     """Whether f fell fast in the latest iteration."""
     round_ends: int = 1
-    """The iteration with which the round ends."""
+    """The iteration with which the round of steps ends."""
 
 
 @dataclass(frozen=True)
 class FactoredApg(Method):
-    r"""W⁺ = proj(Z − ∇f(Z)/L), Z = W + m (W − W_before): FISTA with restarts, all by products.
+    r"""W⁺ = proj(Z − ∇f(Z)/L), Z = W + m (W − W_before): FISTA [1]_ with restarts, all by products.
 
-    ∇f(Z) is a sparse matrix V on the observed entries and Z a difference of two points of low rank,
-    so X = Z − V/L is never formed: X K and XᵀQ are products of thin matrices and gathers along the
-    rows or the columns of V. Its leading singular vectors come from one step of subspace iteration
-    on the frame K of the iteration before: Q = orth(X K), then the singular value decomposition of
-    QᵀX. The singular values are projected onto {d ≥ 0, Σ d ≤ r}; those that survive, and some more,
-    are the next frame. If all of them do it grows, but not while f falls fast: in what was tried
-    most of what is added then was taken out again later.
+    ∇f(Z) is a sparse matrix V on the observed entries, and Z a difference of two points of low
+    rank. X = Z − V/L is never formed: X K and XᵀQ are products of thin matrices, and gathers along
+    V. One step of subspace iteration on the frame K finds leading singular vectors: Q = orth(X K),
+    then the singular value decomposition of QᵀX. The singular values are projected onto
+    {d ≥ 0, Σ d ≤ r}. Those that survive, and some more, are the next frame. The frame grows if all
+    survive, but not while f falls fast: in our tests most columns added then were dropped later.
 
-    L is measured: a step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
+    L is measured. A step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
     and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
-    about the share of entries observed of what it is along a single entry, so that this L is far
-    below the Lipschitz constant. m follows Nesterov's sequence, which begins anew if
+    about that along a single entry times the share of observed entries. So this L is far below the
+    Lipschitz constant. m follows Nesterov's sequence, which begins anew if
     ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
 
-    Constraints and regularisers are smoothed with a fixed β about multipliers y, which every step
-    renews: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so that it begins anew
-    with every round of steps. At the end of a round entries whose multiplier is 0 leave the table,
-    and entries of W that miss the interval come in, a part of them if they are many. At an optimum
-    of rank r there are about as many multipliers as W has degrees of freedom, r (n + m).
+    Constraints and regularisers are smoothed with a fixed β about multipliers y. Every step renews
+    them: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so it begins anew with
+    every round of steps. At the end of a round entries with a multiplier of 0 leave the table.
+    Entries of W that miss the interval enter it, a part of them if they are many. At an optimum of
+    rank r about as many multipliers are not 0 as W has degrees of freedom, r (n + m).
 
-    The bound is that of `condgrad.certificate.lower_bound` at the slopes y of W,
-    F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t), with the same count of roundings, and σ_max from
-    `condgrad.domains.singular`. All slopes are scaled by a t ≥ 0 too, v and σ_max with them: the
-    best of both counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula; else it
-    is searched for. What counts is h* at the numbers fl(t y) themselves, and that these are not
-    quite t y is one of the roundings that `margin` counts for scaling.
+    Proved is the bound of `condgrad.certificate.lower_bound` at the slopes y of W,
+    F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t). Its roundings are counted as there, and σ_max comes from
+    `condgrad.domains.singular`. All slopes are also scaled by a t ≥ 0, v and σ_max with them, and
+    the better bound counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula;
+    otherwise it is searched for. h* is taken at the numbers fl(t y) themselves. Their distance from
+    t y is one of the roundings that `margin` counts for scaling.
 
     Parameters
     ----------
-    guard : int, default 20
-        Columns kept beyond the rank, or a part of the rank if that is more; and as many are drawn
-        if all singular values survive.
-    part : int, default 5
-        That part of the rank, 1/`part`.
+    guard, part : int, default 20 and 5
+        max(guard, rank/part) columns are kept beyond the rank. They are drawn if all singular
+        values survive.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
     fall, slow : float, default 0.7 and 0.2
-        L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
+        After a step L is multiplied by max(fall, ρ^slow), ρ ≤ 1 the measured curvature over L.
     safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
-        Steps tried at most in an iteration.
+        Most steps tried in an iteration.
     brisk : float, default 0.02
         While f falls by more than this part of itself in an iteration the frame does not grow.
 
@@ -604,7 +598,7 @@ class FactoredApg(Method):
         return new, float(d @ values)
 
     def _framed(self, problem: Problem, right: Array, rank: int, rng: np.random.Generator) -> Array:
-        """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
+        """The frame of the next step: columns that survived, a guard, and drawn columns."""
         n, shape = right.shape[0], problem.domain.shape
         wanted, most = rank + max(self.guard, rank // self.part), min(shape)
         wanted = most if most <= self.small else min(wanted, most)
@@ -624,11 +618,11 @@ class FactoredApg(Method):
         for i, (t, known, at) in enumerate(zip(terms, s.table.places, rows.parts, strict=True)):
             y = s.y[at]
             if boxed(t):
-                if exact(t):
+                if drawn(t):
+                    seen = draw(t, s.W, s.rng, max(DRAWN_ENTRIES, losses // 4))
+                else:
                     salt = int(s.rng.integers(2**63))
                     seen = look(t, s.W, most / max(1, s.missed[i]), salt)
-                else:
-                    seen = draw(t, s.W, s.rng, max(DRAWN_ENTRIES, losses // 4))
                 s.missed[i], new = seen.missed, seen.places
                 s.rows[i] += seen.looks
                 if new.size > most:
@@ -650,20 +644,23 @@ class FactoredApg(Method):
         return state
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
-        """Objective and violations of a point; those on more than 10⁹ entries are estimates."""
+        """Objective and violations of W; violations of more than 10⁹ entries are estimates.
+
+        The drawn entries depend on k alone: neither an earlier look nor a resume changes them.
+        """
         rows, terms = rows_of(problem, state.table), problem.terms
         families = {t.name: self._violation(problem, state, i) for i, t in rows.held}
         others = [i for i, t in enumerate(terms) if not t.function.indicator]
         objective = sum(rows.value(i, state.entries) for i in others)
-        drawn = any(boxed(t) and not exact(t) for t in terms)
-        return Evaluation(objective, families, problem.total(families), drawn)
+        total, estimated = problem.total(families), any(map(drawn, terms))
+        return Evaluation(objective, families, total, estimated)
 
     def _violation(self, problem: Problem, s: FactoredState, index: int) -> Violation:
         """Violation of a constraint by W."""
         t, diameter = problem.terms[index], problem.domain.diameter
         if not boxed(t):
             return t.violation(s.W, diameter)
-        if exact(t):
+        if not drawn(t):
             return t.judged(look(t, s.W).misses, s.W, diameter)
         # other entries than those that the steps draw, with those of the table
         seen = draw(t, s.W, np.random.default_rng([s.k + 1, 0]), DRAWN_ENTRIES)
@@ -673,7 +670,7 @@ class FactoredApg(Method):
 
     def sampled(self, problem: Problem, W: Factored) -> dict[str, Sampled]:
         rng = np.random.default_rng([0, 0])
-        return {t.name: sampled(t, W, rng) for t in problem.terms if boxed(t) and not exact(t)}
+        return {t.name: sampled(t, W, rng) for t in problem.terms if drawn(t)}
 
     def merit(
         self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
@@ -772,9 +769,9 @@ def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
 def orthonormal(Y: Array) -> tuple[Array, Array]:
     """Orthonormal columns Q and R with Y = QR.
 
-    By Cholesky factors of YᵀY, its columns scaled to length 1, and once more of QᵀQ: products of
-    matrices, six times as fast as reflections. These answer if the columns are too close to one
-    another for that.
+    R is a Cholesky factor of YᵀY, its columns scaled to length 1, and once more one of QᵀQ. These
+    are products of matrices, six times as fast as reflections, which serve if columns of Y are too
+    close to one another.
     """
     R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
     for again in (False, True):
@@ -837,14 +834,10 @@ def _value(low: float, dual: Dual) -> float:
 
 def _best_scale(rows: Rows, y: Array, line: float, conjugate: float) -> float:
     """The t ≥ 0 for which t·y proves most, about; `line` is r σ."""
-    terms = rows.terms
-    square = [type(t.function) is Squared for t in terms]
-    if all(s or t.function.interval for s, t in zip(square, terms, strict=True)):
-        squares = sum(
-            t.weight * 0.5 * float(np.vdot(y[at], y[at]))
-            for s, t, at in zip(square, terms, rows.parts, strict=True)
-            if s
-        )
+    pairs = list(zip(rows.terms, rows.parts, strict=True))
+    square = [(t.weight, y[at]) for t, at in pairs if type(t.function) is Squared]
+    if len(square) + sum(t.function.interval is not None for t, _ in pairs) == len(pairs):
+        squares = sum(w * 0.5 * float(np.vdot(own, own)) for w, own in square)
         line += conjugate - squares
         return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
 
