@@ -167,7 +167,9 @@ class Rows:
             start += size
         self.pattern, self.size = Pattern(maps, (n, m)), start
         safe = all(ours(t.function) for t in self.terms)  # others may not bear threads
-        self._least = THREAD_BLOCKS if safe else len(self._blocks) + 1
+        least = THREAD_BLOCKS if safe else len(self._blocks) + 1
+        self._each = partial(_each, self._blocks, least)
+        """Results of some work on every block, in their order."""
 
     def entries(self, W: Factored) -> Array:
         """Entries of W at all rows."""
@@ -254,12 +256,8 @@ class Rows:
         trios = zip(self.terms, self.factors, self.parts, strict=True)
         return self.pattern.matrix(np.concatenate([y[at] * c * t.weight for t, c, at in trios]))
 
-    def _each(self, work: Callable[[Block], Any]) -> list[Any]:
-        """Results of some work on every block, in their order."""
-        return _each(work, self._blocks, self._least)
 
-
-def _each(work: Callable[[Any], Any], blocks: Sequence[Any], least: int = 1) -> list[Any]:
+def _each(blocks: Sequence[Any], least: int, work: Callable[[Any], Any]) -> list[Any]:
     """Results of some work on blocks, in their order; a thread gets at least so many."""
     jobs = max(1, min(threads.count(), len(blocks) // least))
     cuts = np.linspace(0, len(blocks), jobs + 1).astype(int)
@@ -309,27 +307,23 @@ def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
     left, size = W.left, entry_size(W)
 
     def work(at: slice) -> tuple[Miss, int, Array]:
-        z = W.ranged(at, left)
-        r = _residual(term, z)
-        found = _miss(term, z, r, size)
+        found, r = _missed(term, W.ranged(at, left), size)
         if not found.worst:
             return found, 0, np.zeros(0, np.int64)
         bad = np.flatnonzero(r) + at.start
         return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
 
-    misses, counts, places = zip(*_each(work, list(term.chunks())), strict=True)
+    misses, counts, places = zip(*_each(list(term.chunks()), 1, work), strict=True)
     return Seen(list(misses), sum(counts), np.concatenate(places), term.map.size)
 
 
 def draw(term: Term, W: Factored, rng: np.random.Generator, count: int) -> Seen:
     """Look at drawn entries, and estimate what all would be."""
     flat = np.unique(rng.integers(term.map.size, size=count))
-    z = W.entries(*np.divmod(flat, W.shape[1]))
-    r = _residual(term, z)
-    found, scale = _miss(term, z, r, entry_size(W)), W.size / flat.size
-    bad = flat[r != 0]
-    all_of_it = found._replace(squares=scale * found.squares, images=W.dot(W))
-    return Seen([all_of_it], int(scale * bad.size), bad, flat.size)
+    found, r = _missed(term, W.entries(*np.divmod(flat, W.shape[1])), entry_size(W))
+    bad, scale = flat[r != 0], W.size / flat.size
+    estimate = found._replace(squares=scale * found.squares, images=W.dot(W))
+    return Seen([estimate], int(scale * bad.size), bad, flat.size)
 
 
 def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
@@ -352,10 +346,12 @@ def _residual(term: Term, z: Array) -> Array:
     return term.function.residual(z)
 
 
-def _miss(term: Term, z: Array, r: Array, unit: float) -> Miss:
+def _missed(term: Term, z: Array, unit: float) -> tuple[Miss, Array]:
+    """How entries z miss an interval, and r = z − proj z."""
+    r = _residual(term, z)
     worst = float(np.max(np.abs(r), initial=0.0))
     rows = row_misses(worst, 1.0, term.function.data_size(z[:1]), unit)  # one number for all
-    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows)
+    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows), r
 
 
 def _hashed(places: Array, salt: int) -> Array:
@@ -423,8 +419,8 @@ class FactoredApg(Method):
     {d ≥ 0, Σ d ≤ r}. Those that survive, and some more, are the next frame. The frame grows if all
     survive, but not while f falls fast: in our tests most columns added then were dropped later.
 
-    L is measured. A step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
-    and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
+    L is measured. A step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L.
+    L falls a little from one iteration to the next. Along matrices of low rank the curvature is
     about that along a single entry times the share of observed entries. So this L is far below the
     Lipschitz constant. m follows Nesterov's sequence, which begins anew if
     ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
@@ -665,7 +661,7 @@ class FactoredApg(Method):
         # other entries than those that the steps draw, with those of the table
         seen = draw(t, s.W, np.random.default_rng([s.k + 1, 0]), DRAWN_ENTRIES)
         z = s.entries[rows_of(problem, s.table).parts[index]]
-        known = _miss(t, z, _residual(t, z), entry_size(s.W))
+        known, _ = _missed(t, z, entry_size(s.W))
         return t.judged([*seen.misses, known._replace(squares=0.0, images=0.0)], s.W, diameter)
 
     def sampled(self, problem: Problem, W: Factored) -> dict[str, Sampled]:

@@ -31,8 +31,8 @@ class Factored:
     U : array of shape (n, r)
         Columns u_k.
     s : array of shape (r,)
-        Numbers s_k; in what a run returns they are the singular values, from the largest on, and
-        the columns of U and V are orthonormal.
+        Numbers s_k. Those of a run's result are the singular values, from the largest on. The
+        columns of its U and V are orthonormal.
     V : array of shape (m, r)
         Columns v_k.
 
