@@ -1,12 +1,9 @@
 """FactoredApg: accelerated projected gradients over a nuclear ball, with W kept as factors.
 
-All terms are separable and read entries, so that the gradient is sparse: no array of the shape of W
-is made anywhere. Constraints and regularisers have multipliers. An interval on all entries has them
-for a table of entries, which changes from one round of steps to the next. Those of all other
+All terms are separable and read entries, so the gradient is sparse. No array has the shape of W.
+Constraints and regularisers have multipliers. An interval on all entries has multipliers for a
+table of entries, which changes from one round of steps to the next. The multipliers of all other
 entries are 0, a point of dom h* with h*(0) = 0.
-
-References: Beck, Teboulle, SIAM J. Imaging Sci. 2(1), 2009; O'Donoghue, Candès, Found. Comput.
-Math. 15, 2015.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from condgrad.certificate.infeasible import Refutation
 from condgrad.certificate.lower_bound import Bound, Duals, Report, Slopes, margin, sizes_of
 from condgrad.domains import NuclearBall
 from condgrad.domains.eigen import LARGE
-from condgrad.domains.singular import STEPS, top_bound
+from condgrad.domains.singular import STEPS, Top, top_bound
 from condgrad.evaluation import Evaluation, Sampled, Violation
 from condgrad.functions import Proximable, Squared
 from condgrad.functions.group import project_simplex
@@ -38,7 +35,7 @@ from condgrad.maps import AllEntries, Entries
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
 from condgrad.methods.protocol import Known, Method, State
 from condgrad.passes import Miss
-from condgrad.passes.plain import row_misses
+from condgrad.passes.plain import row_misses, scalar_bounds
 from condgrad.points import factored as points
 from condgrad.points.factored import Factored
 from condgrad.problem import CHUNK, Problem, Term, entry_size
@@ -61,8 +58,8 @@ SHARE_FAILURE = 1e-3
 """Probability with which the share of entries that miss may exceed `Sampled.share`."""
 FORECAST_COLUMNS = 60
 """Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
-THREAD_ROWS = 4 * CHUNK
-"""Rows a thread must get before plain array work is worth waking it."""
+THREAD_BLOCKS = 4
+"""Blocks of `CHUNK` rows a thread must get before plain array work is worth waking it."""
 SCALE_SEARCH = 12
 """Conjugates computed to find how far to scale slopes."""
 GAP_SHARE = 0.1
@@ -80,20 +77,17 @@ def suitable(problem: Problem) -> bool:
 
 
 def chosen(problem: Problem) -> bool:
-    """Whether W is kept as factors unless something else is asked for.
+    """Whether W is kept as factors by default.
 
-    With more terms than losses that holds for matrices that are not handed out as arrays.
+    It is if all terms are losses, or if W is too large to be handed out as an array.
     """
-    large = np.prod(problem.domain.shape, dtype=float) > points.SHOWN
-    losses = all(t.function.smooth and not boxed(t) for t in problem.terms)
-    return suitable(problem) and (losses or bool(large))
+    large = bool(np.prod(problem.domain.shape, dtype=float) > points.SHOWN)
+    return suitable(problem) and (large or not problem.composite)
 
 
 def boxed(term: Term) -> bool:
     """Whether a term holds all entries of a matrix in one interval."""
-    ends = term.function.interval
-    one = ends is not None and all(isinstance(end, float) for end in ends)
-    return one and type(term.map) is AllEntries and len(term.map.shape) == 2
+    return type(term.map) is AllEntries and scalar_bounds(term.function) is not None
 
 
 # --- the rows in use ------------------------------------------------------------------------------
@@ -104,7 +98,8 @@ class Table:
     """The entries that have multipliers, of the terms that hold all entries in an interval."""
 
     places: list[Array]
-    """Numbers of entries in the flattened matrix, in order, for every term; none for others."""
+    """For every term its entries in order, as numbers of the flattened matrix; other terms have
+    none."""
 
 
 class Block(NamedTuple):
@@ -113,27 +108,24 @@ class Block(NamedTuple):
     term_index: int
     term: Term
     factor: Array | float
-    """Factors of the rows on entries of W."""
+    """The factors of the rows on entries of W."""
     rows: slice
-    """Rows of the block among those of its term."""
+    """The rows of the block among those of its term."""
     at: slice
-    """Rows of the block among those of all terms."""
+    """The rows of the block among those of all terms."""
+
+    def images(self, entries: Array) -> Array:
+        """z at a W with these entries, in their precision."""
+        return (entries[self.at] * self.factor).astype(entries.dtype, copy=False)
 
 
 class Dual(NamedTuple):
-    """A dual point, and what every term says of it."""
+    """Numbers of a bound at a dual point y, which sum over all rows."""
 
-    y: Array
-    conjugates: list[float]
-    """ω h*(y)."""
-    sizes: list[float]
-    """ω times the size against which h*(y) is rounded."""
-    spreads: list[float]
-    """Σ ω|y_l|‖a_l‖, the size against which A*y is rounded."""
-    products: list[float]
-    """ω ⟨y, z⟩."""
-    values: list[float]
-    """ω h(z), 0 for a constraint."""
+    conjugate: float
+    """Σ ω h*(y)."""
+    rounding: float
+    """The rounding error of Σ ω A*y and of the conjugates."""
 
 
 class Rows:
@@ -146,71 +138,69 @@ class Rows:
 
     def __init__(self, problem: Problem, table: Table) -> None:
         self.terms, self.dtype, (n, m) = problem.terms, problem.dtype, problem.domain.shape
-        self._ours = all(ours(t.function) for t in self.terms)  # others may not bear threads
-        self._blocks: list[Block] = []
-        self._steep: list[float] = []
+        self.held = [(i, t) for i, t in enumerate(self.terms) if t.function.indicator]
+        """The constraints, with their numbers among the terms."""
         self.parts: list[slice] = []
+        """The rows of every term."""
+        self.factors: list[Array | float] = []
+        """Factors of the rows on entries of W, for every term."""
+        self.curvature = 0.0
+        """At least the Lipschitz constant of the losses' gradient."""
+        self.others = 0.0
+        """At least β times that of what is smoothed."""
+        self._blocks: list[Block] = []
         maps, start = [], 0
-        for i, t in enumerate(self.terms):
-            places, found = table.places[i], read_entries(t.map)
-            if boxed(t):
-                found = (Entries(*np.divmod(places, m), (n, m)), 1.0) if places.size else None
-            map, c = (None, 1.0) if found is None else found
+        for i, (t, places) in enumerate(zip(self.terms, table.places, strict=True)):
+            table_map = Entries(*np.divmod(places, m), (n, m)) if places.size else None
+            map, c = read_entries(t.map) or (table_map, 1.0)
             size = 0 if map is None else map.size
             maps += [] if map is None else [map]
-            self._steep.append(t.weight * float(np.max(np.square(c))))
+            steep = t.weight * float(np.max(np.square(c)))
+            self.curvature += steep * float(getattr(t.function, "smoothness", 0.0))
+            self.others += 0.0 if t.function.smooth else steep
             for first in range(0, size, CHUNK):
                 rows = slice(first, min(first + CHUNK, size))
                 at = slice(start + rows.start, start + rows.stop)
                 self._blocks.append(Block(i, t, pick(c, rows), rows, at))
             self.parts.append(slice(start, start + size))
+            self.factors.append(c)
             start += size
-        self.pattern = Pattern(maps, (n, m))
-        self.size = self.pattern.size
-        self.plain = all(t.function.smooth for t in self.terms)
-        self.density = min(1.0, self.size / (n * m))
-        """Rows for each entry of W, at most 1."""
-
-    @property
-    def curvature(self) -> float:
-        """At least the Lipschitz constant of the losses' gradient."""
-        pairs = zip(self._steep, self.terms, strict=True)
-        return sum(c * float(getattr(t.function, "smoothness", 0.0)) for c, t in pairs)
-
-    def smoothness(self, beta: float) -> float:
-        """At least the Lipschitz constant of the gradient, smoothed terms included."""
-        pairs = zip(self._steep, self.terms, strict=True)
-        return self.curvature + sum(c for c, t in pairs if not t.function.smooth) / beta
+        self.pattern, self.size = Pattern(maps, (n, m)), start
+        safe = all(ours(t.function) for t in self.terms)  # others may not bear threads
+        least = THREAD_BLOCKS if safe else len(self._blocks) + 1
+        self._each = partial(_each, self._blocks, least)
+        """Results of some work on every block, in their order."""
 
     def entries(self, W: Factored) -> Array:
         """Entries of W at all rows."""
         return self.pattern.by_rows.dots(W.left.astype(self.dtype, copy=False), W.V)
 
-    def gradient(self, entries: Array, y: Array | None, beta: float) -> tuple[Array, float]:
-        """The values of the gradient on the pattern at a W with these entries, and the function."""
-        v = np.empty_like(entries)
+    def gradient(self, entries: Array, y: Array, beta: float) -> tuple[Array, float, Array]:
+        """The values of the gradient at a W with these entries, the function, and h'_β(z + βy)."""
+        v, new = np.empty_like(entries), np.zeros_like(y)
 
         def work(b: Block) -> float:
-            t, at, less = b.term, b.at, 0.0
-            z = (entries[at] * b.factor).astype(entries.dtype, copy=False)
-            if y is not None and not t.function.smooth:
-                z += entries.dtype.type(beta) * y[at]
+            h, w, at, z, less = b.term.function, b.term.weight, b.at, b.images(entries), 0.0
+            if not h.smooth:
+                z += beta * y[at]
                 less = beta * float(np.vdot(y[at], y[at])) / 2
-            slope = t.function.slope(z, beta, b.rows)
-            np.multiply(slope, t.weight * b.factor, out=v[at], casting="same_kind")
-            return t.weight * (t.function.smoothed(z, beta, b.rows) - less)
+            slope = h.slope(z, beta, b.rows)
+            np.multiply(slope, w * b.factor, out=v[at], casting="same_kind")
+            if not h.smooth:
+                new[at] = h.into_dual(slope, b.rows)
+            return w * (h.smoothed(z, beta, b.rows) - less)
 
-        return v, sum(self._each(work))
+        return v, sum(self._each(work)), new
 
-    def ascended(self, entries: Array, y: Array, beta: float) -> Array:
-        """The multipliers y ← h'_β(z + βy) at a W with these entries."""
-        new = np.zeros_like(y)
+    def slopes(self, entries: Array, y: Array, beta: float) -> Array:
+        """The dual point at a W with these entries, in float64: h'_β(z + βy), slopes of losses."""
+        new, entries = np.empty(self.size), entries.astype(np.float64, copy=False)
 
         def work(b: Block) -> None:
-            h = b.term.function
+            h, z = b.term.function, b.images(entries)
             if not h.smooth:
-                z = (entries[b.at] * b.factor + beta * y[b.at]).astype(y.dtype, copy=False)
-                new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
+                z += beta * y[b.at]
+            new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
 
         self._each(work)
         return new
@@ -226,46 +216,32 @@ class Rows:
 
     def value(self, index: int, entries: Array) -> float:
         """ω h(z) of a term at a W with these entries."""
-        total = 0.0
-        for b in self._blocks:
-            if b.term_index == index:
-                z = (entries[b.at] * b.factor).astype(entries.dtype)
-                total += b.term.function.value(z, b.rows)
-        return self.terms[index].weight * total
+        own = [b for b in self._blocks if b.term_index == index]
+        h, weight = self.terms[index].function, self.terms[index].weight
+        return weight * sum(h.value(b.images(entries), b.rows) for b in own)
 
     def images(self, index: int, entries: Array) -> Array:
         """z of a term at a W with these entries, in float64."""
-        own = [b for b in self._blocks if b.term_index == index]
-        z = [entries[b.at].astype(np.float64) * b.factor for b in own]
-        return np.concatenate(z) if z else np.zeros(0)
+        z: Array = entries[self.parts[index]].astype(np.float64) * self.factors[index]
+        return z
 
-    def slopes(self, entries: Array, about: Array | None, beta: float) -> Array:
-        """The slopes at a W with these entries; those of what is smoothed `about` multipliers."""
-        y = np.empty(self.size)
-
-        def work(b: Block) -> None:
-            h, z = b.term.function, entries[b.at].astype(np.float64) * b.factor
-            near = z if about is None or h.smooth else z + beta * about[b.at]
-            y[b.at] = h.into_dual(h.slope(near, beta, b.rows), b.rows)
-
-        self._each(work)
-        return y
-
-    def dual(self, entries: Array, y: Array) -> Dual:
-        """A dual point y beside a W with these entries."""
+    def dual(self, y: Array, radius: float, held: bool = False) -> Dual:
+        """The sums at a dual point y in float64; with `held` over the constraints alone."""
 
         def work(b: Block) -> list[float]:
             t, h, own = b.term, b.term.function, y[b.at]
-            z = entries[b.at].astype(np.float64) * b.factor
+            if held and not h.indicator:
+                return [0.0, 0.0, 0.0]
             conjugates = h.conjugate(own, b.rows), h.conjugate_size(own, b.rows)
-            value = 0.0 if h.indicator else h.value(z, b.rows)
-            sums = t.map.spread(own, b.rows), float(np.vdot(own, z)), value
-            return [t.weight * float(x) for x in (*conjugates, *sums)]
+            return [t.weight * float(x) for x in (*conjugates, t.map.spread(own, b.rows))]
 
-        totals = np.zeros((len(self.terms), 5))
+        totals, sizes = np.zeros((len(self.terms), 3)), []
         for block, sums in zip(self._blocks, self._each(work), strict=True):
             totals[block.term_index] += sums
-        return Dual(y, *(column.tolist() for column in totals.T))
+        for i, (t, (_, size, spread)) in enumerate(zip(self.terms, totals.tolist(), strict=True)):
+            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
+            sizes.append(sizes_of(t, spread / t.weight, size / t.weight, pieces))
+        return Dual(sum(totals[:, 0].tolist()), margin(sizes, radius, len(sizes)))
 
     def conjugate(self, y: Array, scale: float) -> float:
         """Σ ω h*(scale · y)."""
@@ -277,30 +253,13 @@ class Rows:
 
     def adjoint(self, y: Array) -> SparseMatrix:
         """Σ ω A*y in float64."""
-        v = np.empty(self.size)
-
-        def work(b: Block) -> None:
-            v[b.at] = y[b.at] * b.factor * b.term.weight
-
-        self._each(work)
-        return self.pattern.matrix(v)
-
-    def margin(self, dual: Dual, reach: float) -> float:
-        """Rounding error of a dual point's sums."""
-        sizes = []
-        for i, t in enumerate(self.terms):
-            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
-            sizes.append(sizes_of(t, dual.spreads[i] / t.weight, dual.sizes[i] / t.weight, pieces))
-        return margin(sizes, reach, len(sizes))
-
-    def _each(self, work: Callable[[Block], Any]) -> list[Any]:
-        """Results of some work on every block, in their order."""
-        jobs = max(1, min(threads.count(), self.size // THREAD_ROWS)) if self._ours else 1
-        return _each(work, self._blocks, jobs)
+        trios = zip(self.terms, self.factors, self.parts, strict=True)
+        return self.pattern.matrix(np.concatenate([y[at] * c * t.weight for t, c, at in trios]))
 
 
-def _each(work: Callable[[Any], Any], blocks: Sequence[Any], jobs: int) -> list[Any]:
-    """Results of some work on every block, in their order, by so many threads."""
+def _each(blocks: Sequence[Any], least: int, work: Callable[[Any], Any]) -> list[Any]:
+    """Results of some work on blocks, in their order; a thread gets at least so many."""
+    jobs = max(1, min(threads.count(), len(blocks) // least))
     cuts = np.linspace(0, len(blocks), jobs + 1).astype(int)
 
     def some(part: Sequence[Any]) -> list[Any]:
@@ -328,16 +287,16 @@ class Seen(NamedTuple):
 
     misses: list[Miss]
     missed: int
-    """Number of entries that miss the interval."""
+    """The number of entries that miss the interval."""
     places: Array
-    """Chosen ones of these, as numbers of the flattened matrix, in order."""
+    """The chosen entries among those that miss, in order, as numbers of the flattened matrix."""
     looks: int
-    """Entries that were looked at."""
+    """The number of entries that were looked at."""
 
 
-def exact(term: Term) -> bool:
-    """Whether an interval is measured on all entries."""
-    return term.map.size <= EXACT_ENTRIES
+def drawn(term: Term) -> bool:
+    """Whether a term is an interval on more entries than are looked at."""
+    return boxed(term) and term.map.size > EXACT_ENTRIES
 
 
 def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
@@ -348,29 +307,23 @@ def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
     left, size = W.left, entry_size(W)
 
     def work(at: slice) -> tuple[Miss, int, Array]:
-        z = W.ranged(at, left)
-        r = _residual(term, z)
-        found = _miss(term, z, r, size)
+        found, r = _missed(term, W.ranged(at, left), size)
         if not found.worst:
             return found, 0, np.zeros(0, np.int64)
         bad = np.flatnonzero(r) + at.start
         return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
 
-    blocks = list(term.chunks())
-    done = _each(work, blocks, min(threads.count(), len(blocks)))
-    misses, counts, places = zip(*done, strict=True)
+    misses, counts, places = zip(*_each(list(term.chunks()), 1, work), strict=True)
     return Seen(list(misses), sum(counts), np.concatenate(places), term.map.size)
 
 
 def draw(term: Term, W: Factored, rng: np.random.Generator, count: int) -> Seen:
     """Look at drawn entries, and estimate what all would be."""
     flat = np.unique(rng.integers(term.map.size, size=count))
-    z = W.entries(*np.divmod(flat, W.shape[1]))
-    r = _residual(term, z)
-    found, scale = _miss(term, z, r, entry_size(W)), W.size / flat.size
-    bad = flat[r != 0]
-    all_of_it = found._replace(squares=scale * found.squares, images=W.dot(W))
-    return Seen([all_of_it], int(scale * bad.size), bad, flat.size)
+    found, r = _missed(term, W.entries(*np.divmod(flat, W.shape[1])), entry_size(W))
+    bad, scale = flat[r != 0], W.size / flat.size
+    estimate = found._replace(squares=scale * found.squares, images=W.dot(W))
+    return Seen([estimate], int(scale * bad.size), bad, flat.size)
 
 
 def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
@@ -381,12 +334,11 @@ def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
     z = W.entries(*(rng.integers(side, size=DRAWN_ENTRIES) for side in W.shape))
     far = np.abs(_residual(term, z))
     bad = far > 1e-6 * np.maximum(term.function.data_size(z), entry_size(W))
-    missed, drawn = int(np.count_nonzero(bad)), DRAWN_ENTRIES
-    share = 1.0
-    if missed < drawn:
-        share = float(betaincinv(missed + 1, drawn - missed, 1 - SHARE_FAILURE))
+    missed, share, count = int(np.count_nonzero(bad)), 1.0, DRAWN_ENTRIES
+    if missed < count:
+        share = float(betaincinv(missed + 1, count - missed, 1 - SHARE_FAILURE))
     worst = float(np.max(far, initial=0.0, where=bad))
-    return Sampled(drawn, term.map.size, missed, worst, share, SHARE_FAILURE)
+    return Sampled(count, term.map.size, missed, worst, share, SHARE_FAILURE)
 
 
 def _residual(term: Term, z: Array) -> Array:
@@ -394,10 +346,12 @@ def _residual(term: Term, z: Array) -> Array:
     return term.function.residual(z)
 
 
-def _miss(term: Term, z: Array, r: Array, unit: float) -> Miss:
+def _missed(term: Term, z: Array, unit: float) -> tuple[Miss, Array]:
+    """How entries z miss an interval, and r = z − proj z."""
+    r = _residual(term, z)
     worst = float(np.max(np.abs(r), initial=0.0))
     rows = row_misses(worst, 1.0, term.function.data_size(z[:1]), unit)  # one number for all
-    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows)
+    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows), r
 
 
 def _hashed(places: Array, salt: int) -> Array:
@@ -425,83 +379,78 @@ class FactoredState(State):
     before: Factored
     """W before the latest iteration."""
     table: Table
-    """Entries in use of the intervals on all entries."""
+    """The entries in use of the intervals on all entries."""
     entries: Array
-    """Entries of W at all rows."""
+    """The entries of W at all rows."""
     entries_before: Array
-    """Entries of the point before at all rows."""
+    """The entries of `before` at all rows."""
     v: Array
-    """Values of ∇f at W, on the pattern of the rows."""
+    """The values of ∇f at W on the pattern of the rows."""
     objective: float
     """f at W, smoothed terms included."""
     frame: Array
-    """Columns near the leading right singular vectors of what is projected next."""
-    most: float
-    """The largest L."""
+    """Columns near the leading right singular vectors of the point that is projected next."""
     curvature: float
     """L, the measured curvature."""
-    y: Array | None
-    """Multipliers of all rows; None if nothing is smoothed."""
+    y: Array
+    """The multipliers of all rows; empty if all terms are losses."""
     smoothing: float
-    """β about the multipliers."""
-    squares: list[float]
-    """‖W‖², ⟨W, W_before⟩ and ‖W_before‖²."""
+    """β, with which terms are smoothed about their multipliers."""
+    both: float
+    """⟨W, W_before⟩."""
     missed: list[int]
-    """Number of entries that missed an interval on all of them the last time, for every term."""
+    """For every term the number of entries that missed its interval when all were looked at."""
     momentum: float = 1.0
-    """t_k."""
+    """t_k of Nesterov's sequence."""
     brisk: bool = True
     """Whether f fell fast in the latest iteration."""
     round_ends: int = 1
-    """The iteration with which the round ends."""
+    """The iteration with which the round of steps ends."""
 
 
 @dataclass(frozen=True)
 class FactoredApg(Method):
-    r"""W⁺ = proj(Z − ∇f(Z)/L), Z = W + m (W − W_before): FISTA with restarts, all by products.
+    r"""W⁺ = proj(Z − ∇f(Z)/L), Z = W + m (W − W_before): FISTA [1]_ with restarts, all by products.
 
-    ∇f(Z) is a sparse matrix V on the observed entries and Z a difference of two points of low rank,
-    so X = Z − V/L is never formed: X K and XᵀQ are products of thin matrices and gathers along the
-    rows or the columns of V. Its leading singular vectors come from one step of subspace iteration
-    on the frame K of the iteration before: Q = orth(X K), then the singular value decomposition of
-    QᵀX. The singular values are projected onto {d ≥ 0, Σ d ≤ r}; those that survive, and some more,
-    are the next frame. If all of them do it grows, but not while f falls fast: in what was tried
-    most of what is added then was taken out again later.
+    ∇f(Z) is a sparse matrix V on the observed entries, and Z a difference of two points of low
+    rank. X = Z − V/L is never formed: X K and XᵀQ are products of thin matrices, and gathers along
+    V. One step of subspace iteration on the frame K finds leading singular vectors: Q = orth(X K),
+    then the singular value decomposition of QᵀX. The singular values are projected onto
+    {d ≥ 0, Σ d ≤ r}. Those that survive, and some more, are the next frame. The frame grows if all
+    survive, but not while f falls fast: in our tests most columns added then were dropped later.
 
-    L is measured: a step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L,
-    and L falls a little from one iteration to the next. Along matrices of low rank the curvature is
-    about the share of entries observed of what it is along a single entry, so that this L is far
-    below the Lipschitz constant. m follows Nesterov's sequence, which begins anew if
+    L is measured. A step with ⟨∇f(W⁺) − ∇f(Z), W⁺ − Z⟩ > L ‖W⁺ − Z‖² is made anew with a larger L.
+    L falls a little from one iteration to the next. Along matrices of low rank the curvature is
+    about that along a single entry times the share of observed entries. So this L is far below the
+    Lipschitz constant. m follows Nesterov's sequence, which begins anew if
     ⟨Z − W⁺, W⁺ − W⟩ > 0 [2]_.
 
-    Constraints and regularisers are smoothed with a fixed β about multipliers y, which every step
-    renews: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so that it begins anew
-    with every round of steps. At the end of a round entries whose multiplier is 0 leave the table,
-    and entries of W that miss the interval come in, a part of them if they are many. At an optimum
-    of rank r there are about as many multipliers as W has degrees of freedom, r (n + m).
+    Constraints and regularisers are smoothed with a fixed β about multipliers y. Every step renews
+    them: y ← h'_β(z + βy). Extrapolation then goes wrong after a while, so it begins anew with
+    every round of steps. At the end of a round entries with a multiplier of 0 leave the table.
+    Entries of W that miss the interval enter it, a part of them if they are many. At an optimum of
+    rank r about as many multipliers are not 0 as W has degrees of freedom, r (n + m).
 
-    The bound is that of `condgrad.certificate.lower_bound` at the slopes y of W,
-    F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t), with the same count of roundings, and σ_max from
-    `condgrad.domains.singular`. All slopes are scaled by a t ≥ 0 too, v and σ_max with them: the
-    best of both counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula; else it
-    is searched for. What counts is h* at the numbers fl(t y) themselves, and that these are not
-    quite t y is one of the roundings that `margin` counts for scaling.
+    Proved is the bound of `condgrad.certificate.lower_bound` at the slopes y of W,
+    F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t). Its roundings are counted as there, and σ_max comes from
+    `condgrad.domains.singular`. All slopes are also scaled by a t ≥ 0, v and σ_max with them, and
+    the better bound counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula;
+    otherwise it is searched for. h* is taken at the numbers fl(t y) themselves. Their distance from
+    t y is one of the roundings that `margin` counts for scaling.
 
     Parameters
     ----------
-    guard : int, default 20
-        Columns kept beyond the rank, or a part of the rank if that is more; and as many are drawn
-        if all singular values survive.
-    part : int, default 5
-        That part of the rank, 1/`part`.
+    guard, part : int, default 20 and 5
+        max(guard, rank/part) columns are kept beyond the rank. They are drawn if all singular
+        values survive.
     small : int, default 100
         Up to this smaller side all singular vectors are kept.
     fall, slow : float, default 0.7 and 0.2
-        L is multiplied by max(fall, ρ^slow) after a step, ρ ≤ 1 the measured curvature by L.
+        After a step L is multiplied by max(fall, ρ^slow), ρ ≤ 1 the measured curvature over L.
     safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
     tries : int, default 20
-        Steps tried at most in an iteration.
+        Most steps tried in an iteration.
     brisk : float, default 0.02
         While f falls by more than this part of itself in an iteration the frame does not grow.
 
@@ -546,9 +495,9 @@ class FactoredApg(Method):
         table = Table([np.zeros(0, np.int64) for _ in problem.terms])
         rows = rows_of(problem, table)
         entries, beta = rows.entries(W), _first_beta(problem, rows)
-        y = None if rows.plain else np.zeros(rows.size, problem.dtype)
-        v, objective = rows.gradient(entries, y, beta)
-        most = rows.smoothness(beta)
+        y = np.zeros(rows.size if problem.composite else 0, problem.dtype)
+        v, objective, _ = rows.gradient(entries, y, beta)
+        density = min(1.0, rows.size / W.size)  # rows for each entry of W
         return FactoredState(
             W=W,
             rng=rng,
@@ -562,11 +511,10 @@ class FactoredApg(Method):
             v=v,
             objective=objective,
             frame=self._framed(problem, W.V, W.rank, rng),
-            most=most,
-            curvature=most * rows.density,
+            curvature=(rows.curvature + rows.others / beta) * density,
             y=y,
             smoothing=beta,
-            squares=[W.square] * 3,
+            both=W.square,
             missed=[W.size] * len(problem.terms),
         )
 
@@ -578,46 +526,45 @@ class FactoredApg(Method):
             entries = s.entries - s.entries_before
             entries *= entries.dtype.type(m)
             entries += s.entries
-            v, _ = rows.gradient(entries, s.y, s.smoothing)
+            v, _, _ = rows.gradient(entries, s.y, s.smoothing)
         V = rows.pattern.matrix(v)
         least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
-        square, both, before = s.squares
-        far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * before  # ‖Z‖²
+        most, square, both = rows.curvature + rows.others / s.smoothing, W.square, s.both
+        far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * s.before.square  # ‖Z‖²
         for _ in range(self.tries):
-            L = max(min(s.curvature, s.most), least) or 1.0
+            L = max(min(s.curvature, most), least) or 1.0
             columns = s.frame.shape[1]
             s.products += 2 * columns
             new, inner = self._projected(problem, s, V, m, L)
             found = rows.entries(new)
-            slopes, objective = rows.gradient(found, s.y, s.smoothing)
+            slopes, objective, y = rows.gradient(found, s.y, s.smoothing)
             bend = rows.bent(slopes, v, found, entries)
             inner += float(np.vdot(v, found)) / L  # ⟨W⁺, Z⟩
             size = max(0.0, new.square - 2 * inner + far)  # ‖W⁺ − Z‖²
             clear = size > 100 * float(np.finfo(problem.dtype).eps) * new.square
-            if not clear or bend <= L * size or s.most <= L:
+            if not clear or bend <= L * size or most <= L:
                 break
             s.curvature = float(self.safety * bend / size)
             s.frame = s.frame[:, :columns]
         if clear:
             fall = min(1.0, max(0.0, bend / (size * L))) ** self.slow
             s.curvature = float(L * max(self.fall, fall))
-        beside = new.dot(W)
-        ahead = inner - ((1 + m) * square - m * both) - new.square + beside  # ⟨Z − W⁺, W⁺ − W⟩
+        s.both = new.dot(W)
+        ahead = inner - ((1 + m) * square - m * both) - new.square + s.both  # ⟨Z − W⁺, W⁺ − W⟩
         s.momentum = 1.0 if ahead > 0 or objective > s.objective else float(later)
-        s.squares = [new.square, beside, square]
         s.brisk = bool(s.objective - objective > self.brisk * abs(s.objective))
         s.before, s.W, s.entries_before, s.entries = W, new, s.entries, found
         s.v, s.objective, s.k = slopes, objective, s.k + 1
-        if s.y is not None:
-            s.y = rows.ascended(found, s.y, s.smoothing)
-            s.v, s.objective = rows.gradient(found, s.y, s.smoothing)
-        for i, at in enumerate(rows.parts):
-            s.rows[i] += at.stop - at.start
+        if problem.composite:
+            s.y = y
+            s.v, s.objective, _ = rows.gradient(found, y, s.smoothing)
+        s.rows = [n + at.stop - at.start for n, at in zip(s.rows, rows.parts, strict=True)]
         s.calls, s.eta, s.beta = s.calls + 1, 1.0, s.smoothing
         s.betas = [s.smoothing] * len(problem.terms)
-        if s.y is not None and s.k >= s.round_ends:
-            s.round_ends = s.k + max(FIRST_ROUND_STEPS, s.k // 10)
-            self._renew(problem, s, rows, s.y)
+        if problem.composite and s.k >= s.round_ends:
+            s.round_ends, s.momentum = s.k + max(FIRST_ROUND_STEPS, s.k // 10), 1.0
+            if any(map(boxed, problem.terms)):
+                self._renew(problem, s, rows)
         return s
 
     def _projected(
@@ -625,16 +572,15 @@ class FactoredApg(Method):
     ) -> tuple[Factored, float]:
         """The projection W⁺ of X = Z − V/L, as far as the frame sees it, and ⟨W⁺, X⟩."""
         K, kind, radius = s.frame, problem.dtype.type, _radius(problem)
-        Y = V.times(K)
-        Y *= kind(-1 / L)
-        _add(Y, s.W, K, 1 + m)
-        _add(Y, s.before, K, -m)
-        Q, _ = orthonormal(Y)
-        B = V.transposed(Q)
-        B *= kind(-1 / L)
-        _add(B, s.W.T, Q, 1 + m)
-        _add(B, s.before.T, Q, -m)
-        P, R = orthonormal(B)
+
+        def image(K: Array, product: Array, W: Factored, before: Factored) -> Array:
+            product *= kind(-1 / L)
+            _add(product, W, K, 1 + m)
+            _add(product, before, K, -m)
+            return product
+
+        Q, _ = orthonormal(image(K, V.times(K), s.W, s.before))
+        P, R = orthonormal(image(Q, V.transposed(Q), s.W.T, s.before.T))
         a, values, bt = scipy.linalg.svd(R.T, full_matrices=False, check_finite=False)
         d = values.astype(np.float64)
         if d.sum() > radius:
@@ -649,7 +595,7 @@ class FactoredApg(Method):
         return new, float(d @ values)
 
     def _framed(self, problem: Problem, right: Array, rank: int, rng: np.random.Generator) -> Array:
-        """The frame of the next step: what survived, a guard, and drawn columns for what lacks."""
+        """The frame of the next step: columns that survived, a guard, and drawn columns."""
         n, shape = right.shape[0], problem.domain.shape
         wanted, most = rank + max(self.guard, rank // self.part), min(shape)
         wanted = most if most <= self.small else min(wanted, most)
@@ -661,84 +607,80 @@ class FactoredApg(Method):
         drawn = rng.standard_normal((n, wanted - have)) / np.sqrt(n)
         return np.hstack([right[:, :have], drawn.astype(problem.dtype)])
 
-    def _renew(self, problem: Problem, s: FactoredState, rows: Rows, y: Array) -> None:
+    def _renew(self, problem: Problem, s: FactoredState, rows: Rows) -> None:
         """Begin another round, with other entries of the intervals on all of them."""
-        (n, m), terms, W, places = s.W.shape, problem.terms, s.W, list(s.table.places)
+        terms, places, own = problem.terms, [], []
         losses = sum(t.map.size for t in terms if not boxed(t))
-        most = max(losses, W.rank * (n + m), LEAST_NEW_ENTRIES)
-        own = [y[at] for at in rows.parts]
-        for i, t in enumerate(terms):
-            if not boxed(t):
-                continue
-            if exact(t):
-                seen = look(t, W, most / max(1, s.missed[i]), int(s.rng.integers(2**63)))
-            else:
-                seen = draw(t, W, s.rng, max(DRAWN_ENTRIES, losses // 4))
-            s.missed[i], new = seen.missed, seen.places
-            s.rows[i] += seen.looks
-            if new.size > most:
-                new = s.rng.choice(new, most, replace=False)
-            old, values = places[i][own[i] != 0], own[i][own[i] != 0]
-            places[i] = np.union1d(old, new)
-            if TABLE_BYTES * places[i].size > 0.9 * memory.free_memory():
-                raise MemoryError
-            own[i] = np.zeros(places[i].size, y.dtype)
-            own[i][np.searchsorted(places[i], old)] = values
-        if any(map(boxed, terms)):
-            s.table = Table(places)
-            rows, s.y = rows_of(problem, s.table), np.concatenate(own)
-            s.entries, s.entries_before = rows.entries(W), rows.entries(s.before)
-        s.momentum = 1.0
-        s.v, s.objective = rows.gradient(s.entries, s.y, s.smoothing)
+        most = max(losses, s.W.rank * sum(s.W.shape), LEAST_NEW_ENTRIES)
+        for i, (t, known, at) in enumerate(zip(terms, s.table.places, rows.parts, strict=True)):
+            y = s.y[at]
+            if boxed(t):
+                if drawn(t):
+                    seen = draw(t, s.W, s.rng, max(DRAWN_ENTRIES, losses // 4))
+                else:
+                    salt = int(s.rng.integers(2**63))
+                    seen = look(t, s.W, most / max(1, s.missed[i]), salt)
+                s.missed[i], new = seen.missed, seen.places
+                s.rows[i] += seen.looks
+                if new.size > most:
+                    new = s.rng.choice(new, most, replace=False)
+                old, values = known[y != 0], y[y != 0]
+                known = np.union1d(old, new)
+                if TABLE_BYTES * known.size > 0.9 * memory.free_memory():
+                    raise MemoryError
+                y = np.zeros(known.size, y.dtype)
+                y[np.searchsorted(known, old)] = values
+            places.append(known)
+            own.append(y)
+        s.table, s.y = Table(places), np.concatenate(own)
+        rows = rows_of(problem, s.table)
+        s.entries, s.entries_before = rows.entries(s.W), rows.entries(s.before)
+        s.v, s.objective, _ = rows.gradient(s.entries, s.y, s.smoothing)
 
     def rebase(self, problem: Problem, state: FactoredState, share: float) -> FactoredState:
         return state
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
-        """Objective and violations of a point; those on more than 10⁹ entries are estimates."""
-        if W is not state.W:
-            return super().evaluate(problem, state, W)
+        """Objective and violations of W; violations of more than 10⁹ entries are estimates.
+
+        The drawn entries depend on k alone: neither an earlier look nor a resume changes them.
+        """
         rows, terms = rows_of(problem, state.table), problem.terms
-        held = [(i, t) for i, t in enumerate(terms) if t.function.indicator]
-        families = {t.name: self._violation(problem, state, i) for i, t in held}
+        families = {t.name: self._violation(problem, state, i) for i, t in rows.held}
         others = [i for i, t in enumerate(terms) if not t.function.indicator]
         objective = sum(rows.value(i, state.entries) for i in others)
-        drawn = any(boxed(t) and not exact(t) for t in terms)
-        return Evaluation(objective, families, problem.total(families), drawn)
+        total, estimated = problem.total(families), any(map(drawn, terms))
+        return Evaluation(objective, families, total, estimated)
 
     def _violation(self, problem: Problem, s: FactoredState, index: int) -> Violation:
         """Violation of a constraint by W."""
         t, diameter = problem.terms[index], problem.domain.diameter
         if not boxed(t):
             return t.violation(s.W, diameter)
-        if exact(t):
+        if not drawn(t):
             return t.judged(look(t, s.W).misses, s.W, diameter)
         # other entries than those that the steps draw, with those of the table
         seen = draw(t, s.W, np.random.default_rng([s.k + 1, 0]), DRAWN_ENTRIES)
         z = s.entries[rows_of(problem, s.table).parts[index]]
-        known = _miss(t, z, _residual(t, z), entry_size(s.W))
+        known, _ = _missed(t, z, entry_size(s.W))
         return t.judged([*seen.misses, known._replace(squares=0.0, images=0.0)], s.W, diameter)
 
     def sampled(self, problem: Problem, W: Factored) -> dict[str, Sampled]:
         rng = np.random.default_rng([0, 0])
-        return {t.name: sampled(t, W, rng) for t in problem.terms if boxed(t) and not exact(t)}
+        return {t.name: sampled(t, W, rng) for t in problem.terms if drawn(t)}
 
     def merit(
         self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
     ) -> float:
         """The augmented Lagrangian; entries without a multiplier are penalised."""
-        s, rows, total = state, rows_of(problem, state.table), evaluation.objective
-        entries = s.entries if W is s.W else rows.entries(W)
-        for i, t in enumerate(problem.terms):
-            h = t.function
-            if not h.indicator or s.y is None:
-                continue
-            z, y = rows.images(i, entries), s.y[rows.parts[i]].astype(np.float64)
-            squares = float(np.vdot(r := _residual(t, z), r))
-            own = h.smoothed(z + s.beta * y, s.beta) - s.beta * float(np.vdot(y, y)) / 2
+        rows, beta, total = rows_of(problem, state.table), state.beta, evaluation.objective
+        entries = state.entries if W is state.W or not rows.held else rows.entries(W)
+        for i, t in rows.held:
+            z, y = rows.images(i, entries), state.y[rows.parts[i]].astype(np.float64)
+            own = t.function.smoothed(z + beta * y, beta) - beta * float(np.vdot(y, y)) / 2
             if boxed(t):
-                rest = evaluation.families[t.name].l2 ** 2 - squares
-                own += max(0.0, rest) / (2 * s.beta)
+                squares = float(np.vdot(r := _residual(t, z), r))
+                own += max(0.0, evaluation.families[t.name].l2 ** 2 - squares) / (2 * beta)
             total += t.weight * own
         return total
 
@@ -746,11 +688,9 @@ class FactoredApg(Method):
         """ω Σ |y_l| |r_l| over the rows of constraints, r the residuals of a point."""
         rows, total = rows_of(problem, state.table), 0.0
         entries = rows.entries(point)
-        for i, t in enumerate(problem.terms):
-            if t.function.indicator:
-                assert state.y is not None
-                r = _residual(t, rows.images(i, entries))
-                total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
+        for i, t in rows.held:
+            r = _residual(t, rows.images(i, entries))
+            total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
         return total
 
     def duals(self, problem: Problem, state: FactoredState) -> dict[str, Duals]:
@@ -758,33 +698,28 @@ class FactoredApg(Method):
         return {"slopes": [Slopes(state.smoothing) for _ in problem.terms]}
 
     def measure(
-        self,
-        problem: Problem,
-        state: FactoredState,
-        known: Evaluation | None = None,
+        self, problem: Problem, state: FactoredState, known: Evaluation | None = None
     ) -> Report:
-        rows, terms = rows_of(problem, state.table), problem.terms
-        dual = rows.dual(state.entries, rows.slopes(state.entries, state.y, state.smoothing))
-        found, gap = _proved(problem, rows, state.entries, dual)
-        sums = zip(terms, dual.products, dual.conjugates, dual.values, strict=True)
-        slack = [0.0 if t.function.smooth else abs(p - c - h) for t, p, c, h in sums]
+        """Evaluate W and bound the optimum; gap and slack, which no step needs, are NaN."""
+        rows, missing = rows_of(problem, state.table), [np.nan] * len(problem.terms)
         evaluation = known or self.evaluate(problem, state, state.W)
-        return Report(evaluation, found, gap, slack)
+        y = rows.slopes(state.entries, state.y, state.smoothing)
+        return Report(evaluation, _proved(problem, rows, y, evaluation.objective), np.nan, missing)
 
     def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
-        rows = rows_of(problem, state.table)
+        rows, radius = rows_of(problem, state.table), _radius(problem)
         y = rows.slopes(state.entries, state.y, state.smoothing)
-        dual = rows.dual(state.entries, y)
-        for i, t in enumerate(problem.terms):
+        for t, at in zip(problem.terms, rows.parts, strict=True):
             if not t.function.indicator:
-                y[rows.parts[i]] = dual.conjugates[i] = dual.sizes[i] = dual.spreads[i] = 0.0
-        if not np.isfinite([*dual.conjugates, *dual.sizes, *dual.spreads]).all():
+                y[at] = 0.0
+        dual = rows.dual(y, radius, held=True)
+        if not np.isfinite(dual).all():
             return Refutation(Bound(), {})
-        top = top_bound(rows.adjoint(dual.y))
-        if not _value(problem, rows, top.value, dual, 1.0) > 0:
+        top = top_bound(rows.adjoint(y))
+        if not _value(radius * top.value, dual) > 0:
             return Refutation(Bound(failure=top.failure), {})
-        return Refutation(Bound(np.inf, _kind(top.failure), top.failure, "ray of slopes"), {})
+        return Refutation(_bound(np.inf, top, "ray of slopes"), {})
 
     def memory(self, problem: Problem) -> int:
         n, m = problem.domain.shape
@@ -807,7 +742,8 @@ def _first_beta(problem: Problem, rows: Rows) -> float:
     weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
     curvature = rows.curvature
     if not curvature:
-        slopes, _ = rows.gradient(np.zeros(rows.size, rows.dtype), None, 1.0)
+        zero = np.zeros(rows.size, rows.dtype)
+        slopes, _, _ = rows.gradient(zero, zero, 1.0)
         curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
     return BETA_BY_CURVATURE * weight / curvature
 
@@ -822,9 +758,9 @@ def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
 def orthonormal(Y: Array) -> tuple[Array, Array]:
     """Orthonormal columns Q and R with Y = QR.
 
-    By Cholesky factors of YᵀY, its columns scaled to length 1, and once more of QᵀQ: products of
-    matrices, six times as fast as reflections. These answer if the columns are too close to one
-    another for that.
+    R is a Cholesky factor of YᵀY, its columns scaled to length 1, and once more one of QᵀQ. These
+    are products of matrices, six times as fast as reflections, which serve if columns of Y are too
+    close to one another.
     """
     R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
     for again in (False, True):
@@ -852,51 +788,46 @@ def orthonormal(Y: Array) -> tuple[Array, Array]:
 # --- the bound ------------------------------------------------------------------------------------
 
 
-def _proved(problem: Problem, rows: Rows, entries: Array, dual: Dual) -> tuple[Bound, float]:
-    """The bound of the slopes at W, and ⟨v, W⟩ − min ⟨v, s⟩."""
-    objective, conjugate, radius = sum(dual.values), sum(dual.conjugates), _radius(problem)
-    rounding, product = rows.margin(dual, radius), sum(dual.products)
-    if not np.isfinite([objective, conjugate, rounding, product]).all():
-        return Bound(), np.inf  # a slope is NaN or infinite, or the numbers are too large
+def _proved(problem: Problem, rows: Rows, y: Array, objective: float) -> Bound:
+    """The bound of the slopes y at a W with this objective."""
+    radius = _radius(problem)
+    dual = rows.dual(y, radius)
+    if not np.isfinite([objective, *dual]).all():
+        return Bound()  # a slope is NaN or infinite, or the numbers are too large
 
     def enough(low: float, high: float) -> bool:
-        gap, size = objective + conjugate + radius * low, abs(objective) + abs(conjugate)
+        gap, size = objective + dual.conjugate + radius * low, abs(objective) + abs(dual.conjugate)
         return radius * (high - low) <= max(GAP_SHARE * gap, OBJECTIVE_SHARE * size)
 
-    top = top_bound(rows.adjoint(dual.y), enough)
-    value, kind = _value(problem, rows, top.value, dual, 1.0), _kind(top.failure)
-    best = Bound(value, kind, top.failure, "slopes")
-    t = _best_scale(problem, rows, top.value, dual)
+    top = top_bound(rows.adjoint(y), enough)
+    best = _bound(_value(radius * top.value, dual), top, "slopes")
+    t = _best_scale(rows, y, radius * top.value, dual.conjugate)
     if t != 1.0 and np.isfinite(t):
-        value = _value(problem, rows, top.value, rows.dual(entries, t * dual.y), t)
+        value = _value(t * radius * top.value, rows.dual(t * y, radius))
         if value > best.value:
-            best = Bound(value, kind, top.failure, "slopes, scaled")
-    return best, product + radius * top.value
+            best = _bound(value, top, "slopes, scaled")
+    return best
 
 
-def _kind(failure: float) -> str:
-    return "probabilistic" if failure else "exact-singular-value"
+def _bound(value: float, top: Top, source: str) -> Bound:
+    kind = "probabilistic" if top.failure else "exact-singular-value"
+    return Bound(value, kind, top.failure, source)
 
 
-def _value(problem: Problem, rows: Rows, top: float, dual: Dual, t: float) -> float:
-    """−t r σ − Σ ω h*(y), rounded downwards."""
-    low, conjugate = t * _radius(problem) * top, sum(dual.conjugates)
-    last = 8 * EPS * (low + abs(conjugate))
-    value = -low - conjugate - rows.margin(dual, _radius(problem)) - last
+def _value(low: float, dual: Dual) -> float:
+    """−r σ − Σ ω h*(y), rounded downwards; `low` is r σ."""
+    last = 8 * EPS * (low + abs(dual.conjugate))
+    value = -low - dual.conjugate - dual.rounding - last
     return value if np.isfinite(value) else -np.inf
 
 
-def _best_scale(problem: Problem, rows: Rows, top: float, dual: Dual) -> float:
-    """The t ≥ 0 for which t·y proves most, about."""
-    line, y, terms = _radius(problem) * top, dual.y, problem.terms
-    square = [type(t.function) is Squared for t in terms]
-    if all(s or t.function.interval for s, t in zip(square, terms, strict=True)):
-        squares = sum(
-            t.weight * 0.5 * float(np.vdot(y[at], y[at]))
-            for s, t, at in zip(square, terms, rows.parts, strict=True)
-            if s
-        )
-        line += sum(dual.conjugates) - squares
+def _best_scale(rows: Rows, y: Array, line: float, conjugate: float) -> float:
+    """The t ≥ 0 for which t·y proves most, about; `line` is r σ."""
+    pairs = list(zip(rows.terms, rows.parts, strict=True))
+    square = [(t.weight, y[at]) for t, at in pairs if type(t.function) is Squared]
+    if len(square) + sum(t.function.interval is not None for t, _ in pairs) == len(pairs):
+        squares = sum(w * 0.5 * float(np.vdot(own, own)) for w, own in square)
+        line += conjugate - squares
         return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
 
     def lost(t: float) -> float:

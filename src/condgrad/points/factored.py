@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from condgrad._types import ALL, Array, Rows
+from condgrad._types import Array
 from condgrad.backends import ops, threads
 from condgrad.errors import ProblemError
-from condgrad.maps import LinearMap
 
 SHOWN = 4_000_000
 """Entries up to which a run hands out its point as an array."""
@@ -94,11 +93,6 @@ class Factored:
         """Entries of the matrix."""
         return self.shape[0] * self.shape[1]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the factors take."""
-        return self.U.nbytes + self.s.nbytes + self.V.nbytes
-
     def __repr__(self) -> str:
         return f"<Factored: {self.shape[0]} x {self.shape[1]}, rank {self.rank}, {self.dtype}>"
 
@@ -141,11 +135,6 @@ class Factored:
         block = (own @ self.V[cols].T).astype(self.dtype, copy=False).reshape(-1)
         skip = 0 if first == last else start - first * m
         return block[skip : skip + stop - start]
-
-    def rows(self, map: LinearMap, at: Rows = ALL) -> Array:
-        """Images z = A W of the rows `at` of a map that reads entries."""
-        z: Array = map.rows(self, at)  # type: ignore[arg-type]
-        return z
 
     def dense(self, dtype: Any = None) -> Array:
         """The whole matrix."""
