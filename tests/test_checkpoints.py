@@ -164,7 +164,7 @@ def test_numbers_and_arrays_of_any_layout_come_back(tmp_path):
         "W": Factored(np.ones((3, 1)), [2.0], np.ones((4, 1))),
         "arrays": arrays,
         "numbers": numbers,
-        3: (None, Status.LOST),
+        3: (None, np.dtype("f4"), Status.LOST),
     }
     files.save(path, [Pack.of(tree, "tree")])
     found = files.load(path)[0].tree(path)

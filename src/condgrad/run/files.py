@@ -188,6 +188,8 @@ class _Writer:
             return {"object": [name, own]}
         if isinstance(value, np.generic) and value.dtype.kind in KINDS:
             return {"number": [value.dtype.str, value.tobytes().hex()]}
+        if isinstance(value, np.dtype) and not value.hasobject:
+            return {"dtype": value.str}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"type": np.dtype(value).str}
         if isinstance(value, FunctionType) and _found(_name(value)) is value:
@@ -267,6 +269,8 @@ def _built(text: Any, arrays: Sequence[Array]) -> Any:
             return tuple(_built(part, arrays) for part in own)
         case "number":
             return np.frombuffer(bytes.fromhex(own[1]), np.dtype(own[0]))[0]
+        case "dtype":
+            return np.dtype(own)
         case "type":
             return np.dtype(own).type
         case "function" if isinstance(_found(own), FunctionType):
