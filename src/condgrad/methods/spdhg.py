@@ -65,7 +65,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu, table_bytes
+from condgrad.methods.tables import Table, Tabled, precision, require_gpu
 from condgrad.methods.then import Then
 from condgrad.problem import Problem, Term
 
@@ -148,7 +148,7 @@ class Spdhg(Tabled):
     """Stochastic primal-dual passes; `batch` and `table_dtype` are those of `spdhg`."""
 
     looks: ClassVar[bool] = True
-    rounds, least = 10, 64
+    numbers, rounds, least = 1, 10, 64
     batch: Batch | str = "auto"
     table_dtype: Any = "auto"
     slug: str = "spdhg"
@@ -333,9 +333,6 @@ class Spdhg(Tabled):
 
     def measures(self, problem: Problem) -> bool:
         return True
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        return table_bytes(term, problem, self.table_dtype, 1)
 
 
 def _scale(term: Term) -> float:

@@ -46,7 +46,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
 from condgrad.methods.tables import check_precision, objection
-from condgrad.problem import CHUNK, Problem, Term
+from condgrad.problem import Problem, Term
 from condgrad.schedules import (
     ZERO,
     Automatic,
@@ -57,9 +57,6 @@ from condgrad.schedules import (
     power_of_two,
     smoothing,
 )
-
-FORECAST = 1 << 20
-"""Iterations for whose draws there has to be memory; few runs are longer."""
 
 # --- state ----------------------------------------------------------------------------------------
 
@@ -128,11 +125,7 @@ class Estimator(ABC):
         """ω ‖h'_β(A W) − y‖₁ of slopes y that are kept row by row; None if they are not."""
         return None
 
-    def drawn(self, term: Term) -> int:
-        """The most rows evaluated at once."""
-        return min(term.map.size, CHUNK)
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
+    def row_bytes(self, term: Term) -> int:
         """Memory for what is kept of the rows, and to draw them."""
         return 0
 
@@ -206,8 +199,8 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        return 7 * term.map.size * problem.dtype.itemsize
+    def row_bytes(self, term: Term) -> int:
+        return 7 * 8 * term.map.size
 
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
@@ -229,14 +222,9 @@ class Sampled(Estimator):
     def __post_init__(self) -> None:
         check_batch(self.batch)
 
-    def drawn(self, term: Term) -> int:
-        return batch_size(self.batch, term.map.size)
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        size, batch = term.map.size, self.drawn(term)
-        if 2 * batch > size > batch:
-            return 8 * size  # a shuffle of all ids
-        return 0 if self.replace else size // 8
+    def row_bytes(self, term: Term) -> int:
+        size, batch = term.map.size, batch_size(self.batch, term.map.size)
+        return 6 * 8 * batch + (8 * size if 2 * batch > size else size // 8)  # ids, or a bit a row
 
     def objection(self, term: Term) -> str | None:
         if not term.function.separable:
@@ -288,7 +276,7 @@ class SAG(Sampled):
         return Followed(term.map.zeros(problem.dtype), np.zeros(term.map.size, self.table_dtype))
 
     def follow(self, s: Followed, term: Term, now: Now) -> int:
-        size, count = term.map.size, self.drawn(term)
+        size, count = term.map.size, batch_size(self.batch, term.map.size)
         first = self.warm_start and now.p.k == 1
         drawn = slice(0, size) if first else draw(size, count, self.replace, now.rng)  # line 5
         assert s.slopes is not None
@@ -306,9 +294,8 @@ class SAG(Sampled):
             total += float(np.abs(off).sum(dtype=np.float64))
         return term.weight * total
 
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        table = term.map.size * np.dtype(self.table_dtype).itemsize
-        return super().row_bytes(term, problem) + table
+    def row_bytes(self, term: Term) -> int:
+        return super().row_bytes(term) + term.map.size * np.dtype(self.table_dtype).itemsize
 
 
 class Recursive(Sampled):
@@ -422,8 +409,8 @@ class Spider(Recursive):
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
 
-    def drawn(self, term: Term) -> int:
-        return min(max(self.batch_at(1), self.batch_at(FORECAST)), term.map.size)
+    def row_bytes(self, term: Term) -> int:
+        return term.map.size // 8  # batches of a million rows are still small beside W
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
@@ -468,6 +455,9 @@ class ConditionalGradient(Method):
         How β is found and moved if β0 is automatic.
     """
 
+    remedy: ClassVar[str] = (
+        "solve a smaller problem, or keep tables of SAG in single precision (table_dtype='float32')"
+    )
     smooth: Estimator
     composite: Estimator
     schedule: Schedule
@@ -594,11 +584,8 @@ class ConditionalGradient(Method):
         found = {t.name: self.estimator(t).error(s, t, W, beta) for t, s, beta in trios}
         return {name: error for name, error in found.items() if error is not None}
 
-    def drawn(self, term: Term) -> int:
-        return self.estimator(term).drawn(term)
-
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        return self.estimator(term).row_bytes(term, problem)
+        return self.estimator(term).row_bytes(term)
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:

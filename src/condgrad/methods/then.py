@@ -13,6 +13,7 @@ from condgrad._types import Array
 from condgrad.certificate.lower_bound import Duals
 from condgrad.methods.protocol import Given, Known, Method, State, passes_over
 from condgrad.methods.sag_cgal import SagCgal, SagCgalState
+from condgrad.methods.tables import Tabled
 from condgrad.problem import Problem, Term
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Then(Method):
 
     looks: ClassVar[bool] = True
     deals: ClassVar[bool] = True
+    remedy: ClassVar[str] = Tabled.remedy
     first: SagCgal
     second: Spdhg
     passes: float = 10.0
@@ -74,7 +76,7 @@ class Then(Method):
     def portable(self, problem: Problem) -> bool:
         return True
 
-    def lighter(self, gpu: bool) -> Method | None:
+    def lighter(self, gpu: bool) -> Method:
         return self.second
 
     def init(
