@@ -61,8 +61,6 @@ class State:
     """All random numbers of the run come from it."""
     known: Known
     """What was known before the run."""
-    stage: int = 0
-    """Which of several methods in a row is at work, counted from 0."""
     k: int = 0
     """Iterations done."""
     rows: list[int] = field(default_factory=list)
@@ -165,6 +163,12 @@ class Method(ABC):
     def measure(self, problem: Problem, state: Any, known: Evaluation | None = None) -> Report:
         """Evaluate the iterate, unless that is known, and prove what its dual points prove."""
         return measure(problem, state.W, self.duals(problem, state), known)
+
+    def measured(self, problem: Problem, state: State) -> Report | None:
+        """The measure of the iterate, which the state keeps; None if a number is not finite."""
+        report = self.measure(problem, state)
+        state.report = report if report.evaluation.finite else None
+        return state.report
 
     def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
         """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point

@@ -79,15 +79,18 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     like = devices.on_gpu()
     if devices.free_memory() < 20 * 8 * entries:
         gc.collect()  # runs before this one may still hold some
-    free = devices.free_memory()  # before its data are there
-    pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
-    terms = [replace(t, map=map, function=function) for t, map, function in pairs]
-    there = problem.over(problem.domain.on(like), terms, like)
+    remedy = f"{method.remedy}, or use device='cpu' if that has more memory"
+    try:
+        pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
+        terms = [replace(t, map=map, function=function) for t, map, function in pairs]
+        there = problem.over(problem.domain.on(like), terms, like)
+    except MemoryError:
+        raise MemoryLimit("the data need more than is free of a GPU's memory", remedy) from None
+    free = devices.free_memory()
     if engine is not None:
         return dealt(there, method, engine, free)
     sums = tiles.buffers(side) * sum(t.passes.halves for t in there.terms)
-    beside = IMAGES * 8 * min(entries, MANY) + sum(t.map.load for t in problem.terms) + sums
-    remedy = f"{method.remedy}, or use device='cpu' if that has more memory"
+    beside = IMAGES * 8 * min(entries, MANY) + sums
     memory.require_room(method.memory(there) + beside, remedy, free=free, where="a GPU's memory")
     return there
 
