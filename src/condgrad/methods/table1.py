@@ -95,8 +95,6 @@ class Estimator(ABC):
 
     compares: ClassVar[bool] = False
     """Whether it evaluates rows at W_{k−1} too."""
-    needs_rho: ClassVar[bool] = False
-    """Whether it stands still with a schedule that has ρ = 0."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         """What is kept before the first iteration: the estimate is 0."""
@@ -105,10 +103,6 @@ class Estimator(ABC):
     @abstractmethod
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
         """Bring the estimate to iteration `p.k` of a run, in place; how many rows that took."""
-
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float | None:
-        """ω ‖h'_β(A W) − y‖₁ of slopes y that are kept row by row; None if they are not."""
-        return None
 
     def row_bytes(self, term: Term) -> int:
         """Memory for what is kept of the rows, and to draw them."""
@@ -125,9 +119,6 @@ class Full(Estimator):
 
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
         return gradient(term, run.W, s.G, p.beta, p.k)
-
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True)
@@ -269,14 +260,6 @@ class SAG(Sampled):
             term.map.scatter(s.G, at, changed)  # line 7: v_k^f, by X*(α_k − α_{k−1})
         return size if first else count
 
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
-        total = 0.0
-        assert s.slopes is not None
-        for b in term.chunks():
-            off = term.function.slope(term.map.rows(W, b), beta, b) - s.slopes[b]
-            total += float(np.abs(off).sum(dtype=np.float64))
-        return term.weight * total
-
     def row_bytes(self, term: Term) -> int:
         return super().row_bytes(term) + term.map.size * np.dtype(self.table_dtype).itemsize
 
@@ -330,7 +313,6 @@ class Momentum(Recursive):
        JMLR 21, 2020.
     """
 
-    needs_rho: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
 
@@ -486,7 +468,7 @@ class ConditionalGradient(Method):
         for term in problem.terms:
             estimator = self.estimator(term)
             objection = estimator.objection(term)
-            if estimator.needs_rho and not self.schedule.rho(1) > 0:
+            if isinstance(estimator, Momentum) and not self.schedule.rho(1) > 0:
                 objection = (
                     f"has no ρ, without which {type(estimator).__name__} on term {term.name!r} "
                     "stands still: start from a method with one, such as shcgm or most_fw"
@@ -561,9 +543,16 @@ class ConditionalGradient(Method):
         return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
 
     def errors(self, problem: Problem, state: TableOneState, W: Array) -> dict[str, float]:
-        trios = zip(problem.terms, state.terms, state.betas, strict=True)
-        found = {t.name: self.estimator(t).error(s, t, W, beta) for t, s, beta in trios}
-        return {name: error for name, error in found.items() if error is not None}
+        found = {}
+        for t, s, beta in zip(problem.terms, state.terms, state.betas, strict=True):
+            if isinstance(self.estimator(t), Full):
+                found[t.name] = 0.0
+            elif isinstance(self.estimator(t), SAG):
+                y, h = cast(Array, s.slopes), t.function
+                offs = (h.slope(t.map.rows(W, b), beta, b) - y[b] for b in t.chunks())
+                sums = (float(np.abs(off).sum(dtype=np.float64)) for off in offs)
+                found[t.name] = t.weight * sum(sums)
+        return found
 
     def row_bytes(self, term: Term, problem: Problem) -> int:
         return self.estimator(term).row_bytes(term)

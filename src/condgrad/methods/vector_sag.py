@@ -10,7 +10,7 @@ Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICM
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -119,5 +119,4 @@ def compiled(method: ConditionalGradient, problem: Problem) -> ConditionalGradie
     data, delta = getattr(term.function, LOSSES[kind]), getattr(term.function, "delta", 0.0)
     target = np.ascontiguousarray(data if np.size(data) == size else np.full(size, data))
     loss = (list(LOSSES).index(kind), target, float(delta))
-    own = {f.name: getattr(method, f.name) for f in fields(method)}
-    return VectorSag(**own, matrix=cast(DataMatrix, map).arrays, loss=loss)
+    return VectorSag(**vars(method), matrix=cast(DataMatrix, map).arrays, loss=loss)
