@@ -95,6 +95,8 @@ class Estimator(ABC):
 
     compares: ClassVar[bool] = False
     """Whether it evaluates rows at W_{k−1} too."""
+    numbers: ClassVar[int] = 0
+    """Numbers that it has for every row."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         """What is kept before the first iteration: the estimate is 0."""
@@ -103,10 +105,6 @@ class Estimator(ABC):
     @abstractmethod
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
         """Bring the estimate to iteration `p.k` of a run, in place; how many rows that took."""
-
-    def row_bytes(self, term: Term) -> int:
-        """Memory for what is kept of the rows, and to draw them."""
-        return 0
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why it cannot serve a term, or None."""
@@ -145,6 +143,7 @@ class Augmented(Estimator):
        framework", ICML 2019.
     """
 
+    numbers: ClassVar[int] = 7
     step: float
     bound: float = float("inf")
 
@@ -173,9 +172,6 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def row_bytes(self, term: Term) -> int:
-        return 7 * 8 * term.map.size
-
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
             return f"keeps multipliers for term {term.name!r}, which is smooth: use Full() there"
@@ -195,10 +191,6 @@ class Sampled(Estimator):
 
     def __post_init__(self) -> None:
         check_batch(self.batch)
-
-    def row_bytes(self, term: Term) -> int:
-        size, batch = term.map.size, batch_size(self.batch, term.map.size)
-        return 6 * 8 * batch + (8 * size if 2 * batch > size else size // 8)  # ids, or a bit a row
 
     def objection(self, term: Term) -> str | None:
         if not term.function.separable:
@@ -237,6 +229,7 @@ class SAG(Sampled):
     .. [2] G. Dresdner et al., AISTATS 2022, Algorithm 1 and Variant 2.
     """
 
+    numbers: ClassVar[int] = 1
     batch: Batch = 1
     replace: bool = False
     table_dtype: Any = np.float64
@@ -259,9 +252,6 @@ class SAG(Sampled):
             changed = swap(s.slopes, at, new)  # line 6: α_k, by α_k − α_{k−1}
             term.map.scatter(s.G, at, changed)  # line 7: v_k^f, by X*(α_k − α_{k−1})
         return size if first else count
-
-    def row_bytes(self, term: Term) -> int:
-        return super().row_bytes(term) + term.map.size * np.dtype(self.table_dtype).itemsize
 
 
 class Recursive(Sampled):
@@ -368,15 +358,13 @@ class Spider(Recursive):
     """
 
     compares: ClassVar[bool] = True
+    batch = 1  # for memory: a million rows, after as many iterations, are little beside W
     restart: Callable[[int], bool] = power_of_two
     batch_at: Callable[[int], int] = epoch_length
     replace: bool = False
 
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
-
-    def row_bytes(self, term: Term) -> int:
-        return term.map.size // 8  # batches of a million rows are still small beside W
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
@@ -555,7 +543,10 @@ class ConditionalGradient(Method):
         return found
 
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        return self.estimator(term).row_bytes(term)
+        e, size = self.estimator(term), term.map.size
+        table = e.numbers * np.dtype(getattr(e, "table_dtype", np.float64)).itemsize
+        drawn = batch_size(e.batch, size) if isinstance(e, Sampled) else 0
+        return table * size + size // 8 + 6 * 8 * drawn  # a bit for every row, to draw it
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:
