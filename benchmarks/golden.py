@@ -12,7 +12,8 @@ of a state or a trace differs, or an answer is worse. Hashes are never kept: pro
 * states: every method on eight problems, one of them float32, one with a `move`; after each
   iteration W, the random generator, and every array that the state has;
 * traces: objective, infeasibility and bound of runs with a goal, to the last digit;
-* answers: value, bound and CPU seconds of the doors; of networks and SDPLIB too if CONDGRAD_DATA is set.
+* answers: value, bound and CPU seconds of the doors, of networks and of SDPLIB. The last two are
+  read from the folder that CONDGRAD_DATA names.
 
 `benchmarks/cvxpy_problems.py` does the same for the problems of CVXPY's tests.
 """
