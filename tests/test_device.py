@@ -279,7 +279,7 @@ def test_what_is_not_there_is_said(monkeypatch):
 def test_too_little_memory_is_said():
     problem = applications.sparsest_cut(graph(9)).problem
     with installed(memory=1e6):
-        with pytest.raises(cg.ProblemError, match=r"of a GPU's memory.*single precision"):
+        with pytest.raises(cg.ProblemError, match="of a GPU's memory"):
             cg.solve(problem, device="cuda")
         assert cg.solve(problem, max_iter=3, device="auto").device == "cpu"
 
