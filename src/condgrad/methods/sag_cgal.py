@@ -46,7 +46,7 @@ from condgrad.backends.scalars import products
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.frames import Frame, Projection, face_of, frames_of
+from condgrad.methods.frames import Frame, face_of, frames_of, stepped
 from condgrad.methods.protocol import Known, State, direction, gradient, require_finite, shared
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
@@ -57,8 +57,8 @@ from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
-PROJECTION = Projection()
-"""How spectral steps project."""
+SMALL = 100
+"""Side up to which spectral steps take a part apart whole."""
 SHARE = 10.0
 """η_k of spectral steps is SHARE/(k + SHARE), but 1 if every row is drawn."""
 THETA = 0.5
@@ -172,8 +172,7 @@ class SagCgal(Tabled):
         s.betas = [factor * s.beta for factor in factors]
         drawn = [self._renewed(t, s, i, theta) for i, t in enumerate(problem.terms)]
         v = direction(problem, [t.G for t in s.tables])
-        if own is None or not PROJECTION.sees(face_of(problem), own.frames):
-            require_finite(problem, v)
+        require_finite(problem, v)
         if own is not None and p.k > 1:
             self._to_projection(problem, s, own, v, drawn)
         else:
@@ -225,7 +224,7 @@ class SagCgal(Tabled):
             own.ratios[i] = max(now, was + SLOW * (now - was))
             L += safety * term.weight * own.ratios[i] * bend
         L = max(s.eta * L, 1e-9 * float(np.sqrt(size)) / face.trace) or 1.0
-        own.D, spent = PROJECTION.move(face, s.W, v, 1 / L, s.eta, own.frames, own.D)
+        own.D, spent = stepped(face, s.W, v, 1 / L, s.eta, own.frames, own.D, SMALL)
         s.products += spent
 
     def duals(self, problem: Problem, state: SagCgalState) -> dict[str, Duals]:

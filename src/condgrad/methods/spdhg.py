@@ -51,7 +51,7 @@ from condgrad.domains.bottom import FEW
 from condgrad.errors import ProblemError
 from condgrad.functions import Smooth
 from condgrad.methods.balance import first_factors
-from condgrad.methods.frames import Frame, Projection, face_of, frames_of
+from condgrad.methods.frames import Frame, face_of, frames_of, stepped
 from condgrad.methods.protocol import (
     Known,
     State,
@@ -78,8 +78,8 @@ half of all are drawn; iterations with all of them are not fewer.
 """
 STILL = 16
 """A way of W of up to so many roundings of its size is no way."""
-PROJECTION = Projection(small=60)
-"""How the steps project."""
+SMALL = 60
+"""Side up to which a projection takes a part apart whole."""
 SAFETY = 0.9
 """Factor on the longest step that the latest change allows."""
 GROWTH = 0.6
@@ -217,10 +217,9 @@ class Spdhg(Tabled):
         s.betas = [_scale(t) * s.beta for t in problem.terms]
         found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
-        if not PROJECTION.sees(face, s.frames):
-            require_finite(problem, v)
+        require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
-        s.D, spent = PROJECTION.move(face, s.W, v, tau, 1.0, s.frames, s.D)
+        s.D, spent = stepped(face, s.W, v, tau, 1.0, s.frames, s.D, SMALL)
         s.k, s.calls, s.products, s.report = s.k + 1, s.calls + 1, s.products + spent, None
         self._lengthened(problem, s, [moved for _, moved in found])
         self._weighed(problem, s)
