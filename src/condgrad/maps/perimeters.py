@@ -8,7 +8,7 @@ from condgrad._check import dimension
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import backend, kernels, tiles
 from condgrad.backends.addresses import perimeter_address
-from condgrad.backends.arrays import contiguous, diagonal, foreign
+from condgrad.backends.arrays import contiguous, foreign
 from condgrad.maps._base import Covering
 
 
@@ -107,14 +107,3 @@ class Perimeters(Covering):
         Over all W it is √2 times that, since only entries below the diagonal are read.
         """
         return float(np.sqrt(3 * (self.shape[0] - 2) / (2 if symmetric else 1)))
-
-    def gram(self, W: Array) -> Array:
-        """The symmetric part of A*A W for a symmetric W, no row being evaluated.
-
-        ((n − 4) W_ij + R_i + R_j)/2 beside the diagonal, R the row sums without it, and 0 on it.
-        """
-        n = self.shape[0]
-        R = W.sum(axis=1) - diagonal(W)
-        H: Array = 0.5 * ((n - 4) * W + R + R[:, None])
-        diagonal(H)[:] = 0
-        return H

@@ -12,7 +12,6 @@ to the CPU in one copy (`ritz`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from condgrad.backends.arrays import beyond, diagonal, eigenpairs, foreign, host
 from condgrad.domains import Face
 from condgrad.domains.bottom import FEW, bottom
 from condgrad.domains.eigen import deflated
-from condgrad.functions.group import project_simplex
+from condgrad.domains.projections import shares
 from condgrad.problem import Problem
 
 AGAIN = 8
@@ -97,19 +96,20 @@ def stepped(
 def project(face: Face, X: Array, frames: list[Frame], out: Array, small: int) -> int:
     """Write the point nearest to X to `out`; the products with X that it took."""
     trios = [(p, face.basis[p], f) for p, f in zip(face.parts, frames, strict=True)]
+    free = host(diagonal(X)[face.diagonal])
     found = [_spectrum(X[p, p], Q, f, small) for p, Q, f in trios]
-    shares = _shares(face, X, found)
-    pairs = zip(found, shares, strict=False)
+    values = shares(face, [f.values for f in found], free)
+    pairs = zip(found, values, strict=False)
     if any(0 < f.beginning < np.count_nonzero(d) for f, d in pairs):
         found = [_spectrum(X[p, p], Q, f, small, whole=True) for p, Q, f in trios]
-        shares = _shares(face, X, found)
+        values = shares(face, [f.values for f in found], free)
     if len(face.parts) != 1 or face.diagonal.size:
         out.fill(0)
-    for (part, Q, frame), own, d in zip(trios, found, shares, strict=False):
+    for (part, Q, frame), own, d in zip(trios, found, values, strict=False):
         U = _kept(Q, frame, d, own.vectors)
         np.matmul(U, U.T, out=out[part, part])
     if face.diagonal.size:
-        diagonal(out)[face.diagonal] = np.asarray(shares[-1], like=out)
+        diagonal(out)[face.diagonal] = np.asarray(values[-1], like=out)
     if face.offset is not None:
         out += face.offset
     return sum(f.products for f in found)
@@ -155,19 +155,6 @@ def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
         if all(f.vectors is None or len(f.vectors) == n for f, n in pairs):
             return known
     return [Frame() for _ in sides]
-
-
-def _shares(face: Face, X: Array, found: Sequence[Spectrum]) -> list[Array]:
-    """The eigenvalues of the projection by part, then its free diagonal, in arrays of NumPy."""
-    values = [f.values for f in found]
-    ends = np.cumsum([len(own) for own in values])
-    if face.diagonal.size:
-        values.append(host(diagonal(X)[face.diagonal]))
-    joined = np.concatenate(values)
-    d: Array = np.maximum(joined, 0.0)
-    if face.equality or d.sum() > face.trace:
-        d = project_simplex(joined, face.trace)
-    return np.split(d, ends)
 
 
 def _kept(Q: Array, frame: Frame, d: Array, vectors: Array) -> Array:
