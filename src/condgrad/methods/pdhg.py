@@ -14,7 +14,7 @@ from condgrad.domains.projections import Frame
 from condgrad.errors import ProblemError
 from condgrad.functions import Linear
 from condgrad.maps import RowStorage
-from condgrad.methods.balance import first_factors
+from condgrad.methods.balance import first_weight, scale
 from condgrad.methods.protocol import (
     Known,
     Method,
@@ -152,15 +152,16 @@ class Pdhg(Method):
         bent = [t for t in problem.terms if not isinstance(t.function, Linear)]
         norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in bent]
         norm = float(np.linalg.norm(norms)) or 1.0
-        own: dict[str, Any] = {"norm": norm, "weight": first_weight(problem, W, norm)}
-        terms = [DualSide.of(t, problem) for t in problem.terms]
-        own |= {"terms": terms, "ahead": W.copy(), "before": W.copy(), "betas": scales(problem)}
+        bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
+        own: dict[str, Any] = {"norm": norm, "weight": bend or first_weight(problem, W, norm)}
+        own |= {"ahead": W.copy(), "before": W.copy(), "betas": [scale(t) for t in problem.terms]}
+        own["terms"] = [DualSide.of(t, problem) for t in problem.terms]
         return self.state.begun(problem, W, rng, known, **own)
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:
         s, projector = state, problem.domain.projector()
         s.eta, s.beta = 1.0, s.norm / s.weight
-        s.betas = [c * s.beta for c in scales(problem)]
+        s.betas = [scale(t) * s.beta for t in problem.terms]
         s.rows = [count + t.map.size for count, t in zip(s.rows, problem.terms, strict=True)]
         self.ascend(problem, s)
         v = direction(problem, [f.estimate for f in s.terms])
@@ -234,20 +235,6 @@ class Pdhg(Method):
             return number * term.map.entries + rows
         mean = term.map.storage * problem.dtype.itemsize
         return 2 * number * term.map.entries + rows + mean
-
-
-def first_weight(problem: Problem, W: Array, norm: float) -> float:
-    """The first ω: the curvature of f, or from the β that one step suggests if f is linear."""
-    bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
-    if bend:
-        return bend
-    trios = zip(first_factors(problem, W, 0.5), scales(problem), problem.terms, strict=True)
-    return norm / float(np.mean([b / c for b, c, t in trios if not t.function.smooth]))
-
-
-def scales(problem: Problem) -> list[float]:
-    """β of every term in units of ‖A‖/ω."""
-    return [t.weight * length_of(t) ** 2 for t in problem.terms]
 
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:

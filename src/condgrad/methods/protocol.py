@@ -166,6 +166,12 @@ class Method(ABC):
         """Evaluate the iterate, unless that is known, and prove what its dual points prove."""
         return measure(problem, state.W, self.duals(problem, state), known)
 
+    def measured(self, problem: Problem, state: Any) -> Report | None:
+        """The measure of the iterate, which the state keeps; None if a number is not finite."""
+        report = self.measure(problem, state)
+        state.report = report if report.evaluation.finite else None
+        return state.report
+
     def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
         """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point
         misses.

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends.scalars import products
@@ -47,7 +48,15 @@ from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
 from condgrad.methods.frames import Frame, face_of, frames_of, stepped
-from condgrad.methods.protocol import Known, State, direction, gradient, require_finite, shared
+from condgrad.methods.protocol import (
+    Given,
+    Known,
+    State,
+    direction,
+    gradient,
+    require_finite,
+    shared,
+)
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
@@ -135,22 +144,15 @@ class SagCgal(Tabled):
     name: str = "SAG-CGAL"
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> SagCgalState:
         require_gpu(problem, self.table_dtype)
-        tables, size = [self._table(t, problem) for t in problem.terms], len(problem.terms)
-        s = SagCgalState(W=W.copy(), rng=rng, known=known, tables=tables)
-        s.rows, s.betas = [0] * size, [1.0] * size
+        tables, face = [self._table(t, problem) for t in problem.terms], problem.domain.face
+        s = SagCgalState.begun(problem, W, rng, known, tables=tables)
         if self.measures(problem):
-            s.pressure = self.balance.init(problem, W, known)
-            s.betas, face = list(s.pressure.factors), problem.domain.face
+            self.balance.begin(problem, s)
             if self.spectral and face is not None:
-                D = np.zeros(problem.domain.shape, like=face.basis)
+                D, size = np.zeros(problem.domain.shape, like=face.basis), len(tables)
                 s.spectral = Spectral(D, frames_of(face), [0.0] * size, [0.0] * size)
         return s
 
@@ -184,10 +186,7 @@ class SagCgal(Tabled):
                 s.W += own.D
             s.products += atom.products
         s.k, s.calls, s.report = p.k, s.calls + 1, None
-        if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measured(problem, s)
-            if report is not None:
-                self.balance.moved(problem, s.pressure, s, report, 1.0 if own is None else 0.0)
+        self.balance.follow(problem, self, s, press=1.0 if own is None else 0.0)
         return s
 
     def _renewed(self, term: Term, s: SagCgalState, i: int, theta: float) -> list[slice]:
@@ -238,8 +237,7 @@ class SagCgal(Tabled):
         s: SagCgalState = super().rebase(problem, state, share)
         if s.spectral is not None:
             s.spectral.frames = frames_of(face_of(problem), s.spectral.frames)
-        if s.pressure is not None:
-            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        self.balance.rebase(problem, s)
         return s
 
     def measures(self, problem: Problem) -> bool:

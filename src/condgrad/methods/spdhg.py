@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends import tiles
@@ -49,12 +50,13 @@ from condgrad.backends.scalars import norm, square
 from condgrad.certificate.lower_bound import Report, trivial
 from condgrad.domains.bottom import FEW
 from condgrad.errors import ProblemError
-from condgrad.functions import Smooth
-from condgrad.methods.balance import first_factors
+from condgrad.methods.balance import first_weight, scale
 from condgrad.methods.frames import Frame, face_of, frames_of, stepped
 from condgrad.methods.protocol import (
+    Given,
     Known,
     State,
+    curvature_of,
     direction,
     gradient,
     length_of,
@@ -163,35 +165,20 @@ class Spdhg(Tabled):
         return all(self.rows_now(t) == t.map.size for t in problem.composite)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> SpdhgState:
         require_gpu(problem, self.table_dtype)
-        domain, face, size = problem.domain, face_of(problem), len(problem.terms)
-        first, given = (W, [None] * size) if multipliers is None else (domain.center(), multipliers)
-        s = SpdhgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * size,
-            betas=[1.0] * size,
-            tables=[self._table(t, problem, y) for t, y in zip(problem.terms, given, strict=True)],
-            D=np.zeros(domain.shape, like=face.basis),
-            frames=frames_of(face),
-            origin=first.astype(np.float64),
-            bound=max(known.floor, trivial(problem)),
-        )
+        domain, face, terms = problem.domain, face_of(problem), problem.terms
+        first = W if multipliers is None else domain.center()
+        given = [None] * len(terms) if multipliers is None else multipliers
+        tables = [self._table(t, problem, y) for t, y in zip(terms, given, strict=True)]
+        own = {"D": np.zeros(domain.shape, like=face.basis), "frames": frames_of(face)}
+        own |= {"origin": first.astype(np.float64), "bound": max(known.floor, trivial(problem))}
+        s = SpdhgState.begun(problem, W, rng, known, tables=tables, **own)
         norms = [t.map.norm(domain.symmetric) / length_of(t) for t in problem.composite]
         s.norm = float(np.linalg.norm(norms)) or 1.0
-        s.bend = sum(
-            t.weight * t.function.smoothness * t.map.norm(domain.symmetric) ** 2
-            for t in problem.terms
-            if isinstance(t.function, Smooth) and t.function.smoothness
-        )
+        curved = [t for t in terms if curvature_of(t)]
+        s.bend = sum(curvature_of(t) * t.map.norm(domain.symmetric) ** 2 for t in curved)
         s.length, s.weight = s.shortest, _first_weight(problem, s, s.origin)
         return s
 
@@ -214,7 +201,7 @@ class Spdhg(Tabled):
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
         s, face = state, face_of(problem)
         begun, s.eta, s.beta = bool(np.isfinite(s.eta)), 1.0, 1 / (s.length * s.weight)
-        s.betas = [_scale(t) * s.beta for t in problem.terms]
+        s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
         found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
         require_finite(problem, v)
@@ -337,18 +324,12 @@ class Spdhg(Tabled):
         return table_bytes(term, problem, self.table_dtype, 1)
 
 
-def _scale(term: Term) -> float:
-    """β of a term in units of 1/(sω)."""
-    return 1.0 if term.function.smooth else term.weight * length_of(term) ** 2
-
-
 def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     """What a violation costs, or a guess by β of a step from W."""
     known = s.known
     if known.missed > 0 and known.above > known.below:
         return 0.8 * s.norm * (known.above - known.below) / known.missed
-    guesses = zip(first_factors(problem, W, 0.5), problem.terms, strict=True)
-    return s.norm / float(np.mean([b / _scale(t) for b, t in guesses if not t.function.smooth]))
+    return first_weight(problem, W, s.norm)
 
 
 @declare(

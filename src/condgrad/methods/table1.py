@@ -538,8 +538,7 @@ class ConditionalGradient(Method):
         state = TableOneState(W=W.copy(), rng=rng, known=known, terms=terms, before=before)
         state.rows, state.betas = [0] * len(terms), [1.0] * len(terms)
         if self.measures(problem):
-            state.pressure = self.balance.init(problem, W, known)
-            state.betas = list(state.pressure.factors)
+            self.balance.begin(problem, state)
         return state
 
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> TableOneState:
@@ -558,11 +557,7 @@ class ConditionalGradient(Method):
         atom.blend(s.W, p.eta)  # line 11
         s.eta, s.beta, s.betas = p.eta, p.beta, betas
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
-        if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s)
-            if report.evaluation.finite:
-                s.report = report
-                self.balance.moved(problem, s.pressure, s, report, press=1.0)
+        self.balance.follow(problem, self, s, press=1.0)
         return s
 
     def duals(self, problem: Problem, state: TableOneState) -> dict[str, Duals]:
@@ -582,8 +577,7 @@ class ConditionalGradient(Method):
             if f.y is not None and f.slopes is not None:
                 f.y, f.slopes, f.G = share * f.y, share * f.slopes, share * f.G
                 f.reach = reach(t, problem)
-        if s.pressure is not None:
-            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        self.balance.rebase(problem, s)
         return s
 
     def measures(self, problem: Problem) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
-from condgrad.certificate.lower_bound import Duals, Report, Slopes
+from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
 from condgrad.methods.protocol import Method
@@ -140,12 +140,6 @@ class Tabled(Method):
     def stretches(self, term: Term) -> Stretches:
         """The stretches to draw the rows of a term from."""
         return Stretches.of(term.map.size, term.map.stretch, self.rows_now(term))
-
-    def measured(self, problem: Problem, state: Any) -> Report | None:
-        """The measure of the iterate, which the state keeps; None if a number is not finite."""
-        report = self.measure(problem, state)
-        state.report = report if report.evaluation.finite else None
-        return state.report
 
     def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
         pairs = zip(state.tables, state.betas, strict=True)
