@@ -73,10 +73,6 @@ class SparseStack(LinearMap):
         return new
 
     @property
-    def load(self) -> int:
-        return self._csr.load
-
-    @property
     def depth(self) -> int:
         return self._csr.depth
 
@@ -207,8 +203,6 @@ class _Csr:
         """Norm of every row."""
         self.depth = int(np.bincount(self.indices, minlength=1).max()) + 1
         """Rows that share a column at most, and the product."""
-        self.load = 32 * self.data.size + 24 * self.size
-        """Bytes on a GPU: every number twice, with its place."""
 
     def gather(self, x: Array, at: Rows) -> Array:
         ids = ids_of(at, self.size)
@@ -227,7 +221,7 @@ class _CsrOnGpu:
     """
 
     def __init__(self, csr: _Csr, like: Array) -> None:
-        self.size, self.depth, self.load = csr.size, csr.depth, csr.load
+        self.size, self.depth = csr.size, csr.depth
         self.lengths = np.asarray(csr.lengths, like=like)
         self._by_row = Segments(csr.indptr, like)
         self._columns = np.asarray(csr.indices.astype(np.int32), like=like)

@@ -27,7 +27,7 @@ from condgrad.methods.protocol import (
     shared,
 )
 from condgrad.methods.register import declare, refusal
-from condgrad.methods.tables import precision
+from condgrad.methods.tables import precision, table_bytes
 from condgrad.problem import Problem, Term
 
 FIRST = 3
@@ -137,6 +137,8 @@ class Pdhg(Method):
     """
 
     proofs: ClassVar[tuple[int, int]] = (20, 10)
+    numbers: ClassVar[int] = 2
+    """Numbers that are kept for every row."""
     state: ClassVar[type[PdhgState]] = PdhgState
     relax: float = 1.7
     slug: str = "pdhg"
@@ -227,14 +229,8 @@ class Pdhg(Method):
         return s
 
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        if isinstance(term.function, Linear):
-            return 0
-        number, whole = precision(term, problem).itemsize, 5 * 8 * term.map.size
-        rows = 0 if term.function.separable else whole
-        if isinstance(term.map, RowStorage):
-            return number * term.map.entries + rows
-        mean = term.map.storage * problem.dtype.itemsize
-        return 2 * number * term.map.entries + rows + mean
+        linear = isinstance(term.function, Linear)
+        return 0 if linear else table_bytes(term, problem, self.numbers)
 
 
 def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:

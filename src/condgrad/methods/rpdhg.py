@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.functions import Linear
-from condgrad.maps import RowStorage
 from condgrad.methods.pdhg import Pdhg, PdhgState, change, renew
 from condgrad.methods.protocol import length_of
 from condgrad.methods.register import declare
-from condgrad.problem import Problem, Term
+from condgrad.problem import Problem
 
 ENOUGH, SOME = 0.2, 0.8
 """Shares of the first r of a round; it ends if r is below one, or below the other and grows."""
@@ -96,6 +94,7 @@ class Rpdhg(Pdhg):
        gradient", NeurIPS 2021.
     """
 
+    numbers: ClassVar[int] = 3
     state: ClassVar[type[PdhgState]] = RpdhgState
     relax: float = 2.0
     slug: str = "rpdhg"
@@ -176,13 +175,6 @@ class Rpdhg(Pdhg):
         s: RpdhgState = super().rebase(problem, state, share)
         s.turn = -1
         return s
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        if isinstance(term.function, Linear):
-            return 0
-        spread = 1 if isinstance(term.map, RowStorage) else 2
-        first = 8 * term.map.size + spread * term.map.storage * problem.dtype.itemsize
-        return super().row_bytes(term, problem) + first
 
 
 @declare(

@@ -60,7 +60,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu, stored, table_bytes
+from condgrad.methods.tables import Table, Tabled, precision, require_gpu, stored
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
 
@@ -133,7 +133,7 @@ class SagCgal(Tabled):
         How β is found and moved.
     """
 
-    rounds, least = 5, 20
+    numbers, rounds, least = 2, 5, 20
     schedule: Schedule
     batch: Batch | str = "auto"
     spectral: bool = True
@@ -242,10 +242,6 @@ class SagCgal(Tabled):
 
     def measures(self, problem: Problem) -> bool:
         return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        numbers = 1 if stored(term) else 2
-        return table_bytes(term, problem, self.table_dtype, numbers)
 
 
 @declare(

@@ -67,8 +67,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu, table_bytes
-from condgrad.methods.then import Then
+from condgrad.methods.tables import Table, Tabled, precision, require_gpu
 from condgrad.problem import Problem, Term
 
 COLUMN = 0.75
@@ -150,7 +149,7 @@ class Spdhg(Tabled):
     """Stochastic primal-dual passes; `batch` and `table_dtype` are those of `spdhg`."""
 
     looks: ClassVar[bool] = True
-    rounds, least = 10, 64
+    numbers, rounds, least = 1, 10, 64
     batch: Batch | str = "auto"
     table_dtype: Any = "auto"
     slug: str = "spdhg"
@@ -320,9 +319,6 @@ class Spdhg(Tabled):
     def measures(self, problem: Problem) -> bool:
         return True
 
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        return table_bytes(term, problem, self.table_dtype, 1)
-
 
 def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     """What a violation costs, or a guess by β of a step from W."""
@@ -343,9 +339,7 @@ def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     reference="Chambolle, Ehrhardt, Richtárik, Schönlieb, SIAM J. Optim. 28(4), 2018; "
     "Applegate et al., NeurIPS 2021, for the step rule",
 )
-def spdhg(
-    batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "auto"
-) -> Spdhg | Then:
+def spdhg(batch: Batch | str = "auto", first: float = 10.0, table_dtype: Any = "auto") -> Spdhg:
     """Stochastic primal-dual passes over a spectrahedron.
 
     Drawn rows move their multipliers, the change enters the direction 1/p times more, and W goes to
@@ -369,5 +363,9 @@ def spdhg(
     number = isinstance(first, (int, float, np.number)) and not isinstance(first, bool)
     if not (number and 0 <= first < np.inf):
         raise ProblemError(f"first is {first!r}: it must be a number of passes, at least 0")
-    lead, method = sag_cgal(batch=batch, table_dtype=table_dtype), Spdhg(batch, table_dtype)
-    return Then(lead, method, first) if first else method
+    if not first:
+        return Spdhg(batch, table_dtype)
+    from condgrad.methods.then import Then  # which is derived from `Spdhg`
+
+    how = {"batch": batch, "table_dtype": table_dtype, "passes": first}
+    return Then(**how, first=sag_cgal(batch=batch, table_dtype=table_dtype))

@@ -70,10 +70,8 @@ def objection(term: Term, batch: Batch | str) -> str | None:
     return None
 
 
-def table_bytes(term: Term, problem: Problem, dtype: Any, numbers: int) -> int:
-    """Memory for the tables of a term, with so many numbers for a row beside the cotangent."""
-    if term.function.smooth:
-        return 0
+def table_bytes(term: Term, problem: Problem, numbers: int, dtype: Any = "auto") -> int:
+    """Memory for so many numbers for a row, and for a function that takes all rows at once."""
     rows = 0 if term.function.separable else 5 * 8 * term.map.size
     return numbers * term.map.entries * precision(term, problem, dtype).itemsize + rows
 
@@ -102,6 +100,11 @@ class Tabled(Method):
     """
 
     deals: ClassVar[bool] = True
+    remedy: ClassVar[str] = (
+        "keep the tables in single precision (table_dtype='float32'), or solve a smaller problem"
+    )
+    numbers: ClassVar[int]
+    """Numbers that are kept for every row."""
     rounds: ClassVar[int]
     """``batch="auto"`` takes so many iterations for all rows."""
     least: ClassVar[int]
@@ -123,9 +126,12 @@ class Tabled(Method):
         return True
 
     def lighter(self, gpu: bool) -> Method | None:
-        if not (gpu and self.table_dtype == "auto"):
-            return None
-        return cast(Method, cast(Any, replace)(self, table_dtype=HALVED))
+        may = gpu and self.table_dtype == "auto"
+        return cast(Any, replace)(self, table_dtype=HALVED) if may else None
+
+    def row_bytes(self, term: Term, problem: Problem) -> int:
+        own = not term.function.smooth
+        return table_bytes(term, problem, self.numbers, self.table_dtype) if own else 0
 
     def rows_now(self, term: Term) -> int:
         """Rows to draw at an iteration."""
