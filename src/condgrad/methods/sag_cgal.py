@@ -35,7 +35,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,11 @@ from condgrad.methods.protocol import (
     direction,
     gradient,
     require_finite,
-    shared,
 )
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu, stored
+from condgrad.methods.tables import Drawing, SlopeTable, require_gpu
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
 
@@ -78,19 +77,6 @@ RECENT = 0.9
 """Weight of the curvature that was measured before, from one iteration to the next."""
 SLOW = 0.02
 """How fast the measured curvature falls."""
-
-
-@dataclass
-class SlopeTable(Table):
-    """Multipliers of a term, and the slopes that the steps follow."""
-
-    slopes: Any = None
-    """γ; None if G is γ, as of a map that stores rows."""
-
-    @property
-    def followed(self) -> Any:
-        """γ."""
-        return self.G if self.slopes is None else self.slopes
 
 
 @dataclass
@@ -122,7 +108,7 @@ class SagCgalState(State):
 
 
 @dataclass(frozen=True)
-class SagCgal(Tabled):
+class SagCgal(Drawing):
     """SAG on the augmented Lagrangian; the other options are those of `sag_cgal`.
 
     Parameters
@@ -157,11 +143,10 @@ class SagCgal(Tabled):
         return s
 
     def _table(self, term: Term, problem: Problem) -> SlopeTable:
-        table = SlopeTable(term.map.zeros(problem.dtype), self.stretches(term))
-        if not term.function.smooth:
-            dtype, make = precision(term, problem, self.table_dtype), term.passes.table
-            table.y, table.slopes = make(dtype), None if stored(term) else make(dtype)
-        return table
+        stretches = self.stretches(term)
+        if term.function.smooth:
+            return SlopeTable(term.map.zeros(problem.dtype), stretches)
+        return SlopeTable.of(term, problem, self.table_dtype, stretches=stretches)
 
     def step(self, problem: Problem, state: SagCgalState, at_most: int = 1) -> SagCgalState:
         s, p, own = state, self.schedule(state.k + 1), state.spectral
@@ -192,15 +177,11 @@ class SagCgal(Tabled):
     def _renewed(self, term: Term, s: SagCgalState, i: int, theta: float) -> list[slice]:
         """Bring the tables of a term up to date; the rows that this took."""
         table, beta = s.tables[i], s.betas[i]
-        drawn, y, slopes = table.stretches.draw(s.rng), table.y, table.followed
-        if y is None:
+        drawn: list[slice] = table.stretches.draw(s.rng)
+        if table.y is None:
             gradient(term, s.W, table.G, beta, s.k + 1)
         else:
-
-            def work(part: Sequence[slice], G: Array) -> None:
-                term.passes.renew(s.W, G, part, y, slopes, beta, theta)
-
-            shared(term, drawn, work, table.G)
+            table.renew(term, s.W, drawn, beta, theta)
         s.rows[i] += rows_of(drawn)
         return drawn
 

@@ -67,7 +67,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu
+from condgrad.methods.tables import Drawing, Table, precision, require_gpu
 from condgrad.problem import Problem, Term
 
 COLUMN = 0.75
@@ -145,7 +145,7 @@ class SpdhgState(State):
 
 
 @dataclass(frozen=True)
-class Spdhg(Tabled):
+class Spdhg(Drawing):
     """Stochastic primal-dual passes; `batch` and `table_dtype` are those of `spdhg`."""
 
     looks: ClassVar[bool] = True
