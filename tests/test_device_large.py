@@ -162,16 +162,6 @@ def test_rows_of_denoised_distances(cupy, seed):
     np.testing.assert_allclose(rows, denoised(C, W)[[7, 3, 7]], atol=1e-10)
 
 
-def test_costs_are_there_once(cupy):
-    """Whoever rounds reads the distances that the run has."""
-    C = Inner(clusters(20))
-    there = C.on(cupy.empty(0))
-    assert C.matrix(cupy.empty(0)).data.ptr == there._data.data.ptr
-    assert np.array_equal(C.matrix(np.empty(0)), clusters(20))
-    del there
-    assert np.array_equal(C.matrix(cupy.empty(0)).get(), clusters(20))
-
-
 def test_room_for_data_is_enough_beside_a_gpu(monkeypatch):
     """What is too large for the memory of the process may be solved on a GPU."""
     C, free = clusters(60), float(64 << 20) + 12 * 8 * 60 * 60

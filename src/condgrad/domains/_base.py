@@ -81,12 +81,9 @@ class Domain(ABC):
         """Return this domain with points that lie where `like` does."""
         new = moved(self, like)
         if (face := self.face) is not None:
-            diagonal, basis = (np.asarray(x, like=like) for x in (face.diagonal, face.basis))
-            offset = face.offset
-            if offset is not None:
-                same = [name for name, x in vars(self).items() if x is offset]  # one copy will do
-                offset = getattr(new, same[0]) if same else np.asarray(offset, like=like)
-            new.face = face._replace(diagonal=diagonal, basis=basis, offset=offset)
+            arrays = [n for n in ("diagonal", "basis", "offset") if getattr(face, n) is not None]
+            there: dict[str, Any] = {n: np.asarray(getattr(face, n), like=like) for n in arrays}
+            new.face = face._replace(**there)
         return new
 
     def __init_subclass__(cls, **options: Any) -> None:

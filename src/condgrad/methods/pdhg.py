@@ -144,7 +144,7 @@ class Pdhg(Tabled):
             mean = None if stored(term) else term.map.zeros(problem.dtype)
             return DualSide.of(term, problem, mean=mean)
         side = DualSide(term.map.zeros(problem.dtype))
-        gradient(term, np.zeros(term.map.shape, problem.dtype), side.G, 1.0, 1)
+        gradient(term, np.zeros(term.map.shape, problem.dtype), side.G, 1.0)
         return side
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:

@@ -199,9 +199,9 @@ class Spdhg(Drawing):
 
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
         s, face = state, face_of(problem)
-        begun, s.eta, s.beta = bool(np.isfinite(s.eta)), 1.0, 1 / (s.length * s.weight)
+        s.eta, s.beta = 1.0, 1 / (s.length * s.weight)
         s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
-        found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
+        found = [self._ascended(t, s, i) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
         require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
@@ -211,14 +211,14 @@ class Spdhg(Drawing):
         self._weighed(problem, s)
         return s
 
-    def _ascended(self, term: Term, s: SpdhgState, i: int, begun: bool) -> tuple[Array, float]:
+    def _ascended(self, term: Term, s: SpdhgState, i: int) -> tuple[Array, float]:
         """Move the multipliers of the drawn rows; A*(y + Δy/p), and ‖Δy‖²."""
         table, beta = s.tables[i], s.betas[i]
         y, changed, drawn = table.y, table.changed, table.stretches.draw(s.rng)
         count = rows_of(drawn)
         s.rows[i] += count
         if y is None:
-            gradient(term, s.W, table.G, beta, 2 if begun else 1)
+            gradient(term, s.W, table.G, beta)
             return table.G, 0.0
         seen = s.W.astype(changed.dtype, copy=False)
 

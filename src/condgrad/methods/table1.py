@@ -124,7 +124,7 @@ class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
-        return gradient(term, run.W, s.G, p.beta, p.k)
+        return gradient(term, run.W, s.G, p.beta)
 
     def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
         return 0.0
@@ -300,7 +300,7 @@ class Recursive(Sampled):
         size, h = term.map.size, term.function
         batch = self.rows_now(p, size)
         if not batch:
-            return gradient(term, run.W, s.G, p.beta, 1)
+            return gradient(term, run.W, s.G, p.beta)
         keep, new, past = self.coefficients(p)
         scale, compares = size / batch, bool(past) and p.k > 1
         s.G *= keep

@@ -9,8 +9,7 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import kernels
-from condgrad.backends.arrays import foreign
-from condgrad.functions import Function, Linear, Proximable
+from condgrad.functions import Function, Proximable
 from condgrad.maps import LinearMap, RowStorage
 
 
@@ -68,10 +67,8 @@ class Plain:
     def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
         """G = A* h'_β(A W), by ranges that hold every row once."""
         G.fill(0)
-        skip = foreign(W) and isinstance(self.function, Linear)  # slopes do not depend on W
         for at in ranges:
-            z = np.zeros(at.stop - at.start, W.dtype, like=W) if skip else self.map.rows(W, at)
-            self.map.scatter(G, at, self.function.slope(z, beta, at))
+            self.map.scatter(G, at, self.function.slope(self.map.rows(W, at), beta, at))
 
     def renew(
         self,
