@@ -13,11 +13,12 @@ to the CPU in one copy (`ritz`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from condgrad._floats import TINY
 from condgrad._types import Array
 from condgrad.backends import kernels
 from condgrad.backends.arrays import beyond, diagonal, eigenpairs, foreign, host, namespace
@@ -66,31 +67,21 @@ class Spectrum(NamedTuple):
     """Columns of a block that was found from nothing; if more are used there may be more."""
 
 
-def stepped(
-    face: Face,
-    W: Array,
-    v: Array,
-    tau: float,
-    eta: float,
-    frames: list[Frame],
-    D: Array,
-    small: int,
-) -> tuple[Array, int]:
-    """W ← W + η(S − W) in place, S the projection of W − τv; the step, and products.
+def to_projection(face: Face, s: Any, v: Array, tau: float, eta: float, small: int) -> None:
+    """W ← W + η(S − W) in place, S the projection of W − τv, by the `frames` of a state s.
 
-    D is an array for it, which may be the step before.
+    The step is in `D` afterwards, whose memory is used; products are counted.
     """
     X = np.empty(v.shape, like=v)
-    kernels(v).descended(W, v, tau, face.offset, X)
-    products = project(face, X, frames, D, small)
+    kernels(v).descended(s.W, v, tau, face.offset, X)
+    s.products += project(face, X, s.frames, s.D, small)
     if eta == 1:
-        D, S = np.subtract(D, W, out=X), D
-        W[...] = S
+        s.D, S = np.subtract(s.D, s.W, out=X), s.D
+        s.W[...] = S
     else:
-        D -= W
-        D *= eta
-        W += D
-    return D, products
+        s.D -= s.W
+        s.D *= eta
+        s.W += s.D
 
 
 def project(face: Face, X: Array, frames: list[Frame], out: Array, small: int) -> int:
@@ -217,13 +208,15 @@ def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:
 
     Combinations whose squared length is below `SHORT` are left out.
     """
-    L, failed = dpotrf(squares, lower=1, clean=1)
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(squares), TINY))
+    S = scale[:, None] * squares * scale
+    L, failed = dpotrf(S, lower=1, clean=1)
     if not failed and np.diagonal(L).min() > PIVOT:
-        P = dtrtri(L, lower=1)[0].T
+        P = scale[:, None] * dtrtri(L, lower=1)[0].T
     else:
-        lengths, V = np.linalg.eigh(squares)
+        lengths, V = np.linalg.eigh(S)
         used = lengths > SHORT * lengths[-1]
-        P = V[:, used] / np.sqrt(lengths[used])
+        P = scale[:, None] * V[:, used] / np.sqrt(lengths[used])
     T = P.T @ T @ P
     values, U = np.linalg.eigh(0.5 * (T + T.T))
     return values[::-1], P @ U[:, ::-1]

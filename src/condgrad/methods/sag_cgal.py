@@ -36,7 +36,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ from condgrad.backends.scalars import products
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.frames import Frame, face_of, frames_of, stepped
+from condgrad.methods.frames import Frame, face_of, frames_of, to_projection
 from condgrad.methods.protocol import (
     Given,
     Known,
@@ -79,22 +79,6 @@ SLOW = 0.02
 """How fast the measured curvature falls."""
 
 
-@dataclass
-class Spectral:
-    """What spectral steps remember."""
-
-    D: Array
-    """The step before."""
-    frames: list[Frame]
-    """Eigenvectors of the projection before, of every part."""
-    squares: list[float]
-    """Σ ‖A_t D‖² over the latest steps D, older ones counting less, for every term."""
-    ratios: list[float]
-    """`squares` over `length`, rising at once and falling slowly."""
-    length: float = 0.0
-    """Σ ‖D‖² with the same weights."""
-
-
 @dataclass(kw_only=True)
 class SagCgalState(State):
     """Tables, how hard families are pressed, and what spectral steps remember."""
@@ -103,8 +87,16 @@ class SagCgalState(State):
     """What is kept of every term."""
     pressure: Pressure | None = None
     """What `Balance` remembers, if β0 is found."""
-    spectral: Spectral | None = None
-    """What spectral steps remember; None if steps go to atoms."""
+    D: Any = None
+    """The step before; None if steps go to atoms, which need nothing of what follows."""
+    frames: list[Frame] = field(default_factory=list)
+    """Eigenvectors of the projection before, of every part."""
+    squares: list[float] = field(default_factory=list)
+    """Σ ‖A_t D‖² over the latest steps D, older ones counting less, for every term."""
+    ratios: list[float] = field(default_factory=list)
+    """`squares` over `length`, rising at once and falling slowly."""
+    length: float = 0.0
+    """Σ ‖D‖² with the same weights."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +130,8 @@ class SagCgal(Drawing):
         if self.measures(problem):
             self.balance.begin(problem, s)
             if self.spectral and face is not None:
-                D, size = np.zeros(problem.domain.shape, like=face.basis), len(tables)
-                s.spectral = Spectral(D, frames_of(face), [0.0] * size, [0.0] * size)
+                s.D, s.frames = np.zeros(problem.domain.shape, like=face.basis), frames_of(face)
+                s.squares, s.ratios = [0.0 for _ in tables], [0.0 for _ in tables]
         return s
 
     def _table(self, term: Term, problem: Problem) -> SlopeTable:
@@ -149,8 +141,8 @@ class SagCgal(Drawing):
         return SlopeTable.of(term, problem, self.table_dtype, stretches=stretches)
 
     def step(self, problem: Problem, state: SagCgalState, at_most: int = 1) -> SagCgalState:
-        s, p, own = state, self.schedule(state.k + 1), state.spectral
-        if own is None:
+        s, p, atoms = state, self.schedule(state.k + 1), state.D is None
+        if atoms:
             s.eta, s.beta, theta = p.eta, p.beta, min(1.0, self.rate(p.k))
         else:
             whole = all(t.stretches.whole for t in s.tables)
@@ -160,18 +152,18 @@ class SagCgal(Drawing):
         drawn = [self._renewed(t, s, i, theta) for i, t in enumerate(problem.terms)]
         v = direction(problem, [t.G for t in s.tables])
         require_finite(problem, v)
-        if own is not None and p.k > 1:
-            self._to_projection(problem, s, own, v, drawn)
+        if not atoms and p.k > 1:
+            self._spectral(problem, s, v, drawn)
         else:
             atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
-            if own is None:
+            if atoms:
                 atom.blend(s.W, p.eta)
             else:
-                np.subtract(atom.dense(), s.W, out=own.D)
-                s.W += own.D
+                np.subtract(atom.dense(), s.W, out=s.D)
+                s.W += s.D
             s.products += atom.products
         s.k, s.calls, s.report = p.k, s.calls + 1, None
-        self.balance.follow(problem, self, s, press=1.0 if own is None else 0.0)
+        self.balance.follow(problem, self, s, press=1.0 if atoms else 0.0)
         return s
 
     def _renewed(self, term: Term, s: SagCgalState, i: int, theta: float) -> list[slice]:
@@ -185,12 +177,12 @@ class SagCgal(Drawing):
         s.rows[i] += rows_of(drawn)
         return drawn
 
-    def _to_projection(
-        self, problem: Problem, s: SagCgalState, own: Spectral, v: Array, drawn: list[list[slice]]
+    def _spectral(
+        self, problem: Problem, s: SagCgalState, v: Array, drawn: list[list[slice]]
     ) -> None:
         """W ← (1 − η) W + η S, with L along the step before, over the rows in use."""
-        face, (length, size) = face_of(problem), products((own.D, own.D), (v, v))
-        own.length, L = RECENT * own.length + length, 0.0
+        face, (length, size) = face_of(problem), products((s.D, s.D), (v, v))
+        s.length, L = RECENT * s.length + length, 0.0
         safety = SAFETY_WHOLE if all(t.stretches.whole for t in s.tables) else SAFETY
         for i, (term, table) in enumerate(zip(problem.terms, s.tables, strict=True)):
             h = term.function
@@ -198,14 +190,13 @@ class SagCgal(Drawing):
             if bend == 0:
                 continue
             slopes = table.followed if h.indicator else None
-            squares = term.passes.squares(own.D, drawn[i], slopes)
-            own.squares[i] = RECENT * own.squares[i] + term.map.size / rows_of(drawn[i]) * squares
-            now, was = own.squares[i] / max(own.length, 1e-300), own.ratios[i]
-            own.ratios[i] = max(now, was + SLOW * (now - was))
-            L += safety * term.weight * own.ratios[i] * bend
+            squares = term.passes.squares(s.D, drawn[i], slopes)
+            s.squares[i] = RECENT * s.squares[i] + term.map.size / rows_of(drawn[i]) * squares
+            now, was = s.squares[i] / max(s.length, 1e-300), s.ratios[i]
+            s.ratios[i] = max(now, was + SLOW * (now - was))
+            L += safety * term.weight * s.ratios[i] * bend
         L = max(s.eta * L, 1e-9 * float(np.sqrt(size)) / face.trace) or 1.0
-        own.D, spent = stepped(face, s.W, v, 1 / L, s.eta, own.frames, own.D, SMALL)
-        s.products += spent
+        to_projection(face, s, v, 1 / L, s.eta, SMALL)
 
     def duals(self, problem: Problem, state: SagCgalState) -> dict[str, Duals]:
         found = super().duals(problem, state)
@@ -216,8 +207,8 @@ class SagCgal(Drawing):
 
     def rebase(self, problem: Problem, state: SagCgalState, share: float) -> SagCgalState:
         s: SagCgalState = super().rebase(problem, state, share)
-        if s.spectral is not None:
-            s.spectral.frames = frames_of(face_of(problem), s.spectral.frames)
+        if s.D is not None:
+            s.frames = frames_of(face_of(problem), s.frames)
         self.balance.rebase(problem, s)
         return s
 

@@ -51,7 +51,7 @@ from condgrad.certificate.lower_bound import Report, trivial
 from condgrad.domains.bottom import FEW
 from condgrad.errors import ProblemError
 from condgrad.methods.balance import first_weight, scale
-from condgrad.methods.frames import Frame, face_of, frames_of, stepped
+from condgrad.methods.frames import Frame, face_of, frames_of, to_projection
 from condgrad.methods.protocol import (
     Given,
     Known,
@@ -198,15 +198,15 @@ class Spdhg(Drawing):
     # --- an iteration
 
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
-        s, face = state, face_of(problem)
+        s = state
         s.eta, s.beta = 1.0, 1 / (s.length * s.weight)
         s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
         found = [self._ascended(t, s, i) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
         require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
-        s.D, spent = stepped(face, s.W, v, tau, 1.0, s.frames, s.D, SMALL)
-        s.k, s.calls, s.products, s.report = s.k + 1, s.calls + 1, s.products + spent, None
+        to_projection(face_of(problem), s, v, tau, 1.0, SMALL)
+        s.k, s.calls, s.report = s.k + 1, s.calls + 1, None
         self._lengthened(problem, s, [moved for _, moved in found])
         self._weighed(problem, s)
         return s
