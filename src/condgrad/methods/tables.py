@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from condgrad._types import Array
+from condgrad._types import Array, Ranges
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
 from condgrad.certificate.lower_bound import Duals, Slopes
@@ -115,13 +114,11 @@ class SlopeTable(Table):
         """γ."""
         return self.G if self.slopes is None else self.slopes
 
-    def renew(
-        self, term: Term, W: Array, drawn: Sequence[slice], beta: float, theta: float
-    ) -> None:
+    def renew(self, term: Term, W: Array, drawn: Ranges, beta: float, theta: float) -> None:
         """γ ← h'_β(A W + βy) and y ← y + θ(γ − y) on drawn rows in place, and G with them."""
         y, slopes = self.y, self.followed
 
-        def work(ranges: Sequence[slice], G: Array) -> None:
+        def work(ranges: Ranges, G: Array) -> None:
             term.passes.renew(W, G, ranges, y, slopes, beta, theta)
 
         shared(term, drawn, work, self.G)

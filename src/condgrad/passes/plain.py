@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad._types import Array
+from condgrad._types import Array, Ranges
 from condgrad.backends import kernels
 from condgrad.functions import Function, Proximable
 from condgrad.maps import LinearMap, RowStorage
@@ -71,14 +71,7 @@ class Plain:
             self.map.scatter(G, at, self.function.slope(self.map.rows(W, at), beta, at))
 
     def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
+        self, W: Array, G: Array, ranges: Ranges, y: Array, slopes: Array, beta: float, theta: float
     ) -> None:
         """Renew slopes γ and multipliers y of ranges of rows, and G = A*γ with them, in place.
 
@@ -90,7 +83,7 @@ class Plain:
             slopes[at] = new
             y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Ranges, y: Array, beta: float) -> float:
         """y ← h'_β(z + βy) of ranges of rows and G += A*(y⁺ − y), in place; Σ (y⁺ − y)²."""
         total = 0.0
         for at in ranges:
@@ -144,7 +137,7 @@ class Plain:
         inside = h.into_dual(slopes.astype(np.float64, copy=False), at)
         return float(np.sum(np.abs(inside * h.residual(self.map.rows(point, at), at))))
 
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+    def squares(self, D: Array, ranges: Ranges, slopes: Array | None) -> float:
         """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
         total = 0.0
         for at in ranges:
@@ -212,14 +205,7 @@ class Stored(Plain):
                 G[at] = self.function.slope(z, beta, at)
 
     def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
+        self, W: Array, G: Array, ranges: Ranges, y: Array, slopes: Array, beta: float, theta: float
     ) -> None:
         """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
         bounds = scalar_bounds(self.function)
@@ -230,7 +216,7 @@ class Stored(Plain):
                 G[at] = self._renewed(W, at, y, beta)
                 y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
 
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Ranges, y: Array, beta: float) -> float:
         bounds = scalar_bounds(self.function)
         if bounds is None:
             return super().ascend(W, G, ranges, y, beta)
