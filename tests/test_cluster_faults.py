@@ -11,7 +11,7 @@ from condgrad import Problem, Term, _deadline, applications, domains, functions,
 from condgrad.certificate.lower_bound import part_of, point_of
 from condgrad.cluster import Engine, Ray
 from condgrad.cluster.connect import _own_signals
-from condgrad.methods.spdhg import Spdhg
+from condgrad.methods.spdhg import Spdhg, SpdhgState
 from test_cluster import cluster, graph, killed, needs_ray, off  # noqa: F401
 
 pytestmark = [pytest.mark.xdist_group("ray"), needs_ray]
@@ -54,7 +54,7 @@ def test_an_actor_is_lost_where_another_method_follows(cluster, monkeypatch):  #
     monkeypatch.setattr(Spdhg, "init", once)
     run.advance(iterations=120)
     assert seen
-    assert run.state.stage == 1
+    assert isinstance(run.state, SpdhgState)
     assert off(run) < 1e-9
     assert "shard 1 of 2 was lost" in run.result().note
     run.close()

@@ -1,5 +1,7 @@
 """Fused passes equal the plain ones they replace: kernels, full passes, whole runs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import condgrad as cg
 from condgrad import domains, functions, maps
 from condgrad.backends import _reference as reference
 from condgrad.methods import Full
-from condgrad.methods.table1 import Followed, Now
+from condgrad.methods.table1 import Followed
 from condgrad.passes import Plain, Stored
 from condgrad.problem import Problem, Term
 
@@ -92,7 +94,10 @@ def test_a_full_pass_equals_slope_and_scatter(dtype, map, function, monkeypatch)
     W = np.random.default_rng(0).standard_normal(A.shape).astype(dtype)
     params = cg.hcgm(beta0=0.4).schedule(3)
     s = Followed(np.full(A.storage, 7.0, dtype))  # what an earlier iteration left
-    assert Full().follow(s, term, Now(W, W, params, np.random.default_rng(0))) == A.size
+    assert (
+        Full().follow(s, term, SimpleNamespace(W=W, before=W, rng=np.random.default_rng(0)), params)
+        == A.size
+    )
     G = A.zeros(dtype)
     A.scatter(G, slice(0, A.size), term.function.slope(A.rows(W), params.beta))
     assert s.G.dtype == dtype

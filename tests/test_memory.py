@@ -194,13 +194,6 @@ def test_what_is_too_large_is_refused_with_a_remedy_of_that_door(name, monkeypat
     assert remedy in str(found.value)
 
 
-def test_a_remedy_that_would_not_be_enough_is_not_named(monkeypatch):
-    p, method = problem(100), methods.sag_cgal(table_dtype=np.float64)
-    monkeypatch.setattr(memory, "free_memory", lambda: memory.OTHER + 0.1 * predicted(p, method))
-    with pytest.raises(ProblemError, match=r"are free: solve a smaller problem$"):
-        cg.solve(p, method, max_iter=2)
-
-
 def test_a_huge_problem_is_refused_at_once():
     """Eight billion rows: the answer must come before anything is allocated."""
     n = 2500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from condgrad.methods import (
     Spider,
     Storm,
 )
-from condgrad.methods.table1 import Now
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Power, Schedule, smoothing
 from condgrad.theory import constants, diameters, guarantee, guarantees, rate
@@ -194,7 +194,7 @@ def follow(problem: Problem, method: Method, ks: list[int], seed: int) -> np.nda
     before = W.copy()
     for k in range(1, ks[-1] + 1):
         p = method.schedule(k)
-        e.follow(s, term, Now(W, before, p, rng))
+        e.follow(s, term, SimpleNamespace(W=W, before=before, rng=rng), p)
         if k in ks:
             r = term.function.slope(W, p.beta) - s.G
             out.append([np.abs(r).sum(), np.sum(r**2)])

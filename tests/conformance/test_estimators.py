@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from condgrad import Problem, ProblemError, Term, domains, functions, maps
 from condgrad.methods import SAG, Augmented, Full, Momentum, Spider, Storm
-from condgrad.methods.table1 import Now
 from condgrad.schedules import Constant, Power, Schedule
 
 RNG = np.random.default_rng(0)
@@ -63,7 +64,7 @@ def run(estimator, problem, term, steps, *, schedule=SCHEDULE, seed=0, atom_seed
     kept, before = estimator.begin(term, problem), W.copy()
     for k, atom in enumerate(atoms(problem, steps, atom_seed), 1):
         p = schedule(k)
-        rows += estimator.follow(kept, term, Now(W, before, p, rng))
+        rows += estimator.follow(kept, term, SimpleNamespace(W=W, before=before, rng=rng), p)
         yield k, p, kept, W, rows
         before[...] = W
         atom.blend(W, p.eta)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import tiles
+from condgrad.backends import memory, tiles
 from condgrad.backends.arrays import placed
 from condgrad.certificate.lower_bound import Part, Sizes
 from condgrad.cluster.engine import Engine
@@ -169,8 +169,9 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
     for term in own:
         _check(term, engine)
     found = problem.over(problem.domain, terms, problem.like)
-    method.require_room(found, free=free, where="memory" if free is None else "a GPU's memory")
-    rows = sum(method.term_bytes(t, found) for t in terms if t.dealt)
+    where = "memory" if free is None else "a GPU's memory"
+    memory.require_room(method.memory(found), method.remedy, free=free, where=where)
+    rows = sum(method.row_bytes(t, found) for t in terms if t.dealt)
     sums = 8 * 8 * int(np.prod(problem.domain.shape))
     buffers = tiles.buffers(problem.domain.shape[0]) if engine.gpu else 0
     engine.begin(own, -(-rows // engine.shards) + sums + buffers, method.remedy)

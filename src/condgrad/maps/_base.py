@@ -127,11 +127,6 @@ class LinearMap(ABC):
         return np.zeros(self.storage, dtype, like=self.like)
 
     @property
-    def load(self) -> int:
-        """Bytes that its rows take on a GPU, where they are kept as numbers."""
-        return 0
-
-    @property
     def entries(self) -> int:
         """Numbers in a table of the rows."""
         return self.size

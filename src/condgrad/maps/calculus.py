@@ -54,10 +54,6 @@ class Stack(LinearMap):
         return new
 
     @property
-    def load(self) -> int:
-        return sum(m.load for m in self.maps)
-
-    @property
     def depth(self) -> int:
         """All that the maps take, and their sum."""
         return sum(m.depth + 1 for m in self.maps)
@@ -133,10 +129,6 @@ class Scaled(LinearMap):
         new = cast(Scaled, super().on(like))
         new.map = self.map.on(like)
         return new
-
-    @property
-    def load(self) -> int:
-        return self.map.load
 
     @property
     def depth(self) -> int:

@@ -68,11 +68,6 @@ class LowRankStack(LinearMap):
         return new
 
     @property
-    def load(self) -> int:
-        """The factors, and twice as much for products with them."""
-        return 3 * int(self._U.nbytes)
-
-    @property
     def depth(self) -> int:
         """An entry of A*y is a sum over all factors of products of four numbers."""
         return int(self._s.size) + 3

@@ -8,8 +8,8 @@ is in it, so that a file of its fields is the run.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
@@ -17,15 +17,15 @@ import numpy as np
 from numpy.random import Generator
 
 from condgrad._types import Array
-from condgrad.backends import memory, threads
+from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
 from condgrad.backends.scalars import square
 from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Sampled
-from condgrad.functions import Linear, Smooth
-from condgrad.problem import CHUNK, Problem, Term
+from condgrad.functions import Smooth
+from condgrad.problem import Problem, Term
 
 Given: TypeAlias = Sequence[Array | None] | None
 """Multipliers y of every term, None for a term or for all if there are none."""
@@ -61,8 +61,6 @@ class State:
     """All random numbers of the run come from it."""
     known: Known
     """What was known before the run."""
-    stage: int = 0
-    """Which of several methods in a row is at work, counted from 0."""
     k: int = 0
     """Iterations done."""
     rows: list[int] = field(default_factory=list)
@@ -166,6 +164,12 @@ class Method(ABC):
         """Evaluate the iterate, unless that is known, and prove what its dual points prove."""
         return measure(problem, state.W, self.duals(problem, state), known)
 
+    def measured(self, problem: Problem, state: State) -> Report | None:
+        """The measure of the iterate, which the state keeps; None if a number is not finite."""
+        report = self.measure(problem, state)
+        state.report = report if report.evaluation.finite else None
+        return state.report
+
     def price(self, problem: Problem, state: Any, which: str, point: Any) -> float:
         """Σ ω |y_l| |r_l| over the constraints, y the dual point of that name, r what a point
         misses.
@@ -212,19 +216,9 @@ class Method(ABC):
         """ω ‖h'_β(A W) − y‖₁ by term, for estimates y kept row by row, W the point before."""
         return {}
 
-    def drawn(self, term: Term) -> int:
-        """The most rows of a term that are evaluated at once."""
-        return min(term.map.size, CHUNK)
-
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        """Memory for what is kept of the rows of a term, beside the gradient."""
+        """Memory for the rows of a term: what is kept of them, and to draw them."""
         return 0
-
-    def term_bytes(self, term: Term, problem: Problem) -> int:
-        """Memory for a term: the gradient, the rows evaluated at once, and what is kept."""
-        work = 6 * 8 * max(Method.drawn(self, term), self.drawn(term))
-        gradient = term.map.storage * problem.dtype.itemsize
-        return gradient + work + self.row_bytes(term, problem)
 
     def memory(self, problem: Problem) -> int:
         """Bytes that a run takes in this process.
@@ -234,37 +228,10 @@ class Method(ABC):
         GPU, which computes bounds in place, they are thirteen, with one for a rounded solution.
         """
         arrays = (13 if foreign(problem.like) else 16) + 2 * len(problem.terms)
-        own = sum(self.term_bytes(t, problem) for t in problem.terms if not t.dealt)
-        return arrays * 8 * int(np.prod(problem.domain.shape)) + own
-
-    def require_room(
-        self, problem: Problem, beside: int = 0, free: float | None = None, where: str = "memory"
-    ) -> None:
-        """Refuse a run that will not fit beside so many bytes into what is free.
-
-        Raises
-        ------
-        MemoryLimit
-            With the figures, and tables in single precision as the remedy if that is enough.
-        """
-        free, remedy = memory.free_memory() if free is None else free, self.remedy
-        if foreign(problem.like):
-            remedy += ", or use device='cpu' if that has more memory"
-        if single(self).memory(problem) + beside + memory.OTHER <= free:
-            remedy = "keep the table in single precision (table_dtype='float32')"
-        memory.require_room(self.memory(problem) + beside, remedy, free=free, where=where)
-
-
-def single(part: Any) -> Any:
-    """A method, or a part of one, with all tables in single precision."""
-    if isinstance(part, Mapping):
-        return {name: single(value) for name, value in part.items()}
-    if not is_dataclass(part):
-        return part
-    own = {f.name: single(getattr(part, f.name)) for f in fields(part)}
-    if "table_dtype" in own:
-        own["table_dtype"] = np.float32
-    return replace(cast(Any, part), **own)
+        own = [t for t in problem.terms if not t.dealt]
+        rows = sum(self.row_bytes(t, problem) for t in own)
+        gradients = problem.dtype.itemsize * sum(t.map.storage for t in own)
+        return arrays * 8 * int(np.prod(problem.domain.shape)) + gradients + rows
 
 
 def penalty(term: Term, evaluation: Evaluation, beta: float) -> float:
@@ -290,14 +257,9 @@ def curvature_of(term: Term) -> float:
     return term.weight * h.smoothness if isinstance(h, Smooth) else 0.0
 
 
-def gradient(term: Term, W: Array, G: Array, beta: float, k: int) -> int:
-    """G = A* h'_β(A W) over all rows; how many these are.
-
-    On a GPU the gradient of a linear term is made at the first iteration only.
-    """
-    linear = isinstance(term.function, Linear) and not term.map.covers
-    if k == 1 or not (linear and foreign(G)):
-        term.passes.gradient(W, G, term.chunks(), beta)
+def gradient(term: Term, W: Array, G: Array, beta: float) -> int:
+    """G = A* h'_β(A W) over all rows; how many these are."""
+    term.passes.gradient(W, G, term.chunks(), beta)
     return term.map.size
 
 

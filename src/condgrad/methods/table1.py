@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -46,7 +46,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
 from condgrad.methods.tables import check_precision, objection
-from condgrad.problem import CHUNK, Problem, Term
+from condgrad.problem import Problem, Term
 from condgrad.schedules import (
     ZERO,
     Automatic,
@@ -57,9 +57,6 @@ from condgrad.schedules import (
     power_of_two,
     smoothing,
 )
-
-FORECAST = 1 << 20
-"""Iterations for whose draws there has to be memory; few runs are longer."""
 
 # --- state ----------------------------------------------------------------------------------------
 
@@ -90,19 +87,6 @@ class TableOneState(State):
     """What `Balance` remembers, if β is automatic."""
 
 
-class Now(NamedTuple):
-    """What an estimator may read of an iteration."""
-
-    W: Array
-    """The iterate W_k."""
-    before: Array
-    """W_{k−1}; W itself if no estimator compares both points."""
-    p: Params
-    """The scalars of the iteration."""
-    rng: Generator
-    """The random numbers of the run."""
-
-
 # --- estimators -----------------------------------------------------------------------------------
 
 
@@ -113,26 +97,20 @@ class Estimator(ABC):
     """Whether it evaluates rows at W_{k−1} too."""
     needs_rho: ClassVar[bool] = False
     """Whether it stands still with a schedule that has ρ = 0."""
-    portable: ClassVar[bool] = False
-    """Whether what it keeps can lie on a GPU."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         """What is kept before the first iteration: the estimate is 0."""
         return Followed(term.map.zeros(problem.dtype))
 
     @abstractmethod
-    def follow(self, s: Followed, term: Term, now: Now) -> int:
-        """Bring the estimate to iteration `now.p.k`, in place; how many rows were evaluated."""
+    def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
+        """Bring the estimate to iteration `p.k` of a run, in place; how many rows that took."""
 
     def error(self, s: Followed, term: Term, W: Array, beta: float) -> float | None:
         """ω ‖h'_β(A W) − y‖₁ of slopes y that are kept row by row; None if they are not."""
         return None
 
-    def drawn(self, term: Term) -> int:
-        """The most rows evaluated at once."""
-        return min(term.map.size, CHUNK)
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
+    def row_bytes(self, term: Term) -> int:
         """Memory for what is kept of the rows, and to draw them."""
         return 0
 
@@ -145,10 +123,8 @@ class Estimator(ABC):
 class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
-    portable: ClassVar[bool] = True
-
-    def follow(self, s: Followed, term: Term, now: Now) -> int:
-        return gradient(term, now.W, s.G, now.p.beta, now.p.k)
+    def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
+        return gradient(term, run.W, s.G, p.beta)
 
     def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
         return 0.0
@@ -191,8 +167,8 @@ class Augmented(Estimator):
         y = np.zeros(term.map.size, problem.dtype)
         return Followed(term.map.zeros(problem.dtype), None, y, reach(term, problem))
 
-    def follow(self, s: Followed, term: Term, now: Now) -> int:
-        z, h, p = term.map.rows(now.W), cast(Proximable, term.function), now.p
+    def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
+        z, h = term.map.rows(run.W), cast(Proximable, term.function)
         assert s.y is not None
         if p.k > 1:
             r = z - h.prox(z + p.beta * s.y, p.beta)
@@ -206,8 +182,8 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        return 7 * term.map.size * problem.dtype.itemsize
+    def row_bytes(self, term: Term) -> int:
+        return 7 * 8 * term.map.size
 
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
@@ -229,14 +205,9 @@ class Sampled(Estimator):
     def __post_init__(self) -> None:
         check_batch(self.batch)
 
-    def drawn(self, term: Term) -> int:
-        return batch_size(self.batch, term.map.size)
-
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        size, batch = term.map.size, self.drawn(term)
-        if 2 * batch > size > batch:
-            return 8 * size  # a shuffle of all ids
-        return 0 if self.replace else size // 8
+    def row_bytes(self, term: Term) -> int:
+        size, batch = term.map.size, batch_size(self.batch, term.map.size)
+        return 6 * 8 * batch + (8 * size if 2 * batch > size else size // 8)  # ids, or a bit a row
 
     def objection(self, term: Term) -> str | None:
         if not term.function.separable:
@@ -287,13 +258,13 @@ class SAG(Sampled):
     def begin(self, term: Term, problem: Problem) -> Followed:
         return Followed(term.map.zeros(problem.dtype), np.zeros(term.map.size, self.table_dtype))
 
-    def follow(self, s: Followed, term: Term, now: Now) -> int:
-        size, count = term.map.size, self.drawn(term)
-        first = self.warm_start and now.p.k == 1
-        drawn = slice(0, size) if first else draw(size, count, self.replace, now.rng)  # line 5
+    def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
+        size, count = term.map.size, batch_size(self.batch, term.map.size)
+        first = self.warm_start and p.k == 1
+        drawn = slice(0, size) if first else draw(size, count, self.replace, run.rng)  # line 5
         assert s.slopes is not None
         for at in in_chunks(term, drawn):
-            new = term.function.slope(term.map.rows(now.W, at), now.p.beta, at)
+            new = term.function.slope(term.map.rows(run.W, at), p.beta, at)
             changed = swap(s.slopes, at, new)  # line 6: α_k, by α_k − α_{k−1}
             term.map.scatter(s.G, at, changed)  # line 7: v_k^f, by X*(α_k − α_{k−1})
         return size if first else count
@@ -306,9 +277,8 @@ class SAG(Sampled):
             total += float(np.abs(off).sum(dtype=np.float64))
         return term.weight * total
 
-    def row_bytes(self, term: Term, problem: Problem) -> int:
-        table = term.map.size * np.dtype(self.table_dtype).itemsize
-        return super().row_bytes(term, problem) + table
+    def row_bytes(self, term: Term) -> int:
+        return super().row_bytes(term) + term.map.size * np.dtype(self.table_dtype).itemsize
 
 
 class Recursive(Sampled):
@@ -326,18 +296,19 @@ class Recursive(Sampled):
         """Rows to draw at this iteration; 0: the exact gradient."""
         return batch_size(self.batch, size)
 
-    def follow(self, s: Followed, term: Term, now: Now) -> int:
-        size, h, p = term.map.size, term.function, now.p
+    def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
+        size, h = term.map.size, term.function
         batch = self.rows_now(p, size)
         if not batch:
-            return gradient(term, now.W, s.G, p.beta, 1)
+            return gradient(term, run.W, s.G, p.beta)
         keep, new, past = self.coefficients(p)
         scale, compares = size / batch, bool(past) and p.k > 1
         s.G *= keep
-        for at in in_chunks(term, draw(size, batch, self.replace, now.rng)):
-            y = (new * scale) * h.slope(term.map.rows(now.W, at), p.beta, at)
+        for at in in_chunks(term, draw(size, batch, self.replace, run.rng)):
+            y = (new * scale) * h.slope(term.map.rows(run.W, at), p.beta, at)
             if compares:
-                y -= (past * scale) * h.slope(term.map.rows(now.before, at), p.beta_before, at)
+                z = term.map.rows(cast(Array, run.before), at)
+                y -= (past * scale) * h.slope(z, p.beta_before, at)
             term.map.scatter(s.G, at, y.astype(s.G.dtype, copy=False))
         return batch * (2 if compares else 1)
 
@@ -422,8 +393,8 @@ class Spider(Recursive):
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
 
-    def drawn(self, term: Term) -> int:
-        return min(max(self.batch_at(1), self.batch_at(FORECAST)), term.map.size)
+    def row_bytes(self, term: Term) -> int:
+        return term.map.size // 8  # batches of a million rows are still small beside W
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
@@ -468,6 +439,9 @@ class ConditionalGradient(Method):
         How β is found and moved if β0 is automatic.
     """
 
+    remedy: ClassVar[str] = (
+        "solve a smaller problem, or keep tables of SAG in single precision (table_dtype='float32')"
+    )
     smooth: Estimator
     composite: Estimator
     schedule: Schedule
@@ -527,7 +501,7 @@ class ConditionalGradient(Method):
         return compiled(self, problem)
 
     def portable(self, problem: Problem) -> bool:
-        return all(self.estimator(t).portable for t in problem.terms)
+        return all(isinstance(self.estimator(t), Full) for t in problem.terms)
 
     def init(
         self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
@@ -535,21 +509,18 @@ class ConditionalGradient(Method):
         pairs = [(self.estimator(t), t) for t in problem.terms]
         terms = [e.begin(t, problem) for e, t in pairs]
         before = W.copy() if any(e.compares for e, _ in pairs) else None
-        state = TableOneState(W=W.copy(), rng=rng, known=known, terms=terms, before=before)
-        state.rows, state.betas = [0] * len(terms), [1.0] * len(terms)
+        state = TableOneState.begun(problem, W, rng, known, terms=terms, before=before)
         if self.measures(problem):
-            state.pressure = self.balance.init(problem, W, known)
-            state.betas = list(state.pressure.factors)
+            self.balance.begin(problem, state)
         return state
 
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> TableOneState:
         s, p = state, self.schedule(state.k + 1)  # lines 3 and 4: η_k and β_k
         factors = s.pressure.factors if s.pressure else [1.0] * len(s.terms)
         betas = [factor * p.beta for factor in factors]
-        before = s.W if s.before is None else s.before
         for i, (t, beta) in enumerate(zip(problem.terms, betas, strict=True)):
-            now = Now(s.W, before, p._replace(beta=beta, beta_before=s.betas[i]), s.rng)
-            s.rows[i] += self.estimator(t).follow(s.terms[i], t, now)  # lines 5 to 7, or 8
+            own = p._replace(beta=beta, beta_before=s.betas[i])
+            s.rows[i] += self.estimator(t).follow(s.terms[i], t, s, own)  # lines 5 to 7, or 8
         v = direction(problem, [f.G for f in s.terms])  # line 9
         require_finite(problem, v)
         atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)  # line 10
@@ -558,11 +529,7 @@ class ConditionalGradient(Method):
         atom.blend(s.W, p.eta)  # line 11
         s.eta, s.beta, s.betas = p.eta, p.beta, betas
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
-        if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measure(problem, s)
-            if report.evaluation.finite:
-                s.report = report
-                self.balance.moved(problem, s.pressure, s, report, press=1.0)
+        self.balance.follow(problem, self, s, press=1.0)
         return s
 
     def duals(self, problem: Problem, state: TableOneState) -> dict[str, Duals]:
@@ -582,8 +549,7 @@ class ConditionalGradient(Method):
             if f.y is not None and f.slopes is not None:
                 f.y, f.slopes, f.G = share * f.y, share * f.slopes, share * f.G
                 f.reach = reach(t, problem)
-        if s.pressure is not None:
-            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        self.balance.rebase(problem, s)
         return s
 
     def measures(self, problem: Problem) -> bool:
@@ -594,11 +560,8 @@ class ConditionalGradient(Method):
         found = {t.name: self.estimator(t).error(s, t, W, beta) for t, s, beta in trios}
         return {name: error for name, error in found.items() if error is not None}
 
-    def drawn(self, term: Term) -> int:
-        return self.estimator(term).drawn(term)
-
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        return self.estimator(term).row_bytes(term, problem)
+        return self.estimator(term).row_bytes(term)
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:

@@ -24,7 +24,7 @@ from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
 from condgrad.methods.protocol import Given, Known
 from condgrad.methods.sampling import batch_size, draw_many
-from condgrad.methods.table1 import SAG, ConditionalGradient, Now, TableOneState
+from condgrad.methods.table1 import SAG, ConditionalGradient, TableOneState
 from condgrad.problem import Problem
 from condgrad.schedules import values
 
@@ -70,7 +70,7 @@ class VectorSag(ConditionalGradient):
         size, interrupted = term.map.size, False
         batch = batch_size(sag.batch, size)
         if k == 0 and sag.warm_start:
-            s.rows[0] += sag.follow(kept, term, Now(s.W, s.W, self.schedule(1), s.rng))
+            s.rows[0] += sag.follow(kept, term, s, self.schedule(1))
             count, ids = 1, np.empty((1, 0), np.int64)
         else:
             cost = batch * (1 + self.matrix[2].size // size) + int(np.sqrt(domain.shape[0]))

@@ -56,9 +56,10 @@ class Limits:
         later.lmo += lmo
         return later
 
-    def room(self, counts: Counts, share: float) -> float:
-        """Iterations of `share` epochs and one oracle call that surely pass no limit but time."""
+    def room(self, counts: Counts) -> float:
+        """Iterations that pass no limit but time, if they are as those so far."""
         k, epochs, lmo = counts
+        share = epochs / k if epochs else 1.0
         return min(self.iterations - k, self.lmo - lmo, (self.epochs - epochs) / share)
 
     def reached(self, counts: Counts) -> Status | None:

@@ -86,18 +86,18 @@ class Run:
             self.state = self.form.init(self.problem, W, rng, known)
             self._watch_it()
 
-    def prepare(self, asked: Asked, lighter: int = 0) -> None:
-        """Find the device and the form of the run; memory is asked for here."""
-        self.asked, self.method = asked, asked.method
+    def prepare(self, asked: Asked, method: Method | None = None) -> None:
+        """Find the device and the form of the run; a file has the method itself."""
+        self.asked = asked
         self._threads = threads.Calm(asked.n_jobs)
         self._engine = None if asked.cluster is None else Engine(asked.cluster)
         try:
-            found = prepared(asked.problem, self.method, asked.device, lighter, self._engine)
+            found = prepared(asked.problem, method or asked.method, asked.device, self._engine)
             check_parts(asked.problem, asked.watch.certify)
         except BaseException:
             self.close()
             raise
-        self.problem, self.form, self.lightness = found
+        self.problem, self.method, self.form = found
 
     def close(self) -> None:
         """Give the actors of a cluster back, after which the run cannot go on; else nothing."""

@@ -22,7 +22,7 @@ from condgrad.certificate import infeasible, lower_bound
 from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.protocol import Method, State, passes_over, penalty
+from condgrad.methods.protocol import Method, State, penalty
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Scalars, Watch
@@ -121,7 +121,6 @@ class Monitor:
         self._counted = [i for i, t in enumerate(problem.terms) if t in own]
         self._size = sum(problem.terms[i].map.size for i in self._counted)
         """The terms whose rows make an epoch, and how many rows that is."""
-        self._share = passes_over(problem, [method.drawn(t) for t in problem.terms])
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
@@ -194,7 +193,7 @@ class Monitor:
         if self._watch.callbacks or self._watch.errors or self._until is not None:
             return 1
         due = min(r.next_record, r.next_proof) if self._watched else r.next_record
-        room = self._limits.room(self.counts, self._share)
+        room = self._limits.room(self.counts)
         return max(1, int(min(due - self._state.k, room)))
 
     def _later(self, least: int, per_decade: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad._check import array_of, as_float64
 from condgrad._types import Array
-from condgrad.backends import devices, tiles
+from condgrad.backends import devices, memory, tiles
 from condgrad.backends.arrays import MANY, foreign
 from condgrad.backends.arrays import placed as sent
 from condgrad.cluster import Engine, dealt
@@ -27,34 +27,31 @@ IMAGES = 5
 
 
 def prepared(
-    problem: Problem, method: Method, device: str, lighter: int = 0, engine: Engine | None = None
-) -> tuple[Problem, Method, int]:
-    """The problem where it will run, the method in the form for it, and how light that is.
+    problem: Problem, method: Method, device: str, engine: Engine | None = None
+) -> tuple[Problem, Method, Method]:
+    """The problem where it will run, the method, and its form for it.
 
-    A form with less memory is tried if there is too little; `lighter` is how many to pass over.
+    A form of the method with less memory is tried if there is too little.
 
     Raises
     ------
     ProblemError
         If the problem cannot be there: no GPU, parts that need the CPU, or too little memory.
     """
-    gpu = device != "cpu" if engine is None else engine.gpu
-    for _ in range(lighter):
-        method = method.on(problem).lighter(gpu) or method
-    while True:
-        form = method.on(problem)
-        try:
-            there = placed(problem, form, device, engine)
-            form = form.on(there)
-            refusal = form.suits(there)
-            if refusal is not None:
-                raise ProblemError(refusal)
-            return there, form, lighter
-        except MemoryLimit:
-            less = form.lighter(gpu and (engine is not None or devices.any_gpu()))
-            if less is None:
-                raise
-        method, lighter = less, lighter + 1
+    form = method.on(problem)
+    try:
+        there = placed(problem, form, device, engine)
+    except MemoryLimit:
+        gpu = engine.gpu if engine is not None else device != "cpu" and devices.any_gpu()
+        less = form.lighter(gpu)
+        if less is None:
+            raise
+        return prepared(problem, less, device, engine)
+    form = form.on(there)
+    refusal = form.suits(there)
+    if refusal is not None:
+        raise ProblemError(refusal)
+    return there, method, form
 
 
 def placed(problem: Problem, method: Method, device: str, engine: Engine | None = None) -> Problem:
@@ -68,7 +65,7 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
         except ProblemError:
             if device == "cuda":
                 raise
-    method.require_room(problem)
+    memory.require_room(method.memory(problem), method.remedy)
     return problem
 
 
@@ -82,15 +79,19 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     like = devices.on_gpu()
     if devices.free_memory() < 20 * 8 * entries:
         gc.collect()  # runs before this one may still hold some
-    free = devices.free_memory()  # before its data are there
-    pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
-    terms = [replace(t, map=map, function=function) for t, map, function in pairs]
-    there = problem.over(problem.domain.on(like), terms, like)
+    remedy = f"{method.remedy}, or use device='cpu' if that has more memory"
+    try:
+        pairs = [(t, t.map.on(like), t.function.on(like)) for t in problem.terms]
+        terms = [replace(t, map=map, function=function) for t, map, function in pairs]
+        there = problem.over(problem.domain.on(like), terms, like)
+    except MemoryError:
+        raise MemoryLimit("the data need more than is free of a GPU's memory", remedy) from None
+    free = devices.free_memory()
     if engine is not None:
         return dealt(there, method, engine, free)
     sums = tiles.buffers(side) * sum(t.passes.halves for t in there.terms)
-    beside = IMAGES * 8 * min(entries, MANY) + sum(t.map.load for t in problem.terms) + sums
-    method.require_room(there, beside, free, "a GPU's memory")
+    beside = IMAGES * 8 * min(entries, MANY) + sums
+    memory.require_room(method.memory(there) + beside, remedy, free=free, where="a GPU's memory")
     return there
 
 

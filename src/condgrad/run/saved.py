@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COMMON: dict[str, Any] = {"number": int, "prints": dict}
 PARTS: dict[str, dict[str, Any]] = {
     "done": {"name": str, "prints": dict},
-    "runs": {**COMMON, "last": int, "since": tuple, "lightness": int, "device": str},
+    "runs": {**COMMON, "last": int, "since": tuple, "form": (Method, type(None)), "device": str},
     "pages": COMMON,
 }
 """Facts of the entries of a file, with their types."""
@@ -111,18 +111,19 @@ def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     asked, engine = run.asked, run._engine
     if engine is not None:
         about["shards"] = engine.shards
-    method: Method | None = run.method
+    methods: tuple[Method | None, ...] = run.asked.method, run.method
     tree = {
         "state": run.state,
         "record": run._monitor.record,
         "memories": [memory_of(w) for w in watchers(asked.watch)],
     }
     try:
-        Pack.of(method, "method")
+        Pack.of(methods, "method")
     except ProblemError:  # it has a user's parts
-        method = None
-    about |= {"lightness": run.lightness, "device": "cuda" if foreign(run.problem.like) else "cpu"}
-    about |= {"method": method, "prints": prints, "goal": asked.goal, "seed": asked.seed}
+        methods = None, None
+    about["method"], about["form"] = methods
+    about |= {"device": "cuda" if foreign(run.problem.like) else "cpu"}
+    about |= {"prints": prints, "goal": asked.goal, "seed": asked.seed}
     about["options"] = {name: getattr(asked.watch, name) for name in OPTIONS}
     with nullcontext() if engine is None else engine.fetched():
         return Entry(about, Pack.of(tree, "run"))
@@ -347,7 +348,7 @@ def revived(own: Asked, entry: Entry, path: Path) -> Run:
     run, about = Run.__new__(Run), entry.about
     wish = _for_shards(about.get("shards"), own.cluster)
     try:
-        run.prepare(replace(own, device=about["device"], cluster=wish), about["lightness"])
+        run.prepare(replace(own, device=about["device"], cluster=wish), about["form"])
     except AssertionError:
         raise damaged(path, "its run has no such form") from None
     try:
