@@ -72,7 +72,7 @@ def test_a_model_at_any_moment(monkeypatch, where):
         if due.get(where, False):
             raise KeyboardInterrupt
 
-    def again(what):
+    def again(what, **_):
         if where == "again" and what.startswith("fitting the factors again"):
             raise KeyboardInterrupt
 

@@ -25,9 +25,9 @@ main()
 RUNNING = """
 import signal
 from condgrad.run.monitor import Monitor
-real = Monitor.after
+real_after = Monitor.after
 def after(self, state):
-    ended = real(self, state)
+    ended = real_after(self, state)
     if state.k == 12:
         os.kill(os.getpid(), signal.NUMBER)
     return ended

@@ -30,7 +30,7 @@ SOON = 0.1
 _came: list[int] = []
 """The signal that has interrupted the program."""
 _waiting: list[int] = []
-"""A signal that came where none is raised."""
+"""The signal that came while none is raised."""
 
 
 def is_program() -> bool:

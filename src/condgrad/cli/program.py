@@ -65,7 +65,7 @@ class Program(Ordered):
     """The commands; Ctrl-C ends each in the same way."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for; where it has no answer a signal is one line."""
+        """Run the command that was asked for; if it has no answer a signal is one line."""
         try:
             return super().invoke(ctx)
         except typer.Exit:
