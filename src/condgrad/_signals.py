@@ -115,10 +115,10 @@ def held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if before and _waiting:
-            signum = _waiting[0]
-            _waiting.clear()
-            before[signum](signum, None)
+        if before:
+            waiting, _waiting[:] = dict.fromkeys(_waiting), []
+            for number in waiting:
+                before[number](number, None)
 
 
 def whole(function: Callable[P, T]) -> Callable[P, T]:
