@@ -5,7 +5,7 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from condgrad import domains
-from condgrad.methods.frames import Projection, frames_of
+from condgrad.methods.frames import frames_of, project
 
 KINDS = ["whole", "pinned", "value", "two", "blocks"]
 
@@ -29,7 +29,7 @@ class Projected:
     def __call__(self, X):
         offset = 0.0 if self.face.offset is None else self.face.offset
         S = np.empty(X.shape)
-        Projection().nearest(self.face, X - offset, self.frames, S)
+        project(self.face, X - offset, self.frames, S, 100)
         return S
 
 

@@ -327,7 +327,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs", "_segments", "_entries", "_products")
+    ends = ("", "_triangles", "_graphs", "_segments", "_entries")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -344,7 +344,7 @@ def installed(memory=float(1 << 33), gpus=1):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
-        for name in ("symmetrise", "dots", "stride", "axpy_by", "gemm"):
+        for name in ("symmetrise", "dots", "axpy_by"):
             setattr(kernels, name, unwrapped(getattr(_reference_segments, name)))
         kernels.axpy_at = axpy_at
         yield cupy

@@ -39,7 +39,7 @@ class Plain(Method):
     def step(self, problem, state, at_most=1):
         s, k = state, state.k + 1
         for i, t in enumerate(problem.terms):
-            s.rows[i] += gradient(t, s.W, s.gradients[i], self.beta0, k)
+            s.rows[i] += gradient(t, s.W, s.gradients[i], self.beta0)
         v = direction(problem, s.gradients)
         require_finite(problem, v)
         atom = problem.domain.lmo(v, rng=s.rng)

@@ -11,7 +11,7 @@ from condgrad import Problem, Status, Term, domains, functions, maps
 from condgrad.certificate import nuclear
 from condgrad.domains import projections
 from condgrad.domains.projections import NuclearProjector
-from condgrad.methods.pdhg import DualSide, change, renew
+from condgrad.methods.pdhg import Pdhg, change
 from test_run import same_state
 
 
@@ -283,10 +283,10 @@ def test_multipliers_are_those_of_the_formula():
     for map, matrix in ((maps.AllEntries((4, 3)), np.eye(12)), (rows, A)):
         for function in (functions.Interval(-0.3, 0.2), functions.Squared(0.5), functions.L1(0.4)):
             term = Term(map, function, 2.0, "t")
-            side = DualSide.of(term, Problem(domains.NuclearBall((4, 3), 9.0), [term]))
+            side = Pdhg()._side(term, Problem(domains.NuclearBall((4, 3), 9.0), [term]))
             y = np.zeros(map.size)
             for _ in range(3):
-                renew(side, term, W, 0.7, 1.6)
+                side.move(term, W, 0.7, 1.6)
                 z = matrix @ W.reshape(-1) + 0.7 * y
                 slope = (z - function.prox(z, 0.7)) / 0.7
                 before, y = y, y + 1.6 * (slope - y)

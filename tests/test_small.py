@@ -144,7 +144,7 @@ def test_steps_are_those_of_the_formula():
     S, W, y = anchored(problem, scalars)
     np.testing.assert_allclose(state.W, S, atol=1e-11)
     np.testing.assert_allclose(state.before, W, atol=1e-11)
-    np.testing.assert_allclose(state.terms[1].y, y, atol=1e-11)
+    np.testing.assert_allclose(state.tables[1].y, y, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["squares", "rows", "absolute"])

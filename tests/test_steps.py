@@ -40,7 +40,7 @@ def max_cut(n, seed=0):
 def spectral(problem, method=None):
     """Whether a run steps to projections; such runs alone keep the step before."""
     state = cg.start(problem, method).advance(iterations=3).state
-    return getattr(getattr(state, "spectral", state), "D", None) is not None
+    return getattr(state, "D", None) is not None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -131,7 +131,7 @@ def test_the_curvature_is_measured(batch):
     ]
     problem, method = with_terms(domains.Spectrahedron(n, 2.0), *terms), cg.sag_cgal(batch=batch)
     run = cg.start(problem, method).advance(iterations=1)
-    D, rows = run.state.spectral.D.copy(), list(run.state.rows)
+    D, rows = run.state.D.copy(), list(run.state.rows)
     before = [None if t.y is None else t.y.copy() for t in run.state.tables]
     state = run.advance(iterations=1).state
     for i, t in list(enumerate(problem.terms))[1:]:
@@ -140,7 +140,7 @@ def test_the_curvature_is_measured(batch):
         active = np.flatnonzero((table.y != before[i]) & (table.followed != 0))
         assert 0 < active.size <= drawn <= t.map.size
         squares = np.square(A[active] @ D.reshape(-1)).sum() * t.map.size / drawn
-        assert state.spectral.ratios[i] == pytest.approx(squares / np.vdot(D, D))
+        assert state.ratios[i] == pytest.approx(squares / np.vdot(D, D))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])  # connected, so that a cut is not free
@@ -231,7 +231,7 @@ def test_whole_steps_are_the_linearised_method_of_multipliers(make):
             np.testing.assert_allclose(s.tables[i].y, new, atol=1e-12)
             slopes, y[i] = new + rho * away, s.tables[i].y.copy()
             v = v + t.map.adjoint(np.maximum(slopes, 0) if opened else slopes)
-            L += SAFETY_WHOLE * t.weight * s.spectral.ratios[i] / s.betas[i]
+            L += SAFETY_WHOLE * t.weight * s.ratios[i] / s.betas[i]
         if k > 1:
             X = before - (v + v.T) / (2 * L)
             np.testing.assert_allclose(s.W, nearest(problem.domain, X), atol=1e-9)

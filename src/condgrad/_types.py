@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +12,9 @@ Array: TypeAlias = NDArray[Any]
 
 Rows: TypeAlias = NDArray[np.int64] | slice
 """Rows of a term: integer ids (repeats allowed) or a slice with start and stop."""
+
+Ranges: TypeAlias = Sequence[slice]
+"""Contiguous rows of a term, range by range."""
 
 ALL = slice(None)
 """Every row of a term."""

@@ -20,12 +20,10 @@ from condgrad.backends._cupy_entries import (  # noqa: F401
     descended,
     dots,
     interval_ascend,
-    stride,
     symmetric_part,
     symmetrise,
 )
 from condgrad.backends._cupy_graphs import earlier, places, prefixes  # noqa: F401
-from condgrad.backends._cupy_products import gemm  # noqa: F401
 from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
 from condgrad.backends._cupy_triangles import triangle_price, triangle_square  # noqa: F401
 from condgrad.backends._reference import (  # noqa: F401

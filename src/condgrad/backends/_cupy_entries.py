@@ -158,18 +158,6 @@ def dots(*pairs: tuple[Array, Array]) -> list[float]:
     return sums
 
 
-@cache
-def shifted() -> Any:
-    """The kernel of `stride`."""
-    source = "D = eta * (D - W); W += (S)D"
-    return cp.ElementwiseKernel("T eta", "T D, S W", source, "stride")
-
-
-def stride(W: Array, D: Array, eta: float) -> None:
-    """`_reference_segments.stride`."""
-    shifted()(D.dtype.type(eta), D, W)
-
-
 def interval_ascend(z: Array, lower: float, upper: float, beta: float, y: Array, G: Array) -> float:
     """`_reference.interval_ascend`."""
     if not {z.dtype, y.dtype, G.dtype} <= {z.dtype} or not _flat(z, y, G):

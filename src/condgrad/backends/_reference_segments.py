@@ -42,21 +42,9 @@ def _listed(starts: Array, first: int, count: int) -> tuple[Array, Array]:
     return np.arange(ends[0], ends[-1]), np.repeat(np.arange(count), np.diff(ends))
 
 
-def gemm(out: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
-    """Set out to alpha a b + beta out; without beta what out holds does not count."""
-    out[...] = alpha * (a @ b) + (beta * out if beta else 0.0)
-
-
 def dots(*pairs: tuple[Array, Array]) -> list[float]:
     """⟨x, y⟩ of each pair."""
     return [float(np.sum(np.multiply(x, y, dtype=np.float64))) for x, y in pairs]
-
-
-def stride(W: Array, D: Array, eta: float) -> None:
-    """D ← η(D − W), W ← W + D."""
-    D -= W
-    D *= eta
-    W += D.astype(W.dtype, copy=False)
 
 
 def axpy_by(out: Array, index: Array | None, weight: float, factor: Array, y: Array) -> None:

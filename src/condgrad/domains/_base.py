@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from condgrad._floats import EPS, TINY, length
 from condgrad._shown import shown
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, moved
-from condgrad.domains.projections import Projector
+from condgrad.domains.projections import Formula, Projector
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Full
 
@@ -81,12 +81,9 @@ class Domain(ABC):
         """Return this domain with points that lie where `like` does."""
         new = moved(self, like)
         if (face := self.face) is not None:
-            diagonal, basis = (np.asarray(x, like=like) for x in (face.diagonal, face.basis))
-            offset = face.offset
-            if offset is not None:
-                same = [name for name, x in vars(self).items() if x is offset]  # one copy will do
-                offset = getattr(new, same[0]) if same else np.asarray(offset, like=like)
-            new.face = face._replace(diagonal=diagonal, basis=basis, offset=offset)
+            arrays = [n for n in ("diagonal", "basis", "offset") if getattr(face, n) is not None]
+            there: dict[str, Any] = {n: np.asarray(getattr(face, n), like=like) for n in arrays}
+            new.face = face._replace(**there)
         return new
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -112,7 +109,7 @@ class Domain(ABC):
         effort : float, optional
             Krylov steps in units of ln n, for oracles that iterate. Default: to full accuracy.
         hint : array, optional
-            The current iterate, or what else `hint` returns; spectral oracles start from it.
+            The current iterate; spectral oracles start from it.
         rng : Generator, optional
             Source of randomness of an oracle that iterates.
 
@@ -123,10 +120,6 @@ class Domain(ABC):
             ``Coordinate(index, value, shape)``, which make a step cheap. A subclass may return an
             array shaped as v instead.
         """
-
-    def hint(self, W: Array, last: Atom | None) -> Array:
-        """Start for the oracle, given the iterate and the atom before."""
-        return W
 
     @abstractmethod
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -142,8 +135,12 @@ class Domain(ABC):
         return length(self.center()) + float(self.diameter)
 
     def projector(self) -> Projector | None:
-        """Projector onto the set, if projections are cheap."""
-        return None
+        """Projector onto the set, if projections are cheap.
+
+        By default it is a method `nearest` of this very class; a derived one may mean another set.
+        """
+        found = "nearest" in vars(type(self))
+        return Formula(cast(Any, self).nearest) if found else None
 
     def minimum(self, v: Array) -> Minimum:
         """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import scipy.linalg
 
-from condgrad._floats import length
 from condgrad._types import Array
 from condgrad.functions.group import project_simplex
 
@@ -132,18 +131,13 @@ class FaceProjector:
         if rest is not None:
             whole = [rest.T @ T @ rest for T in whole]
         pairs = [scipy.linalg.eigh(T, driver="evd", check_finite=False) for T in whole]
-        joined = np.concatenate([*(values for values, _ in pairs), np.diag(V)[face.diagonal]])
-        d = np.maximum(joined, 0.0)
-        if face.equality or d.sum() > face.trace:
-            d = project_simplex(joined, face.trace)
-        S, start = np.zeros_like(V), 0
-        for part, (values, vectors) in zip(face.parts, pairs, strict=True):
-            own = d[start : start + values.size]
-            kept = own > 0
+        found = shares(face, [values for values, _ in pairs], np.diag(V)[face.diagonal])
+        S = np.zeros_like(V)
+        for part, (_, vectors), d in zip(face.parts, pairs, found, strict=False):
+            kept = d > 0
             U = vectors[:, kept] if rest is None else rest @ vectors[:, kept]
-            S[part, part] = (U * own[kept]) @ U.T
-            start += values.size
-        S[face.diagonal, face.diagonal] = d[start:]
+            S[part, part] = (U * d[kept]) @ U.T
+        S[face.diagonal, face.diagonal] = found[-1]
         if face.offset is not None:
             S += face.offset
         return np.asarray(0.5 * (S + S.T), X.dtype), rest, sum(len(T) for T in whole)
@@ -180,6 +174,18 @@ class ProductProjector:
         return np.concatenate(found), after, products
 
 
+def shares(face: Face, values: Sequence[Array], free: Array) -> list[Array]:
+    """The eigenvalues of the point of a face nearest to a matrix by part, then its free diagonal.
+
+    They are those of the parts of the matrix and its free diagonal, projected onto the simplex.
+    """
+    joined = np.concatenate([*values, free])
+    d: Array = np.maximum(joined, 0.0)
+    if face.equality or d.sum() > face.trace:
+        d = project_simplex(joined, face.trace)
+    return np.split(d, np.cumsum([len(own) for own in values]))
+
+
 def _within(X: Array, K: Array, rounds: int) -> tuple[Array, Array, Array]:
     """Singular triples of QQᵀX, Q an orthonormal basis of the span of X(XᵀX)^(rounds − 1) K."""
     for _ in range(rounds):
@@ -187,20 +193,6 @@ def _within(X: Array, K: Array, rounds: int) -> tuple[Array, Array, Array]:
         K, R = scipy.linalg.qr(X.T @ Q, mode="economic", check_finite=False)
     right, values, left = scipy.linalg.svd(R, check_finite=False)
     return Q @ left.T, values.astype(np.float64), K @ right
-
-
-def onto_l1(X: Array, radius: float) -> Array:
-    """The nearest point of {‖s‖₁ ≤ r}: sizes that are too large go to the simplex."""
-    sizes = np.abs(X)
-    if sizes.sum(dtype=np.float64) <= radius:
-        return X.copy()
-    return np.copysign(project_simplex(sizes, radius), X)
-
-
-def onto_l2(X: Array, radius: float) -> Array:
-    """The nearest point of {‖s‖₂ ≤ r}."""
-    norm = length(X)
-    return X.copy() if norm <= radius else X * X.dtype.type(radius / norm)
 
 
 def _drawn(n: int, columns: int, like: Array) -> Array:

@@ -11,7 +11,6 @@ from condgrad._check import array_of, dimension, positive, row_data
 from condgrad._floats import above, below, length
 from condgrad._types import Array
 from condgrad.domains._base import Ball, Domain, Minimum
-from condgrad.domains.projections import Formula, Projector, onto_l1, onto_l2
 from condgrad.errors import ProblemError
 from condgrad.functions.group import project_simplex
 from condgrad.points.atoms import Atom, Coordinate, Full
@@ -42,10 +41,8 @@ class Simplex(Domain):
     def lmo(self, v: Array, **_: Any) -> Atom:
         return Coordinate(int(np.argmin(v)), self.total, self.shape)
 
-    def projector(self) -> Projector | None:
-        """Projector onto the set; None for a derived class, which may mean another."""
-        own = type(self) is Simplex
-        return Formula(lambda X: project_simplex(X, self.total)) if own else None
+    def nearest(self, X: Array) -> Array:
+        return project_simplex(X, self.total)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.total
@@ -83,9 +80,12 @@ class L1Ball(Ball):
         i = int(np.argmax(np.abs(v)))
         return Coordinate(i, -self.radius if v[i] > 0 else self.radius, self.shape)
 
-    def projector(self) -> Projector | None:
-        """Projector onto the set; None for a derived class, which may mean another."""
-        return Formula(lambda X: onto_l1(X, self.radius)) if type(self) is L1Ball else None
+    def nearest(self, X: Array) -> Array:
+        """The nearest point: sizes that are too large go to the simplex."""
+        sizes = np.abs(X)
+        if sizes.sum(dtype=np.float64) <= self.radius:
+            return X.copy()
+        return np.copysign(project_simplex(sizes, self.radius), X)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.abs(W).sum() <= self.radius * (1 + tol))
@@ -115,9 +115,9 @@ class L2Ball(Ball):
         norm = length(v)
         return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
 
-    def projector(self) -> Projector | None:
-        """Projector onto the set; None for a derived class, which may mean another."""
-        return Formula(lambda X: onto_l2(X, self.radius)) if type(self) is L2Ball else None
+    def nearest(self, X: Array) -> Array:
+        norm = length(X)
+        return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         return bool(np.linalg.norm(W) <= self.radius * (1 + tol))
@@ -164,12 +164,7 @@ class Box(Domain):
         s = np.where(v > 0, self.lower, self.upper)
         return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
 
-    def projector(self) -> Projector | None:
-        """Projector onto the set; None for a derived class, which may mean another."""
-        own = type(self) in (Box, LinfBall)
-        return Formula(self._clipped) if own else None
-
-    def _clipped(self, X: Array) -> Array:
+    def nearest(self, X: Array) -> Array:
         return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -198,6 +193,8 @@ class LinfBall(Box):
     def __init__(self, shape: Any, radius: float = 1.0) -> None:
         self.radius = positive("radius", radius)
         super().__init__(-self.radius, self.radius, shape)
+
+    nearest = Box.nearest
 
 
 class Oracle(Domain):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +17,6 @@ from condgrad.maps._base import LinearMap, RowStorage
 
 STRIP = 512
 """Side of the tiles in which a matrix is compared with its transpose."""
-_elsewhere: WeakKeyDictionary[Inner, ref[Inner]] = WeakKeyDictionary()
-"""The latest copy on a GPU of each."""
 
 
 class Inner(LinearMap):
@@ -57,20 +54,9 @@ class Inner(LinearMap):
         if self._objection:
             raise ProblemError(self._objection)
 
-    def on(self, like: Array) -> LinearMap:
-        new = super().on(like)
-        assert isinstance(new, Inner)
-        _elsewhere[self] = ref(new)
-        return new
-
     def matrix(self, like: Array) -> Array:
-        """A dense C where `like` lies, which a copy of this map may hold already."""
-        if not foreign(like):
-            return self._data.reshape(self.shape)
-        known = _elsewhere.get(self)
-        copy = None if known is None else known()
-        data = placed(self._data, like) if copy is None else copy._data
-        return data.reshape(self.shape)
+        """A dense C where `like` lies."""
+        return placed(self._data, like).reshape(self.shape)
 
     def rows(self, W: Array, at: Rows = ALL) -> Array:
         flat = W.reshape(-1)

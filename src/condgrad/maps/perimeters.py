@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._check import dimension
-from condgrad._types import ALL, Array, Rows, span
-from condgrad.backends import backend, kernels, tiles
+from condgrad._types import Array
+from condgrad.backends import backend
 from condgrad.backends.addresses import perimeter_address
-from condgrad.backends.arrays import contiguous, diagonal, foreign
-from condgrad.maps._base import Covering
+from condgrad.backends.arrays import foreign
+from condgrad.maps.triangles import Triples
 
 
-class Perimeters(Covering):
+class Perimeters(Triples):
     r"""Sums of W over three vertices, one row per triple.
 
     .. math:: z_{(p,q,r)} = W_{pq} + W_{qr} + W_{pr}, \qquad p < r < q
@@ -40,8 +40,7 @@ class Perimeters(Covering):
 
     row_norm = float(np.sqrt(3))
     portable = True
-    share: tuple[int, int] | None = None
-    """The first tile of its tables on a GPU and how many they have, where others are elsewhere."""
+    kind = "perimeter"
     kernels = ("perimeter_sweep", "perimeter_add")
 
     def __init__(self, n: int) -> None:
@@ -53,24 +52,6 @@ class Perimeters(Covering):
     def triples(self, ids: Array) -> tuple[Array, Array, Array]:
         """The vertices (p, q, r), p < r < q, of given rows."""
         return perimeter_address(np.asarray(ids))
-
-    def rows(self, W: Array, at: Rows = ALL) -> Array:
-        z: Array
-        W = contiguous(W)
-        if isinstance(at, slice):
-            start, stop = span(at, self.size)
-            z = np.empty(stop - start, W.dtype, like=W)
-            kernels(W).perimeter_sweep(W, start, stop, z)
-        else:
-            z = kernels(W).perimeter_gather(W, at)
-        return z
-
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        square = G.reshape(self.shape)
-        if isinstance(at, slice):
-            kernels(G).perimeter_add(square, *span(at, self.size), y)
-        else:
-            kernels(G).perimeter_scatter(square, at, y)
 
     @property
     def depth(self) -> int:
@@ -85,17 +66,6 @@ class Perimeters(Covering):
         return 3 * n + 8 if backend() == "reference" else 3 * n + n // 2048 + 8
 
     @property
-    def entries(self) -> int:
-        """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
-        return tiles.entries(self.shape[0], self.share) if foreign(self.like) else self.size
-
-    def listed(self, table: Array) -> Array:
-        """The numbers of a table in the order of the rows."""
-        if not foreign(table):
-            return table
-        return tiles.listed(self.shape[0], table, self.size, True, self.share)
-
-    @property
     def stretch(self) -> int:
         """An n-th of the rows; on a GPU as many as the largest q has, since it draws such."""
         n = self.shape[0]
@@ -107,14 +77,3 @@ class Perimeters(Covering):
         Over all W it is √2 times that, since only entries below the diagonal are read.
         """
         return float(np.sqrt(3 * (self.shape[0] - 2) / (2 if symmetric else 1)))
-
-    def gram(self, W: Array) -> Array:
-        """The symmetric part of A*A W for a symmetric W, no row being evaluated.
-
-        ((n − 4) W_ij + R_i + R_j)/2 beside the diagonal, R the row sums without it, and 0 on it.
-        """
-        n = self.shape[0]
-        R = W.sum(axis=1) - diagonal(W)
-        H: Array = 0.5 * ((n - 4) * W + R + R[:, None])
-        diagonal(H)[:] = 0
-        return H

@@ -18,86 +18,6 @@ from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap
 
 
-class SparseStack(LinearMap):
-    r"""z_l = ⟨A_l, W⟩ for sparse A_1, …, A_m shaped as W, kept in one CSR array.
-
-    Parameters
-    ----------
-    matrices : sequence of SciPy sparse or dense matrices, or one sparse matrix of m rows
-        The A_l, square or rectangular. In the second form row l is A_l read row by row, and `n`
-        must be given. On a domain of symmetric matrices an A_l that is not symmetric is refused: it
-        is more often a slip than a wish.
-    n : int or (int, int), optional
-        Side or shape of W, needed with the second form.
-
-    Examples
-    --------
-    >>> A = SparseStack([np.eye(2), np.ones((2, 2))])
-    >>> A.rows(np.array([[1.0, 2.0], [2.0, 5.0]]))
-    array([ 6., 10.])
-    """
-
-    portable = True
-
-    def __init__(self, matrices: Sequence[Any] | Any, n: Any = None) -> None:
-        if sp.issparse(matrices):
-            if n is None:
-                raise ProblemError("n is missing: the side of W is needed with one m × n² matrix")
-            self.shape, stack = sides("n", n), canonical("matrices", matrices)
-            entries = self.shape[0] * self.shape[1]
-            if stack.shape[1] != entries:
-                raise ProblemError(
-                    f"matrices has {stack.shape[1]} columns: with n = {n} it needs {entries}"
-                )
-        else:
-            try:
-                listed = list(matrices)
-            except Exception:  # what is no list, or a class of a user that claims to be one
-                raise ProblemError(
-                    f"matrices is a {type(matrices).__name__}: pass a list of matrices shaped as W"
-                ) from None
-            stack, self.shape = _flatten(listed)
-        self._objection = _asymmetry("matrices", stack, self.shape)
-        self.size, self.storage = int(stack.shape[0]), int(stack.shape[1])
-        self._csr: _Csr | _CsrOnGpu = _Csr(stack)
-        self.row_norm = float(self._csr.lengths.max())
-
-    def require_symmetric(self) -> None:
-        if self._objection:
-            raise ProblemError(self._objection)
-
-    def on(self, like: Array) -> SparseStack:
-        new = cast(SparseStack, super().on(like))
-        assert isinstance(self._csr, _Csr)
-        new._csr = _CsrOnGpu(self._csr, like)
-        return new
-
-    @property
-    def depth(self) -> int:
-        return self._csr.depth
-
-    def lengths(self, at: Rows = ALL) -> Array | float:
-        found: Array = self._csr.lengths[at]
-        return found
-
-    def chosen(self, ids: Array) -> SparseStack:
-        """The map with some of its rows."""
-        csr = self._csr
-        assert isinstance(csr, _Csr)
-        shape = (self.size, self.storage)
-        whole = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=shape)
-        return SparseStack(whole[ids], self.shape)
-
-    def rows(self, W: Array, at: Rows = ALL) -> Array:
-        return self._csr.gather(W.reshape(-1), at)
-
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        self._csr.scatter(G, at, y)
-
-    def add_to(self, G: Array, weight: float, out: Array) -> None:
-        out += weight * G.reshape(self.shape)
-
-
 class DataMatrix(LinearMap):
     r"""z = X w for a vector w: row l is the l-th data point x_l.
 
@@ -120,7 +40,7 @@ class DataMatrix(LinearMap):
     def __init__(self, X: Any, shape: Any = None) -> None:
         if sp.issparse(X):
             csr = canonical("X", X)
-            self._csr: _Csr | None = _Csr(csr)
+            self._csr: _Csr | _CsrOnGpu | None = _Csr(csr)
             self._dense = np.empty((0, 0))
             self._lengths = self._csr.lengths
             rows, columns = csr.shape
@@ -179,10 +99,71 @@ class DataMatrix(LinearMap):
     @property
     def arrays(self) -> tuple[Array, Array, Array, bool]:
         """X as (indptr, indices, data) of CSR, and whether it is dense: then without indices."""
-        if self._csr is not None:
-            return self._csr.indptr, self._csr.indices, self._csr.data, False
+        if isinstance(csr := self._csr, _Csr):
+            return csr.indptr, csr.indices, csr.data, False
         indptr = np.arange(self.size + 1) * self.storage
         return indptr, np.empty(0, np.int64), self._dense.reshape(-1), True
+
+
+class SparseStack(DataMatrix):
+    r"""z_l = ⟨A_l, W⟩ for sparse A_1, …, A_m shaped as W, kept in one CSR array.
+
+    Parameters
+    ----------
+    matrices : sequence of SciPy sparse or dense matrices, or one sparse matrix of m rows
+        The A_l, square or rectangular. In the second form row l is A_l read row by row, and `n`
+        must be given. On a domain of symmetric matrices an A_l that is not symmetric is refused: it
+        is more often a slip than a wish.
+    n : int or (int, int), optional
+        Side or shape of W, needed with the second form.
+
+    Examples
+    --------
+    >>> A = SparseStack([np.eye(2), np.ones((2, 2))])
+    >>> A.rows(np.array([[1.0, 2.0], [2.0, 5.0]]))
+    array([ 6., 10.])
+    """
+
+    portable = True
+
+    def __init__(self, matrices: Sequence[Any] | Any, n: Any = None) -> None:
+        if sp.issparse(matrices):
+            if n is None:
+                raise ProblemError("n is missing: the side of W is needed with one m × n² matrix")
+            shape, stack = sides("n", n), canonical("matrices", matrices)
+            entries = shape[0] * shape[1]
+            if stack.shape[1] != entries:
+                raise ProblemError(
+                    f"matrices has {stack.shape[1]} columns: with n = {n} it needs {entries}"
+                )
+        else:
+            try:
+                listed = list(matrices)
+            except Exception:  # what is no list, or a class of a user that claims to be one
+                raise ProblemError(
+                    f"matrices is a {type(matrices).__name__}: pass a list of matrices shaped as W"
+                ) from None
+            stack, shape = _flatten(listed)
+        super().__init__(stack, shape)
+        self._objection = _asymmetry("matrices", stack, self.shape)
+
+    def require_symmetric(self) -> None:
+        if self._objection:
+            raise ProblemError(self._objection)
+
+    def on(self, like: Array) -> SparseStack:
+        new = cast(SparseStack, super().on(like))
+        assert isinstance(self._csr, _Csr)
+        new._csr = _CsrOnGpu(self._csr, like)
+        return new
+
+    def chosen(self, ids: Array) -> SparseStack:
+        """The map with some of its rows."""
+        csr = self._csr
+        assert isinstance(csr, _Csr)
+        shape = (self.size, self.storage)
+        whole = sp.csr_array((csr.data, csr.indices, csr.indptr), shape=shape)
+        return SparseStack(whole[ids], self.shape)
 
 
 class _Csr:
@@ -222,7 +203,6 @@ class _CsrOnGpu:
 
     def __init__(self, csr: _Csr, like: Array) -> None:
         self.size, self.depth = csr.size, csr.depth
-        self.lengths = np.asarray(csr.lengths, like=like)
         self._by_row = Segments(csr.indptr, like)
         self._columns = np.asarray(csr.indices.astype(np.int32), like=like)
         self._data = np.asarray(csr.data, like=like)

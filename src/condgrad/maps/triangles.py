@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,49 @@ from condgrad.errors import ProblemError
 from condgrad.maps._base import Covering
 
 
-class Triangles(Covering):
+class Triples(Covering):
+    """A row for each of many triples of vertices, never listed."""
+
+    kind: ClassVar[str]
+    """The beginning of the names of its kernels."""
+    share: tuple[int, int] | None = None
+    """The first tile of its tables on a GPU and how many they have, where others are elsewhere."""
+
+    def _kernel(self, what: str, like: Array) -> Any:
+        return getattr(kernels(like), f"{self.kind}_{what}")
+
+    def rows(self, W: Array, at: Rows = ALL) -> Array:
+        z: Array
+        W = contiguous(self.seen(W))
+        if isinstance(at, slice):
+            start, stop = span(at, self.size)
+            z = np.empty(stop - start, W.dtype, like=W)
+            self._kernel("sweep", W)(W, start, stop, z)
+        else:
+            z = self._kernel("gather", W)(W, at)
+        return z
+
+    def scatter(self, G: Array, at: Rows, y: Array) -> None:
+        square = G.reshape(self.shape)
+        if isinstance(at, slice):
+            self._kernel("add", G)(square, *span(at, self.size), y)
+        else:
+            self._kernel("scatter", G)(square, at, y)
+
+    @property
+    def entries(self) -> int:
+        """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
+        return tiles.entries(self.shape[0], self.share) if foreign(self.like) else self.size
+
+    def listed(self, table: Array) -> Array:
+        """The numbers of a table in the order of the rows."""
+        if not foreign(table):
+            return table
+        both = self.kind == "perimeter"
+        return tiles.listed(self.shape[0], table, self.size, both, self.share)
+
+
+class Triangles(Triples):
     r"""Triangle inequalities of a Gram matrix, one row per (pair, apex).
 
     .. math:: z_{(p,q,r)} = W_{pq} + W_{qr} - W_{pr} - W_{qq}, \qquad p < r,\; q \notin \{p, r\}
@@ -50,8 +92,7 @@ class Triangles(Covering):
 
     row_norm = 2.0
     portable = True
-    share: tuple[int, int] | None = None
-    """The first tile of its tables on a GPU and how many they have, where others are elsewhere."""
+    kind = "triangle"
     kernels = ("triangle_sweep", "triangle_add")
 
     def __init__(self, n: int, weights: Any = None, unit: bool = False) -> None:
@@ -89,24 +130,6 @@ class Triangles(Covering):
         """The vertices (p, q, r) of given rows."""
         return triangle_address(self.shape[0], np.asarray(ids))
 
-    def rows(self, W: Array, at: Rows = ALL) -> Array:
-        z: Array
-        W = contiguous(self.seen(W))
-        if isinstance(at, slice):
-            start, stop = span(at, self.size)
-            z = np.empty(stop - start, W.dtype, like=W)
-            kernels(W).triangle_sweep(W, start, stop, z)
-        else:
-            z = kernels(W).triangle_gather(W, at)
-        return z
-
-    def scatter(self, G: Array, at: Rows, y: Array) -> None:
-        square = G.reshape(self.shape)
-        if isinstance(at, slice):
-            kernels(G).triangle_add(square, *span(at, self.size), y)
-        else:
-            kernels(G).triangle_scatter(square, at, y)
-
     @property
     def depth(self) -> int:
         """About 3n: y is summed over the n rows that share p and q before it is added to W_qq.
@@ -121,17 +144,6 @@ class Triangles(Covering):
             return 3 * n + 256
         own = pairs + 2 * n if backend() == "reference" else 3 * n + pairs // 2048 + 8
         return own if self._scale is None else own + 8  # the scale has been rounded, too
-
-    @property
-    def entries(self) -> int:
-        """Numbers in a table of the rows, which on a GPU has gaps (`condgrad.backends.tiles`)."""
-        return tiles.entries(self.shape[0], self.share) if foreign(self.like) else self.size
-
-    def listed(self, table: Array) -> Array:
-        """The numbers of a table in the order of the rows."""
-        if not foreign(table):
-            return table
-        return tiles.listed(self.shape[0], table, self.size, False, self.share)
 
     @property
     def stretch(self) -> int:

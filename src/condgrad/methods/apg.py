@@ -141,7 +141,7 @@ def projector_of(domain: Domain) -> Projector | None:
 def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
     """∇f(W), with its rows counted and its cotangents in the state."""
     for i, t in enumerate(problem.terms):
-        s.rows[i] += gradient(t, W, s.gradients[i], 1.0, s.k + 1)
+        s.rows[i] += gradient(t, W, s.gradients[i], 1.0)
     v = direction(problem, s.gradients)
     require_finite(problem, v)
     return v

@@ -8,13 +8,14 @@ every family is judged: by what its violation and its slack are worth, beside th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign
-from condgrad.certificate.lower_bound import Report, trivial
-from condgrad.methods.protocol import Known, State, passes_over
+from condgrad.certificate.lower_bound import trivial
+from condgrad.methods.protocol import Method, length_of, passes_over
 from condgrad.problem import Problem, Term
 
 GPU_EFFORT = 20.0
@@ -80,24 +81,24 @@ class Balance:
     start: int = 5
     per_decade: int = 10
 
-    def init(self, problem: Problem, W: Array, known: Known) -> Pressure:
+    def begin(self, problem: Problem, state: Any) -> None:
         """The first guess at W."""
-        factors, bound = first_factors(problem, W, self.first), max(known.floor, trivial(problem))
-        size, due = len(factors), self.start if self.per_decade else np.inf
-        return Pressure(factors, [0] * size, [1.0] * size, due, bound)
+        factors, size = first_factors(problem, state.W, self.first), len(problem.terms)
+        bound = max(state.known.floor, trivial(problem))
+        due = self.start if self.per_decade else np.inf
+        state.pressure = Pressure(factors, [0] * size, [1.0] * size, due, bound)
+        state.betas = list(factors)
 
-    def due(self, s: Pressure, k: int) -> bool:
-        """Whether iteration k is one to measure after; then the next one is fixed."""
-        if k < s.due:
-            return False
+    def follow(self, problem: Problem, method: Method, state: Any, press: float) -> None:
+        """Measure if that is due, and move the factors; `press` is how much single rows count."""
+        s, known, k = state.pressure, state.known, state.k
+        if s is None or k < s.due:
+            return
         s.due = max(k + 1, int(np.ceil(k * 10 ** (1 / self.per_decade))))
-        return True
-
-    def moved(
-        self, problem: Problem, s: Pressure, state: State, report: Report, press: float
-    ) -> None:
-        """Move the factors by what was measured; `press` is how much single rows count."""
-        known, families = state.known, report.evaluation.families
+        report = method.measured(problem, state)
+        if report is None:
+            return
+        families = report.evaluation.families
         s.bound_before, s.passes_before = s.bound, s.passes
         s.bound = max(s.bound, report.bound.value)
         s.passes = passes_over(problem, state.rows)
@@ -120,15 +121,16 @@ class Balance:
             s.moves[i] = move or s.moves[i]
             s.factors[i] *= self.factor ** (move * s.speed[i])
 
-    def rebased(self, problem: Problem, W: Array, s: Pressure, known: Known) -> None:
+    def rebase(self, problem: Problem, state: Any) -> None:
         """Go on over another domain, β halfway to a first guess there.
 
         It is the geometric mean of both: if the rows had no solution before, β has become too
         small. Bounds over the domain before do not count.
         """
-        guess = first_factors(problem, W, self.first)
-        s.factors = [float(np.sqrt(a * b)) for a, b in zip(s.factors, guess, strict=True)]
-        s.bound = max(known.floor, trivial(problem))
+        if (s := state.pressure) is not None:
+            guess = first_factors(problem, state.W, self.first)
+            s.factors = [float(np.sqrt(a * b)) for a, b in zip(s.factors, guess, strict=True)]
+            s.bound = max(state.known.floor, trivial(problem))
 
 
 BALANCE = Balance()
@@ -142,17 +144,24 @@ def first_factors(problem: Problem, W: Array, first: float) -> list[float]:
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     rng = np.random.default_rng(0)
-    if foreign(W):  # numbers come from the CPU: a matrix of rank one
-        left, right = (np.asarray(rng.standard_normal(n), like=W) for n in W.shape)
-        noise = left[:, None] * right
-    else:
-        noise = rng.standard_normal(problem.domain.shape)
+    noise = np.asarray(rng.standard_normal(problem.domain.shape), like=W)
     effort = GPU_EFFORT if foreign(W) else None
     steps = [problem.domain.lmo(d, effort=effort, rng=rng).dense() - W for d in (v, noise)]
     reach = [abs(float(np.vdot(v, W)))] + [abs(float(np.vdot(v, W + s))) for s in steps]
     worth = max(-float(np.vdot(v, steps[0])), 0.05 * max(reach))
     worth = worth or abs(problem.objective(W)) or 1.0  # if f is constant or missing
     return [1.0 if t.function.smooth else first * _squares(t, steps) / worth for t in problem.terms]
+
+
+def first_weight(problem: Problem, W: Array, norm: float) -> float:
+    """A guess of ω between primal and dual steps: ‖A‖ over the mean of β in units of `scale`."""
+    pairs = zip(first_factors(problem, W, 0.5), problem.terms, strict=True)
+    return norm / float(np.mean([b / scale(t) for b, t in pairs if not t.function.smooth]))
+
+
+def scale(term: Term) -> float:
+    """ω a², a the length of the rows of a term, in which primal-dual steps count its β."""
+    return term.weight * length_of(term) ** 2
 
 
 def _squares(term: Term, steps: list[Array]) -> float:

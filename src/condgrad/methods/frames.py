@@ -1,20 +1,19 @@
 """Projections onto spectrahedra, each begun with the eigenvectors of the one before.
 
 Leading eigenpairs come part by part from Rayleigh-Ritz on the span of K and XK, K the vectors of
-the projection before. Up to a side of `Projection.small` a part is taken apart whole. So it is
-where K has more than n/4 columns, but for up to `AGAIN` projections afterwards in which it has at
-most n/2: there K is corrected by a Davidson step, its residual divided by differences of
-eigenvalues in the basis of the latest decomposition.
+the projection before. Up to a side of `small` a part is taken apart whole. So it is if K has more
+than n/4 columns, but for up to `AGAIN` projections afterwards in which it has at most n/2: there K
+is corrected by a Davidson step, its residual divided by differences of eigenvalues in the basis of
+the latest decomposition.
 
-On a GPU a large part begins with a block of vectors. Where there are few, all products of columns
-come to the CPU in one copy (`ritz`).
+On a GPU a large part begins with a block of vectors. If these are few, all products of columns come
+to the CPU in one copy (`ritz`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
@@ -26,7 +25,7 @@ from condgrad.backends.arrays import beyond, diagonal, eigenpairs, foreign, host
 from condgrad.domains import Face
 from condgrad.domains.bottom import FEW, bottom
 from condgrad.domains.eigen import deflated
-from condgrad.functions.group import project_simplex
+from condgrad.domains.projections import shares
 from condgrad.problem import Problem
 
 AGAIN = 8
@@ -53,38 +52,6 @@ class Frame:
     """Their eigenvalues in falling order, in an array of NumPy."""
     uses: int = 0
     """Later projections that the decomposition has served."""
-    room: Array | None = field(default=None, repr=False, metadata={"cache": True})
-    """Memory on a GPU that holds K and Q already, for the next `ritz`."""
-
-    @property
-    def few(self) -> bool:
-        """Whether K has so few columns that the small eigenproblem is one for the CPU."""
-        return self.basis is None and self.vectors is not None and self.vectors.shape[1] <= FEW
-
-
-class Mixed(NamedTuple):
-    """Columns that are made of given rows when it is known how many are wanted."""
-
-    rows: Array
-    """Rows that the columns are made of, the last ones Q."""
-    mix: Array
-    """Coefficients of the rows, a column for each, in an array of NumPy."""
-    pinned: int
-    """The number of columns of Q."""
-
-    def made(self, count: int, d: Array) -> tuple[Array, Array, Array]:
-        """The first columns K, the first of these times √d, and a room that holds K and Q.
-
-        That is one copy to the GPU and one product. The second columns lie in the room, too, until
-        it is used.
-        """
-        mix, rank, r = self.mix[:, :count], d.size, self.pinned
-        known, k = mix.shape
-        both = [mix.T, np.eye(r, known, known - r), (mix[:, :rank] * np.sqrt(d)).T]
-        room = np.empty((4 * k + r, self.rows.shape[1]), like=self.rows)
-        made = room[k : 2 * k + r + rank]
-        kernels(made).gemm(made, np.asarray(np.concatenate(both), like=made), self.rows)
-        return made[:k].T, made[k + r :].T, room
 
 
 class Spectrum(NamedTuple):
@@ -92,7 +59,7 @@ class Spectrum(NamedTuple):
 
     values: Array
     """The eigenvalues in falling order, in an array of NumPy: there are few of them."""
-    vectors: Array | Mixed
+    vectors: Array
     """The eigenvectors as columns."""
     products: int
     """Vectors that the part was multiplied by."""
@@ -100,90 +67,68 @@ class Spectrum(NamedTuple):
     """Columns of a block that was found from nothing; if more are used there may be more."""
 
 
-@dataclass(frozen=True)
-class Projection:
-    """How projections onto a spectrahedron are made.
+def to_projection(face: Face, s: Any, v: Array, tau: float, eta: float, small: int) -> None:
+    """W ← W + η(S − W) in place, S the projection of W − τv, by the `frames` of a state s.
 
-    Parameters
-    ----------
-    small : int, default 100
-        Up to this side a part is taken apart whole.
+    The step is in `D` afterwards, whose memory is used; products are counted.
     """
+    X = np.empty(v.shape, like=v)
+    kernels(v).descended(s.W, v, tau, face.offset, X)
+    s.products += project(face, X, s.frames, s.D, small)
+    if eta == 1:
+        s.D, S = np.subtract(s.D, s.W, out=X), s.D
+        s.W[...] = S
+    else:
+        s.D -= s.W
+        s.D *= eta
+        s.W += s.D
 
-    small: int = 100
 
-    def move(
-        self, face: Face, W: Array, v: Array, tau: float, eta: float, frames: list[Frame], D: Array
-    ) -> tuple[Array, int]:
-        """W ← W + η(S − W) in place, S the projection of W − τv; the step, and products.
+def project(face: Face, X: Array, frames: list[Frame], out: Array, small: int) -> int:
+    """Write the point nearest to X to `out`; the products with X that it took."""
+    trios = [(p, face.basis[p], f) for p, f in zip(face.parts, frames, strict=True)]
+    free = host(diagonal(X)[face.diagonal])
+    found = [_spectrum(X[p, p], Q, f, small) for p, Q, f in trios]
+    values = shares(face, [f.values for f in found], free)
+    pairs = zip(found, values, strict=False)
+    if any(0 < f.beginning < np.count_nonzero(d) for f, d in pairs):
+        found = [_spectrum(X[p, p], Q, f, small, whole=True) for p, Q, f in trios]
+        values = shares(face, [f.values for f in found], free)
+    if len(face.parts) != 1 or face.diagonal.size:
+        out.fill(0)
+    for (part, Q, frame), own, d in zip(trios, found, values, strict=False):
+        U = _kept(Q, frame, d, own.vectors)
+        np.matmul(U, U.T, out=out[part, part])
+    if face.diagonal.size:
+        diagonal(out)[face.diagonal] = np.asarray(values[-1], like=out)
+    if face.offset is not None:
+        out += face.offset
+    return sum(f.products for f in found)
 
-        D is an array for it, which may be the step before.
-        """
-        X = np.empty(v.shape, like=v)
-        kernels(v).descended(W, v, tau, face.offset, X)
-        products = self.nearest(face, X, frames, D)
-        if foreign(D):
-            kernels(D).stride(W, D, eta)
-        elif eta == 1:
-            D, S = np.subtract(D, W, out=X), D
-            W[...] = S
+
+def _spectrum(X: Array, Q: Array, frame: Frame, small: int, whole: bool = False) -> Spectrum:
+    """Leading eigenpairs in falling order, off the pinned vectors, and products."""
+    n, K, products, beginning = Q.shape[0], frame.vectors, 0, 0
+    if foreign(Q) and n > small and not whole:
+        if K is None and n > BLOCKS:
+            K, frame.basis = bottom(-X).vectors, None
+            K, beginning = K - Q @ (Q.T @ K), K.shape[1]
+        if K is not None and frame.basis is None and K.shape[1] <= FEW:
+            return Spectrum(*ritz(X, K, Q), beginning)
+    if n <= small or K is None or whole:
+        P, T = None, -deflated(-X, Q)
+    else:
+        if frame.basis is not None:
+            P, products = beyond(Q, _corrected(X @ K, K, frame)), 2 * K.shape[1]
         else:
-            D -= W
-            D *= eta
-            W += D
-        return D, products
-
-    def sees(self, face: Face, frames: Sequence[Frame]) -> bool:
-        """Whether the next projection notices by itself what is not finite, as `ritz` does."""
-        large = foreign(face.basis) and face.basis.shape[0] > self.small
-        return large and all(f.few for f in frames)
-
-    def nearest(self, face: Face, X: Array, frames: list[Frame], out: Array) -> int:
-        """Write the point nearest to X to `out`; the products with X that it took."""
-        trios = [(p, face.basis[p], f) for p, f in zip(face.parts, frames, strict=True)]
-        found = [self._spectrum(X[p, p], Q, f) for p, Q, f in trios]
-        shares = _shares(face, X, found)
-        pairs = zip(found, shares, strict=False)
-        if any(0 < f.beginning < np.count_nonzero(d) for f, d in pairs):
-            found = [self._spectrum(X[p, p], Q, f, whole=True) for p, Q, f in trios]
-            shares = _shares(face, X, found)
-        if len(face.parts) != 1 or face.diagonal.size:
-            out.fill(0)
-        for (part, Q, frame), own, d in zip(trios, found, shares, strict=False):
-            U = _kept(Q, frame, d, own.vectors)
-            if foreign(out):
-                kernels(out).gemm(out[part, part], U, U.T)
-            else:
-                np.matmul(U, U.T, out=out[part, part])
-        if face.diagonal.size:
-            diagonal(out)[face.diagonal] = np.asarray(shares[-1], like=out)
-        if face.offset is not None:
-            out += face.offset
-        return sum(f.products for f in found)
-
-    def _spectrum(self, X: Array, Q: Array, frame: Frame, whole: bool = False) -> Spectrum:
-        """Leading eigenpairs in falling order, off the pinned vectors, and products."""
-        n, K, products, there = Q.shape[0], frame.vectors, 0, foreign(Q) and not whole
-        if there and K is None and n > BLOCKS:
-            K = bottom(-X).vectors
-            K = K - Q @ (Q.T @ K) if Q.shape[1] else K
-            return Spectrum(*ritz(X, K, Q), beginning=K.shape[1])
-        if there and K is not None and frame.few and n > self.small:
-            return Spectrum(*ritz(X, K, Q, frame.room))
-        if n <= self.small or K is None or whole:
-            P, T = None, -deflated(-X, Q)
-        else:
-            if frame.basis is not None:
-                P, products = beyond(Q, _corrected(X @ K, K, frame)), 2 * K.shape[1]
-            else:
-                P, products = beyond(Q, K, _residual(X @ K, K, Q)), 3 * K.shape[1]
-            T = P.T @ (X @ P)
-        values, vectors = eigenpairs(T)
-        free = n - Q.shape[1]  # the pinned come last
-        values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
-        if P is None and n > self.small:
-            frame.basis, frame.values, frame.uses = vectors, values, 0
-        return Spectrum(values, vectors if P is None else P @ vectors, products)
+            P, products = beyond(Q, K, _residual(X @ K, K, Q)), 3 * K.shape[1]
+        T = P.T @ (X @ P)
+    values, vectors = eigenpairs(T)
+    free = n - Q.shape[1]  # the pinned come last
+    values, vectors = values[::-1][:free], vectors[:, ::-1][:, :free]
+    if P is None and n > small:
+        frame.basis, frame.values, frame.uses = vectors, values, 0
+    return Spectrum(values, vectors if P is None else P @ vectors, products)
 
 
 def face_of(problem: Problem) -> Face:
@@ -203,36 +148,19 @@ def frames_of(face: Face, known: list[Frame] | None = None) -> list[Frame]:
     return [Frame() for _ in sides]
 
 
-def _shares(face: Face, X: Array, found: Sequence[Spectrum]) -> list[Array]:
-    """The eigenvalues of the projection by part, then its free diagonal, in arrays of NumPy."""
-    values = [f.values for f in found]
-    ends = np.cumsum([len(own) for own in values])
-    if face.diagonal.size:
-        values.append(host(diagonal(X)[face.diagonal]))
-    joined = np.concatenate(values)
-    d: Array = np.maximum(joined, 0.0)
-    if face.equality or d.sum() > face.trace:
-        d = project_simplex(joined, face.trace)
-    return np.split(d, ends)
-
-
-def _kept(Q: Array, frame: Frame, d: Array, vectors: Array | Mixed) -> Array:
+def _kept(Q: Array, frame: Frame, d: Array, vectors: Array) -> Array:
     """U with UUᵀ the projection; its vectors and some more serve the next one."""
-    n, rank, room = Q.shape[0], int(np.count_nonzero(d)), None
-    count = rank + max(GUARD, rank // 4)
-    if isinstance(vectors, Mixed):
-        K, U, room = vectors.made(count, d[:rank])
-    else:
-        K = vectors[:, :count]
-        K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
-        U = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
-    frame.vectors, frame.room = K, room
+    n, rank = Q.shape[0], int(np.count_nonzero(d))
+    K = vectors[:, : rank + max(GUARD, rank // 4)]
+    K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
+    U: Array = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
+    frame.vectors = K
     if K.shape[1] <= n // 4:
         frame.basis, frame.values = None, None
     elif frame.basis is not None and frame.uses < AGAIN and rank < K.shape[1] <= n // 2:
         frame.uses += 1
     else:
-        frame.vectors, frame.room = None, None
+        frame.vectors = None
     return U
 
 
@@ -261,42 +189,18 @@ def _corrected(Y: Array, K: Array, frame: Frame) -> Array:
     return K + V @ ((V.T @ (Y - K @ T)) / xp.maximum(apart, least))
 
 
-# --- on a GPU, with few launches ------------------------------------------------------------------
+def ritz(X: Array, K: Array, Q: Array) -> tuple[Array, Array, int]:
+    """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, vectors, products.
 
-
-def ritz(X: Array, K: Array, Q: Array, room: Array | None = None) -> tuple[Array, Mixed, int]:
-    """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, columns off Q, products.
-
-    With R the columns of XK off those of K and Q, and B = (R, K, Q, XR, XK), kept as its transpose,
-    BᵀB is all that comes to the CPU, and what combines R, K and Q all that goes back. R is scaled
-    to columns of length 1 there. A room is memory for B that holds K and Q already.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a product is not finite.
+    With C the columns of K and those of XK off K and Q, CᵀC and CᵀXC are all that comes to the CPU.
     """
-    (n, k), r = K.shape, Q.shape[1]
-    count, known = 2 * k, 2 * k + r
-    if room is None:
-        room = np.empty((4 * k + r, n), like=K)
-        room[k:count], room[count:known] = K.T, Q.T
-    B, gemm = room, kernels(room).gemm
-    R, off, Z, Y = B[:k], B[k:known], B[known : known + k], B[known + k :]
-    gemm(Y, off[:k], X)
-    C = np.empty((k, k + r), like=B)
-    gemm(C, Y, off.T)
-    R[...] = Y
-    gemm(R, C, off, -1.0, 1.0)
-    gemm(Z, R, X)
-    squares = np.empty((len(B), len(B)), like=B)
-    gemm(squares, B, B.T)
-    M = host(squares)
-    if not np.isfinite(M).all():
-        raise np.linalg.LinAlgError("the direction is not finite")
-    values, mix = ritz_pairs(M[:count, :count], M[:count, known:])
-    whole = np.concatenate([mix, -M[count:known, :count] @ mix])
-    return values, Mixed(B[:known], whole, r), 2 * k
+    Y = X @ K
+    R = _residual(Y.copy(), K, Q)
+    C = np.hstack([R, K])
+    products = host(C.T @ np.hstack([C, X @ R, Y]))
+    count = C.shape[1]
+    values, mix = ritz_pairs(products[:, :count], products[:, count:])
+    return values, C @ np.asarray(mix, like=C), count
 
 
 def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Dual, Duals, Slopes
 from condgrad.domains.projections import Frame
 from condgrad.errors import ProblemError
 from condgrad.functions import Linear
-from condgrad.maps import RowStorage
-from condgrad.methods.balance import first_factors
+from condgrad.methods.balance import first_weight, scale
 from condgrad.methods.protocol import (
     Known,
-    Method,
     State,
     curvature_of,
     direction,
     gradient,
     length_of,
     require_finite,
-    shared,
 )
 from condgrad.methods.register import declare, refusal
-from condgrad.methods.tables import precision, table_bytes
+from condgrad.methods.tables import SlopeTable, Tabled, stored, table_bytes
 from condgrad.problem import Problem, Term
 
 FIRST = 3
@@ -37,29 +32,11 @@ EVERY, SHARE = 5, 0.1
 
 
 @dataclass
-class DualSide:
+class DualSide(SlopeTable):
     """The multipliers of a term; the cotangent alone of a linear one, whose y is known."""
 
-    G: Array
-    """A*γ, which is γ itself if the map stores rows."""
-    y: Array | None = None
-    """y, multipliers of all rows; None if the term is linear."""
-    slopes: Array | None = None
-    """γ of the latest pass, 0 before the first; None if it is `G`."""
     mean: Array | None = None
     """A*y; None if it is `y`, or the term is linear."""
-
-    @classmethod
-    def of(cls, term: Term, problem: Problem) -> Self:
-        """Before the first iteration: y = 0, or the only slope of a linear term."""
-        G = term.map.zeros(problem.dtype)
-        if isinstance(term.function, Linear):
-            gradient(term, np.zeros(term.map.shape, problem.dtype), G, 1.0, 1)
-            return cls(G)
-        table, dtype = term.passes.table, precision(term, problem)
-        if isinstance(term.map, RowStorage):
-            return cls(G, table(dtype))
-        return cls(G, table(dtype), table(dtype), G.copy())
 
     @property
     def moving(self) -> list[Array]:
@@ -71,17 +48,18 @@ class DualSide:
         """A*y, which enters the direction."""
         return self.moving[-1] if self.moving else self.G
 
-    @property
-    def gamma(self) -> Array:
-        """γ of the latest pass."""
-        return self.G if self.slopes is None else self.slopes
+    def move(self, term: Term, W: Array, beta: float, theta: float) -> None:
+        """γ ← h'_β(A W + βy) and y ← y + θ(γ − y) in place, and A*y with it."""
+        self.renew(term, W, [slice(0, term.map.size)], beta, theta)
+        if self.mean is not None:
+            self.mean += self.mean.dtype.type(theta) * (self.G - self.mean)
 
 
 @dataclass(kw_only=True)
 class PdhgState(State):
     """Both sides of primal-dual steps."""
 
-    terms: list[DualSide]
+    tables: list[DualSide]
     """The dual side of every term."""
     ahead: Array
     """2S − W̃, at which rows are evaluated."""
@@ -98,7 +76,7 @@ class PdhgState(State):
 
 
 @dataclass(frozen=True)
-class Pdhg(Method):
+class Pdhg(Tabled):
     r"""Over-relaxed primal-dual steps over a domain with a projection.
 
     .. math:: γ = h'_{1/σ}\bigl(A(2S - \tilde W) + y/σ\bigr),\qquad
@@ -154,18 +132,28 @@ class Pdhg(Method):
         bent = [t for t in problem.terms if not isinstance(t.function, Linear)]
         norms = [t.map.norm(problem.domain.symmetric) / length_of(t) for t in bent]
         norm = float(np.linalg.norm(norms)) or 1.0
-        own: dict[str, Any] = {"norm": norm, "weight": first_weight(problem, W, norm)}
-        terms = [DualSide.of(t, problem) for t in problem.terms]
-        own |= {"terms": terms, "ahead": W.copy(), "before": W.copy(), "betas": scales(problem)}
+        bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
+        own: dict[str, Any] = {"norm": norm, "weight": bend or first_weight(problem, W, norm)}
+        own |= {"ahead": W.copy(), "before": W.copy(), "betas": [scale(t) for t in problem.terms]}
+        own["tables"] = [self._side(t, problem) for t in problem.terms]
         return self.state.begun(problem, W, rng, known, **own)
+
+    def _side(self, term: Term, problem: Problem) -> DualSide:
+        """The side of a term with y = 0, or with the only slope that a linear one has."""
+        if not isinstance(term.function, Linear):
+            mean = None if stored(term) else term.map.zeros(problem.dtype)
+            return DualSide.of(term, problem, mean=mean)
+        side = DualSide(term.map.zeros(problem.dtype))
+        gradient(term, np.zeros(term.map.shape, problem.dtype), side.G, 1.0)
+        return side
 
     def step(self, problem: Problem, state: Any, at_most: int = 1) -> Any:
         s, projector = state, problem.domain.projector()
         s.eta, s.beta = 1.0, s.norm / s.weight
-        s.betas = [c * s.beta for c in scales(problem)]
+        s.betas = [scale(t) * s.beta for t in problem.terms]
         s.rows = [count + t.map.size for count, t in zip(s.rows, problem.terms, strict=True)]
         self.ascend(problem, s)
-        v = direction(problem, [f.estimate for f in s.terms])
+        v = direction(problem, [f.estimate for f in s.tables])
         require_finite(problem, v)
         v *= v.dtype.type(-1 / (s.weight * s.norm))
         v += s.before
@@ -178,9 +166,9 @@ class Pdhg(Method):
 
     def ascend(self, problem: Problem, s: Any) -> None:
         """Move y beyond the slopes at the point ahead."""
-        for f, term, beta in zip(s.terms, problem.terms, s.betas, strict=True):
+        for f, term, beta in zip(s.tables, problem.terms, s.betas, strict=True):
             if f.y is not None:
-                renew(f, term, s.ahead, beta, self.relax)
+                f.move(term, s.ahead, beta, self.relax)
 
     def land(self, problem: Problem, s: Any, v: Array) -> None:
         """Move W̃ beyond W, which is the projection; v may be written to."""
@@ -198,7 +186,7 @@ class Pdhg(Method):
     def _ratio(self, problem: Problem, s: PdhgState, moved: float) -> float:
         """The ω of the latest changes and the sizes of both sides; `moved` is ‖S − W̃‖²."""
         changes = sizes = 0.0
-        for t, f in zip(problem.terms, s.terms, strict=True):
+        for t, f in zip(problem.terms, s.tables, strict=True):
             if f.y is not None:
                 unit, w = length_of(t) ** 2, t.weight**2
                 changes += unit * w * change(f, self.relax)
@@ -209,20 +197,11 @@ class Pdhg(Method):
     def measures(self, problem: Problem) -> bool:
         return True
 
-    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
-        pairs = zip(state.terms, state.betas, strict=True)
-        point: list[Dual] = [Slopes(beta) if f.y is None else f.gamma for f, beta in pairs]
-        return {"slopes": point}
-
-    def multipliers(self, problem: Problem, state: Any) -> list[Array | None]:
-        return [f.y for f in state.terms]
-
     def rebase(self, problem: Problem, state: Any, share: float) -> Any:
-        s = state
-        for f in s.terms:
-            for a in (f.G, f.slopes, *f.moving):
-                if a is not None and f.y is not None:
-                    a *= a.dtype.type(share)
+        s = super().rebase(problem, state, share)
+        for f in s.tables:
+            if f.mean is not None:
+                f.mean *= f.mean.dtype.type(share)
         s.ahead[...] = s.before[...] = s.W
         s.frame, s.due = None, s.k + FIRST
         return s
@@ -232,36 +211,9 @@ class Pdhg(Method):
         return 0 if linear else table_bytes(term, problem, self.numbers)
 
 
-def first_weight(problem: Problem, W: Array, norm: float) -> float:
-    """The first ω: the curvature of f, or from the β that one step suggests if f is linear."""
-    bend = sum(curvature_of(t) * length_of(t) ** 2 for t in problem.terms)
-    if bend:
-        return bend
-    trios = zip(first_factors(problem, W, 0.5), scales(problem), problem.terms, strict=True)
-    return norm / float(np.mean([b / c for b, c, t in trios if not t.function.smooth]))
-
-
-def scales(problem: Problem) -> list[float]:
-    """β of every term in units of ‖A‖/ω."""
-    return [t.weight * length_of(t) ** 2 for t in problem.terms]
-
-
-def renew(f: DualSide, term: Term, W: Array, beta: float, theta: float) -> None:
-    """γ ← h'_β(A W + βy) and y ← y + θ(γ − y) in place, and A*y with it."""
-    y, slopes = f.y, f.gamma
-    assert y is not None
-
-    def work(ranges: Sequence[slice], G: Array) -> None:
-        term.passes.renew(W, G, ranges, y, slopes, beta, theta)
-
-    shared(term, [slice(0, term.map.size)], work, f.G)
-    if f.mean is not None:
-        f.mean += f.mean.dtype.type(theta) * (f.G - f.mean)
-
-
 def change(f: DualSide, theta: float) -> float:
     """‖γ − y‖² of the latest pass, y as it was before."""
-    off = f.y - f.gamma  # (θ − 1)(γ − y before)
+    off = f.y - f.followed  # (θ − 1)(γ − y before)
     return float(np.vdot(off, off)) / (theta - 1) ** 2
 
 

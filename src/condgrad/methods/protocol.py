@@ -24,7 +24,7 @@ from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation, Sampled
-from condgrad.functions import Linear, Smooth
+from condgrad.functions import Smooth
 from condgrad.problem import Problem, Term
 
 Given: TypeAlias = Sequence[Array | None] | None
@@ -256,14 +256,9 @@ def curvature_of(term: Term) -> float:
     return term.weight * h.smoothness if isinstance(h, Smooth) else 0.0
 
 
-def gradient(term: Term, W: Array, G: Array, beta: float, k: int) -> int:
-    """G = A* h'_β(A W) over all rows; how many these are.
-
-    On a GPU the gradient of a linear term is made at the first iteration only.
-    """
-    linear = isinstance(term.function, Linear) and not term.map.covers
-    if k == 1 or not (linear and foreign(G)):
-        term.passes.gradient(W, G, term.chunks(), beta)
+def gradient(term: Term, W: Array, G: Array, beta: float) -> int:
+    """G = A* h'_β(A W) over all rows; how many these are."""
+    term.passes.gradient(W, G, term.chunks(), beta)
     return term.map.size
 
 

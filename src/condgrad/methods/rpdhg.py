@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.methods.pdhg import Pdhg, PdhgState, change, renew
+from condgrad.methods.pdhg import Pdhg, PdhgState, change
 from condgrad.methods.protocol import length_of
 from condgrad.methods.register import declare
 from condgrad.problem import Problem
@@ -51,7 +51,7 @@ class RpdhgState(PdhgState):
     @property
     def point(self) -> list[list[Array]]:
         """u: W̃, and y and A*y of every term."""
-        return [[self.before], *(f.moving for f in self.terms)]
+        return [[self.before], *(f.moving for f in self.tables)]
 
     def restart(self) -> None:
         """Begin a round at u."""
@@ -134,10 +134,10 @@ class Rpdhg(Pdhg):
     def _reflected(self, problem: Problem, s: RpdhgState, D: Array) -> float:
         """Move y to 2Ty − y, and return ‖u − Tu‖_M, with D the change of W̃ that T makes."""
         across = squares = 0.0
-        for t, f, beta in zip(problem.terms, s.terms, s.betas, strict=True):
+        for t, f, beta in zip(problem.terms, s.tables, s.betas, strict=True):
             if f.y is not None:
                 drift = f.estimate.copy()
-                renew(f, t, s.ahead, beta, self.relax)
+                f.move(t, s.ahead, beta, self.relax)
                 np.subtract(f.G, drift, out=drift)  # A*(γ − y)
                 across += t.map.paired(drift, t.weight, D)
                 squares += (t.weight * length_of(t)) ** 2 * change(f, self.relax)
@@ -158,7 +158,7 @@ class Rpdhg(Pdhg):
         """Move ω towards the ratio of the ways that both sides went in this round, and N."""
         (start,), *firsts = s.anchors
         squares, sizes, far = 0.0, 0.0, float(np.linalg.norm(s.before - start))
-        for t, f, first in zip(problem.terms, s.terms, firsts, strict=True):
+        for t, f, first in zip(problem.terms, s.tables, firsts, strict=True):
             if f.y is not None:
                 off, unit = f.y - first[0], (t.weight * length_of(t)) ** 2
                 squares += unit * float(np.vdot(off, off))

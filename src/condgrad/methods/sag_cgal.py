@@ -35,30 +35,38 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends.scalars import products
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.frames import Frame, Projection, face_of, frames_of
-from condgrad.methods.protocol import Known, State, direction, gradient, require_finite, shared
+from condgrad.methods.frames import Frame, face_of, frames_of, to_projection
+from condgrad.methods.protocol import (
+    Given,
+    Known,
+    State,
+    direction,
+    gradient,
+    require_finite,
+)
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu, stored
+from condgrad.methods.tables import Drawing, SlopeTable, require_gpu
 from condgrad.problem import Problem, Term
 from condgrad.schedules import Automatic, Beta0, Power, Schedule, smoothing
 
 CUBE_ROOT = Power(1.0, 1.0, 1 / 3)
 """(k + 1)^(−1/3)."""
-PROJECTION = Projection()
-"""How spectral steps project."""
+SMALL = 100
+"""Side up to which spectral steps take a part apart whole."""
 SHARE = 10.0
 """η_k of spectral steps is SHARE/(k + SHARE), but 1 if every row is drawn."""
 THETA = 0.5
@@ -71,35 +79,6 @@ SLOW = 0.02
 """How fast the measured curvature falls."""
 
 
-@dataclass
-class SlopeTable(Table):
-    """Multipliers of a term, and the slopes that the steps follow."""
-
-    slopes: Any = None
-    """γ; None if G is γ, as of a map that stores rows."""
-
-    @property
-    def followed(self) -> Any:
-        """γ."""
-        return self.G if self.slopes is None else self.slopes
-
-
-@dataclass
-class Spectral:
-    """What spectral steps remember."""
-
-    D: Array
-    """The step before."""
-    frames: list[Frame]
-    """Eigenvectors of the projection before, of every part."""
-    squares: list[float]
-    """Σ ‖A_t D‖² over the latest steps D, older ones counting less, for every term."""
-    ratios: list[float]
-    """`squares` over `length`, rising at once and falling slowly."""
-    length: float = 0.0
-    """Σ ‖D‖² with the same weights."""
-
-
 @dataclass(kw_only=True)
 class SagCgalState(State):
     """Tables, how hard families are pressed, and what spectral steps remember."""
@@ -108,12 +87,20 @@ class SagCgalState(State):
     """What is kept of every term."""
     pressure: Pressure | None = None
     """What `Balance` remembers, if β0 is found."""
-    spectral: Spectral | None = None
-    """What spectral steps remember; None if steps go to atoms."""
+    D: Any = None
+    """The step before; None if steps go to atoms, which need nothing of what follows."""
+    frames: list[Frame] = field(default_factory=list)
+    """Eigenvectors of the projection before, of every part."""
+    squares: list[float] = field(default_factory=list)
+    """Σ ‖A_t D‖² over the latest steps D, older ones counting less, for every term."""
+    ratios: list[float] = field(default_factory=list)
+    """`squares` over `length`, rising at once and falling slowly."""
+    length: float = 0.0
+    """Σ ‖D‖² with the same weights."""
 
 
 @dataclass(frozen=True)
-class SagCgal(Tabled):
+class SagCgal(Drawing):
     """SAG on the augmented Lagrangian; the other options are those of `sag_cgal`.
 
     Parameters
@@ -135,35 +122,27 @@ class SagCgal(Tabled):
     name: str = "SAG-CGAL"
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> SagCgalState:
         require_gpu(problem, self.table_dtype)
-        tables, size = [self._table(t, problem) for t in problem.terms], len(problem.terms)
-        s = SagCgalState(W=W.copy(), rng=rng, known=known, tables=tables)
-        s.rows, s.betas = [0] * size, [1.0] * size
+        tables, face = [self._table(t, problem) for t in problem.terms], problem.domain.face
+        s = SagCgalState.begun(problem, W, rng, known, tables=tables)
         if self.measures(problem):
-            s.pressure = self.balance.init(problem, W, known)
-            s.betas, face = list(s.pressure.factors), problem.domain.face
+            self.balance.begin(problem, s)
             if self.spectral and face is not None:
-                D = np.zeros(problem.domain.shape, like=face.basis)
-                s.spectral = Spectral(D, frames_of(face), [0.0] * size, [0.0] * size)
+                s.D, s.frames = np.zeros(problem.domain.shape, like=face.basis), frames_of(face)
+                s.squares, s.ratios = [0.0 for _ in tables], [0.0 for _ in tables]
         return s
 
     def _table(self, term: Term, problem: Problem) -> SlopeTable:
-        table = SlopeTable(term.map.zeros(problem.dtype), self.stretches(term))
-        if not term.function.smooth:
-            dtype, make = precision(term, problem, self.table_dtype), term.passes.table
-            table.y, table.slopes = make(dtype), None if stored(term) else make(dtype)
-        return table
+        stretches = self.stretches(term)
+        if term.function.smooth:
+            return SlopeTable(term.map.zeros(problem.dtype), stretches)
+        return SlopeTable.of(term, problem, self.table_dtype, stretches=stretches)
 
     def step(self, problem: Problem, state: SagCgalState, at_most: int = 1) -> SagCgalState:
-        s, p, own = state, self.schedule(state.k + 1), state.spectral
-        if own is None:
+        s, p, atoms = state, self.schedule(state.k + 1), state.D is None
+        if atoms:
             s.eta, s.beta, theta = p.eta, p.beta, min(1.0, self.rate(p.k))
         else:
             whole = all(t.stretches.whole for t in s.tables)
@@ -172,46 +151,38 @@ class SagCgal(Tabled):
         s.betas = [factor * s.beta for factor in factors]
         drawn = [self._renewed(t, s, i, theta) for i, t in enumerate(problem.terms)]
         v = direction(problem, [t.G for t in s.tables])
-        if own is None or not PROJECTION.sees(face_of(problem), own.frames):
-            require_finite(problem, v)
-        if own is not None and p.k > 1:
-            self._to_projection(problem, s, own, v, drawn)
+        require_finite(problem, v)
+        if not atoms and p.k > 1:
+            self._spectral(problem, s, v, drawn)
         else:
             atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)
-            if own is None:
+            if atoms:
                 atom.blend(s.W, p.eta)
             else:
-                np.subtract(atom.dense(), s.W, out=own.D)
-                s.W += own.D
+                np.subtract(atom.dense(), s.W, out=s.D)
+                s.W += s.D
             s.products += atom.products
         s.k, s.calls, s.report = p.k, s.calls + 1, None
-        if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measured(problem, s)
-            if report is not None:
-                self.balance.moved(problem, s.pressure, s, report, 1.0 if own is None else 0.0)
+        self.balance.follow(problem, self, s, press=1.0 if atoms else 0.0)
         return s
 
     def _renewed(self, term: Term, s: SagCgalState, i: int, theta: float) -> list[slice]:
         """Bring the tables of a term up to date; the rows that this took."""
         table, beta = s.tables[i], s.betas[i]
-        drawn, y, slopes = table.stretches.draw(s.rng), table.y, table.followed
-        if y is None:
-            gradient(term, s.W, table.G, beta, s.k + 1)
+        drawn: list[slice] = table.stretches.draw(s.rng)
+        if table.y is None:
+            gradient(term, s.W, table.G, beta)
         else:
-
-            def work(part: Sequence[slice], G: Array) -> None:
-                term.passes.renew(s.W, G, part, y, slopes, beta, theta)
-
-            shared(term, drawn, work, table.G)
+            table.renew(term, s.W, drawn, beta, theta)
         s.rows[i] += rows_of(drawn)
         return drawn
 
-    def _to_projection(
-        self, problem: Problem, s: SagCgalState, own: Spectral, v: Array, drawn: list[list[slice]]
+    def _spectral(
+        self, problem: Problem, s: SagCgalState, v: Array, drawn: list[list[slice]]
     ) -> None:
         """W ← (1 − η) W + η S, with L along the step before, over the rows in use."""
-        face, (length, size) = face_of(problem), products((own.D, own.D), (v, v))
-        own.length, L = RECENT * own.length + length, 0.0
+        face, (length, size) = face_of(problem), products((s.D, s.D), (v, v))
+        s.length, L = RECENT * s.length + length, 0.0
         safety = SAFETY_WHOLE if all(t.stretches.whole for t in s.tables) else SAFETY
         for i, (term, table) in enumerate(zip(problem.terms, s.tables, strict=True)):
             h = term.function
@@ -219,14 +190,13 @@ class SagCgal(Tabled):
             if bend == 0:
                 continue
             slopes = table.followed if h.indicator else None
-            squares = term.passes.squares(own.D, drawn[i], slopes)
-            own.squares[i] = RECENT * own.squares[i] + term.map.size / rows_of(drawn[i]) * squares
-            now, was = own.squares[i] / max(own.length, 1e-300), own.ratios[i]
-            own.ratios[i] = max(now, was + SLOW * (now - was))
-            L += safety * term.weight * own.ratios[i] * bend
+            squares = term.passes.squares(s.D, drawn[i], slopes)
+            s.squares[i] = RECENT * s.squares[i] + term.map.size / rows_of(drawn[i]) * squares
+            now, was = s.squares[i] / max(s.length, 1e-300), s.ratios[i]
+            s.ratios[i] = max(now, was + SLOW * (now - was))
+            L += safety * term.weight * s.ratios[i] * bend
         L = max(s.eta * L, 1e-9 * float(np.sqrt(size)) / face.trace) or 1.0
-        own.D, spent = PROJECTION.move(face, s.W, v, 1 / L, s.eta, own.frames, own.D)
-        s.products += spent
+        to_projection(face, s, v, 1 / L, s.eta, SMALL)
 
     def duals(self, problem: Problem, state: SagCgalState) -> dict[str, Duals]:
         found = super().duals(problem, state)
@@ -237,10 +207,9 @@ class SagCgal(Tabled):
 
     def rebase(self, problem: Problem, state: SagCgalState, share: float) -> SagCgalState:
         s: SagCgalState = super().rebase(problem, state, share)
-        if s.spectral is not None:
-            s.spectral.frames = frames_of(face_of(problem), s.spectral.frames)
-        if s.pressure is not None:
-            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        if s.D is not None:
+            s.frames = frames_of(face_of(problem), s.frames)
+        self.balance.rebase(problem, s)
         return s
 
     def measures(self, problem: Problem) -> bool:

@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from condgrad._types import Array
 from condgrad.backends import tiles
@@ -49,12 +50,13 @@ from condgrad.backends.scalars import norm, square
 from condgrad.certificate.lower_bound import Report, trivial
 from condgrad.domains.bottom import FEW
 from condgrad.errors import ProblemError
-from condgrad.functions import Smooth
-from condgrad.methods.balance import first_factors
-from condgrad.methods.frames import Frame, Projection, face_of, frames_of
+from condgrad.methods.balance import first_weight, scale
+from condgrad.methods.frames import Frame, face_of, frames_of, to_projection
 from condgrad.methods.protocol import (
+    Given,
     Known,
     State,
+    curvature_of,
     direction,
     gradient,
     length_of,
@@ -65,7 +67,7 @@ from condgrad.methods.protocol import (
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.sag_cgal import sag_cgal
 from condgrad.methods.sampling import Batch, Stretches, rows_of
-from condgrad.methods.tables import Table, Tabled, precision, require_gpu
+from condgrad.methods.tables import Drawing, Table, precision, require_gpu
 from condgrad.problem import Problem, Term
 
 COLUMN = 0.75
@@ -77,8 +79,8 @@ half of all are drawn; iterations with all of them are not fewer.
 """
 STILL = 16
 """A way of W of up to so many roundings of its size is no way."""
-PROJECTION = Projection(small=60)
-"""How the steps project."""
+SMALL = 60
+"""Side up to which a projection takes a part apart whole."""
 SAFETY = 0.9
 """Factor on the longest step that the latest change allows."""
 GROWTH = 0.6
@@ -143,7 +145,7 @@ class SpdhgState(State):
 
 
 @dataclass(frozen=True)
-class Spdhg(Tabled):
+class Spdhg(Drawing):
     """Stochastic primal-dual passes; `batch` and `table_dtype` are those of `spdhg`."""
 
     looks: ClassVar[bool] = True
@@ -162,35 +164,20 @@ class Spdhg(Tabled):
         return all(self.rows_now(t) == t.map.size for t in problem.composite)
 
     def init(
-        self,
-        problem: Problem,
-        W: Array,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Array, rng: Generator, known: Known, multipliers: Given = None
     ) -> SpdhgState:
         require_gpu(problem, self.table_dtype)
-        domain, face, size = problem.domain, face_of(problem), len(problem.terms)
-        first, given = (W, [None] * size) if multipliers is None else (domain.center(), multipliers)
-        s = SpdhgState(
-            W=W.copy(),
-            rng=rng,
-            known=known,
-            rows=[0] * size,
-            betas=[1.0] * size,
-            tables=[self._table(t, problem, y) for t, y in zip(problem.terms, given, strict=True)],
-            D=np.zeros(domain.shape, like=face.basis),
-            frames=frames_of(face),
-            origin=first.astype(np.float64),
-            bound=max(known.floor, trivial(problem)),
-        )
+        domain, face, terms = problem.domain, face_of(problem), problem.terms
+        first = W if multipliers is None else domain.center()
+        given = [None] * len(terms) if multipliers is None else multipliers
+        tables = [self._table(t, problem, y) for t, y in zip(terms, given, strict=True)]
+        own = {"D": np.zeros(domain.shape, like=face.basis), "frames": frames_of(face)}
+        own |= {"origin": first.astype(np.float64), "bound": max(known.floor, trivial(problem))}
+        s = SpdhgState.begun(problem, W, rng, known, tables=tables, **own)
         norms = [t.map.norm(domain.symmetric) / length_of(t) for t in problem.composite]
         s.norm = float(np.linalg.norm(norms)) or 1.0
-        s.bend = sum(
-            t.weight * t.function.smoothness * t.map.norm(domain.symmetric) ** 2
-            for t in problem.terms
-            if isinstance(t.function, Smooth) and t.function.smoothness
-        )
+        curved = [t for t in terms if curvature_of(t)]
+        s.bend = sum(curvature_of(t) * t.map.norm(domain.symmetric) ** 2 for t in curved)
         s.length, s.weight = s.shortest, _first_weight(problem, s, s.origin)
         return s
 
@@ -211,28 +198,27 @@ class Spdhg(Tabled):
     # --- an iteration
 
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
-        s, face = state, face_of(problem)
-        begun, s.eta, s.beta = bool(np.isfinite(s.eta)), 1.0, 1 / (s.length * s.weight)
-        s.betas = [_scale(t) * s.beta for t in problem.terms]
-        found = [self._ascended(t, s, i, begun) for i, t in enumerate(problem.terms)]
+        s = state
+        s.eta, s.beta = 1.0, 1 / (s.length * s.weight)
+        s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
+        found = [self._ascended(t, s, i) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
-        if not PROJECTION.sees(face, s.frames):
-            require_finite(problem, v)
+        require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
-        s.D, spent = PROJECTION.move(face, s.W, v, tau, 1.0, s.frames, s.D)
-        s.k, s.calls, s.products, s.report = s.k + 1, s.calls + 1, s.products + spent, None
+        to_projection(face_of(problem), s, v, tau, 1.0, SMALL)
+        s.k, s.calls, s.report = s.k + 1, s.calls + 1, None
         self._lengthened(problem, s, [moved for _, moved in found])
         self._weighed(problem, s)
         return s
 
-    def _ascended(self, term: Term, s: SpdhgState, i: int, begun: bool) -> tuple[Array, float]:
+    def _ascended(self, term: Term, s: SpdhgState, i: int) -> tuple[Array, float]:
         """Move the multipliers of the drawn rows; A*(y + Δy/p), and ‖Δy‖²."""
         table, beta = s.tables[i], s.betas[i]
         y, changed, drawn = table.y, table.changed, table.stretches.draw(s.rng)
         count = rows_of(drawn)
         s.rows[i] += count
         if y is None:
-            gradient(term, s.W, table.G, beta, 2 if begun else 1)
+            gradient(term, s.W, table.G, beta)
             return table.G, 0.0
         seen = s.W.astype(changed.dtype, copy=False)
 
@@ -334,18 +320,12 @@ class Spdhg(Tabled):
         return True
 
 
-def _scale(term: Term) -> float:
-    """β of a term in units of 1/(sω)."""
-    return 1.0 if term.function.smooth else term.weight * length_of(term) ** 2
-
-
 def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     """What a violation costs, or a guess by β of a step from W."""
     known = s.known
     if known.missed > 0 and known.above > known.below:
         return 0.8 * s.norm * (known.above - known.below) / known.missed
-    guesses = zip(first_factors(problem, W, 0.5), problem.terms, strict=True)
-    return s.norm / float(np.mean([b / _scale(t) for b, t in guesses if not t.function.smooth]))
+    return first_weight(problem, W, s.norm)
 
 
 @declare(

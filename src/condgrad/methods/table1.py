@@ -116,7 +116,7 @@ class Full(Estimator):
     """The exact gradient, by a pass over all rows: y_l = h'_{β_k}(z_l)."""
 
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
-        return gradient(term, run.W, s.G, p.beta, p.k)
+        return gradient(term, run.W, s.G, p.beta)
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class Recursive(Sampled):
         size, h = term.map.size, term.function
         batch = self.rows_now(p, size)
         if not batch:
-            return gradient(term, run.W, s.G, p.beta, 1)
+            return gradient(term, run.W, s.G, p.beta)
         keep, new, past = self.coefficients(p)
         scale, compares = size / batch, bool(past) and p.k > 1
         s.G *= keep
@@ -481,8 +481,7 @@ class ConditionalGradient(Method):
         before = W.copy() if any(e.compares for e, _ in pairs) else None
         state = TableOneState.begun(problem, W, rng, known, terms=terms, before=before)
         if self.measures(problem):
-            state.pressure = self.balance.init(problem, W, known)
-            state.betas = list(state.pressure.factors)
+            self.balance.begin(problem, state)
         return state
 
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> TableOneState:
@@ -500,10 +499,7 @@ class ConditionalGradient(Method):
         atom.blend(s.W, p.eta)  # line 11
         s.eta, s.beta, s.betas = p.eta, p.beta, betas
         s.k, s.calls, s.products, s.report = p.k, s.calls + 1, s.products + atom.products, None
-        if s.pressure is not None and self.balance.due(s.pressure, p.k):
-            report = self.measured(problem, s)
-            if report is not None:
-                self.balance.moved(problem, s.pressure, s, report, press=1.0)
+        self.balance.follow(problem, self, s, press=1.0)
         return s
 
     def duals(self, problem: Problem, state: TableOneState) -> dict[str, Duals]:
@@ -523,8 +519,7 @@ class ConditionalGradient(Method):
             if f.y is not None and f.slopes is not None:
                 f.y, f.slopes, f.G = share * f.y, share * f.slopes, share * f.G
                 f.reach = reach(t, problem)
-        if s.pressure is not None:
-            self.balance.rebased(problem, s.W, s.pressure, s.known)
+        self.balance.rebase(problem, s)
         return s
 
     def measures(self, problem: Problem) -> bool:

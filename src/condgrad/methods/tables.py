@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from functools import partial
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from condgrad._types import Array, Ranges
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.maps import RowStorage
-from condgrad.methods.protocol import Method
+from condgrad.methods.protocol import Method, shared
 from condgrad.methods.sampling import Batch, Stretches, batch_size, check_batch
 from condgrad.problem import Problem, Term
 
@@ -82,11 +84,11 @@ class Table:
     """What is kept of one term."""
 
     G: Any
-    """Cotangent of the dual point that the steps follow, or of the slopes of a smooth term."""
-    stretches: Stretches
-    """The stretches of rows to draw from; a smooth term has one."""
+    """Cotangent of the dual point that the steps follow, or of slopes if there are no others."""
+    stretches: Any = None
+    """The `Stretches` of rows to draw from; None for a method that takes all rows."""
     y: Any = None
-    """The multipliers; None for a smooth term."""
+    """The multipliers; None if the slopes at W serve."""
 
     @property
     def followed(self) -> Any:
@@ -94,18 +96,64 @@ class Table:
         return self.y
 
 
-class Tabled(Method):
-    """A method with a table of multipliers of every term of g.
+@dataclass
+class SlopeTable(Table):
+    """Multipliers of a term, and the slopes that the steps follow."""
 
-    A derived class has the options `batch` and `table_dtype`, and a list `tables` in its state.
-    """
+    slopes: Any = None
+    """γ; None if G is γ, as of a map that stores rows."""
+
+    @classmethod
+    def of(cls, term: Term, problem: Problem, dtype: Any = "auto", **own: Any) -> Self:
+        """With y = 0 and γ = 0."""
+        make = partial(term.passes.table, precision(term, problem, dtype))
+        tables = {"y": make(), "slopes": None if stored(term) else make()}
+        return cls(term.map.zeros(problem.dtype), **tables, **own)
+
+    @property
+    def followed(self) -> Any:
+        """γ."""
+        return self.G if self.slopes is None else self.slopes
+
+    def renew(self, term: Term, W: Array, drawn: Ranges, beta: float, theta: float) -> None:
+        """γ ← h'_β(A W + βy) and y ← y + θ(γ − y) on drawn rows in place, and G with them."""
+        y, slopes = self.y, self.followed
+
+        def work(ranges: Ranges, G: Array) -> None:
+            term.passes.renew(W, G, ranges, y, slopes, beta, theta)
+
+        shared(term, drawn, work, self.G)
+
+
+class Tabled(Method):
+    """A method with multipliers of terms in a list `tables` of its state."""
+
+    numbers: ClassVar[int]
+    """Numbers that are kept for every row."""
+
+    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
+        pairs = zip(state.tables, state.betas, strict=True)
+        return {"slopes": [Slopes(b) if t.y is None else t.followed for t, b in pairs]}
+
+    def multipliers(self, problem: Problem, state: Any) -> list[Any]:
+        return [t.y for t in state.tables]
+
+    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
+        for term, t in zip(problem.terms, state.tables, strict=True):
+            if t.y is not None:
+                term.passes.scale(t.followed, t.G, share)
+                if t.followed is not t.y:
+                    term.passes.scale(t.y, np.zeros_like(t.G), share)
+        return state
+
+
+class Drawing(Tabled):
+    """A method that draws rows of g; a derived class has the options `batch` and `table_dtype`."""
 
     deals: ClassVar[bool] = True
     remedy: ClassVar[str] = (
         "keep the tables in single precision (table_dtype='float32'), or solve a smaller problem"
     )
-    numbers: ClassVar[int]
-    """Numbers that are kept for every row."""
     rounds: ClassVar[int]
     """``batch="auto"`` takes so many iterations for all rows."""
     least: ClassVar[int]
@@ -147,21 +195,6 @@ class Tabled(Method):
     def stretches(self, term: Term) -> Stretches:
         """The stretches to draw the rows of a term from."""
         return Stretches.of(term.map.size, term.map.stretch, self.rows_now(term))
-
-    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
-        pairs = zip(state.tables, state.betas, strict=True)
-        return {"slopes": [Slopes(b) if t.y is None else t.followed for t, b in pairs]}
-
-    def multipliers(self, problem: Problem, state: Any) -> list[Any]:
-        return [t.y for t in state.tables]
-
-    def rebase(self, problem: Problem, state: Any, share: float) -> Any:
-        for term, t in zip(problem.terms, state.tables, strict=True):
-            if t.y is not None:
-                term.passes.scale(t.followed, t.G, share)
-                if t.followed is not t.y:
-                    term.passes.scale(t.y, np.zeros_like(t.G), share)
-        return state
 
     def errors(self, problem: Problem, state: Any, W: Any) -> dict[str, float]:
         return {t.name: 0.0 for t in problem.smooth}

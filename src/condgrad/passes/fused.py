@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from condgrad._floats import TINY
-from condgrad._types import Array, span
+from condgrad._types import Array, Ranges, span
 from condgrad.backends import kernels, threads, tiles
 from condgrad.backends.arrays import contiguous, foreign
 from condgrad.backends.contract import Drivers
@@ -49,23 +48,16 @@ class Fused(Plain):
         return G.reshape(self.map.shape) if self.map.covers else G
 
     def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
+        self, W: Array, G: Array, ranges: Ranges, y: Array, slopes: Array, beta: float, theta: float
     ) -> None:
         W, G, ends = self._seen(W), self._cotangent(G), self._ends(ranges)
         self._drivers(W).dual(W, G, y, slopes, ends, self._lower, self._upper, beta, theta)
 
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Ranges, y: Array, beta: float) -> float:
         W, G, ends = self._seen(W), self._cotangent(G), self._ends(ranges)
         return float(self._drivers(W).ascend(W, G, y, ends, self._lower, self._upper, beta))
 
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+    def squares(self, D: Array, ranges: Ranges, slopes: Array | None) -> float:
         if slopes is None:
             return super().squares(D, ranges, slopes)
         D = self._seen(D)
@@ -76,7 +68,7 @@ class Fused(Plain):
         parts = threads.share(ranges) if self.parallel else [list(ranges)]
         return sum(threads.run([partial(work, part) for part in parts]))
 
-    def _ends(self, ranges: Sequence[slice]) -> Array:
+    def _ends(self, ranges: Ranges) -> Array:
         """Start and stop of each range as kernels count rows, and its place, a row each."""
         pieces = [self.map.pieces(*span(at, self.map.size)) for at in ranges]
         return np.concatenate([np.empty((0, 3), np.int64), *pieces])
@@ -142,13 +134,13 @@ class Tiled(Fused):
         drivers: Drivers = kernels(array).fused(*self.map.kernels, *self._share)
         return drivers
 
-    def _ends(self, ranges: Sequence[slice]) -> Array:
+    def _ends(self, ranges: Ranges) -> Array:
         return super()._ends(ranges)[:, :2]  # places are those of tiles
 
     def _pieces(self, at: slice) -> list[tuple[int, ...]]:
         return [span(at, self.map.size)]
 
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+    def squares(self, D: Array, ranges: Ranges, slopes: Array | None) -> float:
         if slopes is None:
             return sum(self.lengths(D, at) for at in ranges)
         return super().squares(D, ranges, slopes)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad._types import Array
+from condgrad._types import Array, Ranges
 from condgrad.backends import kernels
-from condgrad.backends.arrays import foreign
-from condgrad.functions import Function, Linear, Proximable
+from condgrad.functions import Function, Proximable
 from condgrad.maps import LinearMap, RowStorage
 
 
@@ -68,20 +67,11 @@ class Plain:
     def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
         """G = A* h'_β(A W), by ranges that hold every row once."""
         G.fill(0)
-        skip = foreign(W) and isinstance(self.function, Linear)  # slopes do not depend on W
         for at in ranges:
-            z = np.zeros(at.stop - at.start, W.dtype, like=W) if skip else self.map.rows(W, at)
-            self.map.scatter(G, at, self.function.slope(z, beta, at))
+            self.map.scatter(G, at, self.function.slope(self.map.rows(W, at), beta, at))
 
     def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
+        self, W: Array, G: Array, ranges: Ranges, y: Array, slopes: Array, beta: float, theta: float
     ) -> None:
         """Renew slopes γ and multipliers y of ranges of rows, and G = A*γ with them, in place.
 
@@ -93,7 +83,7 @@ class Plain:
             slopes[at] = new
             y[at] += (theta * (new - y[at])).astype(y.dtype, copy=False)
 
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Ranges, y: Array, beta: float) -> float:
         """y ← h'_β(z + βy) of ranges of rows and G += A*(y⁺ − y), in place; Σ (y⁺ − y)²."""
         total = 0.0
         for at in ranges:
@@ -147,7 +137,7 @@ class Plain:
         inside = h.into_dual(slopes.astype(np.float64, copy=False), at)
         return float(np.sum(np.abs(inside * h.residual(self.map.rows(point, at), at))))
 
-    def squares(self, D: Array, ranges: Sequence[slice], slopes: Array | None) -> float:
+    def squares(self, D: Array, ranges: Ranges, slopes: Array | None) -> float:
         """‖A D‖² over ranges of rows, or over those of them whose slope is not 0."""
         total = 0.0
         for at in ranges:
@@ -215,14 +205,7 @@ class Stored(Plain):
                 G[at] = self.function.slope(z, beta, at)
 
     def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Array,
-        slopes: Array,
-        beta: float,
-        theta: float,
+        self, W: Array, G: Array, ranges: Ranges, y: Array, slopes: Array, beta: float, theta: float
     ) -> None:
         """As for any map; the slopes are the cotangent, so `slopes` is left alone."""
         bounds = scalar_bounds(self.function)
@@ -233,7 +216,7 @@ class Stored(Plain):
                 G[at] = self._renewed(W, at, y, beta)
                 y[at] += (theta * (G[at] - y[at])).astype(y.dtype, copy=False)
 
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Array, beta: float) -> float:
+    def ascend(self, W: Array, G: Array, ranges: Ranges, y: Array, beta: float) -> float:
         bounds = scalar_bounds(self.function)
         if bounds is None:
             return super().ascend(W, G, ranges, y, beta)

@@ -233,10 +233,10 @@ def _span(array: Any) -> tuple[int, int]:
 
 
 def _names(kind: Any) -> list[str]:
-    """Fields of a dataclass without caches, or of a named tuple."""
+    """Fields of a dataclass, or of a named tuple."""
     if not is_dataclass(kind):
         return list(kind._fields)
-    return [f.name for f in fields(kind) if f.init and not f.metadata.get("cache")]
+    return [f.name for f in fields(kind) if f.init]
 
 
 def _built(text: Any, arrays: Sequence[Array]) -> Any:
