@@ -238,12 +238,3 @@ def test_too_little_memory_is_refused(monkeypatch):
     with pytest.raises(MemoryLimit, match=r"needs .* of memory, but 100 MiB") as error:
         cg.solve(large((3_000_000, 15_000)))
     assert "leave out users and items" in str(error.value)
-
-
-def test_a_frame_that_does_not_fit_ends_the_run(monkeypatch):
-    p = problem(0, (150, 130), radius=1e4)
-    run = cg.start(p).advance(iterations=2)
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
-    result = run.advance(iterations=50).result()
-    assert result.status is Status.OUT_OF_MEMORY
-    assert result.objective < p.objective(np.zeros((150, 130)))

@@ -32,29 +32,6 @@ class Violation(NamedTuple):
     place of |r_l| (`functions.L2Ball`: relative to its radius)."""
 
 
-class Sampled(NamedTuple):
-    """Violations of an interval on all entries by drawn ones, as an estimate for all of them."""
-
-    drawn: int
-    entries: int
-    """Entries of W, of which so many were drawn."""
-    missed: int
-    """Number of drawn entries that miss the interval by more than rounding."""
-    worst: float
-    """Largest distance of a drawn entry from the interval."""
-    share: float
-    """Bound on the share of all entries that miss the interval."""
-    failure: float
-    """Probability that the bound on the share is wrong."""
-
-    def __str__(self) -> str:
-        return (
-            f"on {self.drawn:,} drawn of {self.entries:,} entries: {self.missed:,} of them miss "
-            f"it, by {self.worst:.2g} at most, so that {100 * self.share:.2g} % of all do at most, "
-            f"but for a chance of {self.failure:g}"
-        )
-
-
 def worst(families: Mapping[str, Violation]) -> float:
     """The largest relative infeasibility of a family, with the 1 and without; 0 for no family."""
     return max((max(v.relative, v.scaled) for v in families.values()), default=0.0)
@@ -89,8 +66,6 @@ class Evaluation:
     objective: float
     families: dict[str, Violation]
     infeasibility: float
-    estimated: bool = False
-    """Whether a family was measured on drawn rows only."""
 
     @property
     def worst(self) -> float:

@@ -61,8 +61,8 @@ def matrix_completion(
     Notes
     -----
     Above four million entries W is kept as factors, unless a method is named or there is an `l1`:
-    some entries have multipliers of the box, and it is measured on all entries up to 10⁹, a block
-    of them at a time, above on drawn ones (docs/large.md).
+    some entries have multipliers of the box, and it is measured on all entries, a block of them at
+    a time (docs/large.md).
 
     References
     ----------

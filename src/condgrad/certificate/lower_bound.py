@@ -504,7 +504,7 @@ def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound)
     reach = float(problem.domain.reach)
     largest = [(t.function.magnitude(t.map.row_norm * reach), t) for t in problem.terms]
     summed = sum(t.weight * t.map.size * h for h, t in largest)
-    met = not evaluation.estimated and all(v.max == 0 for v in evaluation.families.values())
+    met = all(v.max == 0 for v in evaluation.families.values())
     below = bound.value > value + 2 * np.sqrt(outside) * size + outside * summed
     return below and met and bool(problem.domain.contains(W, outside))
 

@@ -8,37 +8,35 @@ entries are 0, a point of dom h* with h*(0) = 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from itertools import chain, pairwise
+from typing import Any, ClassVar, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.linalg
-from scipy.special import betaincinv
 
 from condgrad._floats import EPS
 from condgrad._ours import ours
 from condgrad._types import Array, pick
-from condgrad.backends import memory, threads
+from condgrad.backends import threads
 from condgrad.certificate.infeasible import Refutation
-from condgrad.certificate.lower_bound import Bound, Duals, Report, Slopes, margin, sizes_of
+from condgrad.certificate.lower_bound import Bound, Report, margin, sizes_of
 from condgrad.domains import NuclearBall
 from condgrad.domains.eigen import LARGE
 from condgrad.domains.singular import STEPS, Top, top_bound
-from condgrad.evaluation import Evaluation, Sampled, Violation
-from condgrad.functions import Proximable, Squared
+from condgrad.evaluation import Evaluation
 from condgrad.functions.group import project_simplex
 from condgrad.maps import AllEntries, Entries
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
 from condgrad.methods.protocol import Known, Method, State
-from condgrad.passes import Miss
-from condgrad.passes.plain import row_misses, scalar_bounds
+from condgrad.passes.plain import scalar_bounds
 from condgrad.points import factored as points
 from condgrad.points.factored import Factored
-from condgrad.problem import CHUNK, Problem, Term, entry_size
+from condgrad.problem import CHUNK, Problem, Term
 
 NEARLY_ORTHONORMAL = 1e-2
 """How far from orthonormal columns may be that a second Cholesky factor makes so."""
@@ -48,20 +46,10 @@ FIRST_ROUND_STEPS = 10
 """Steps of the first rounds but one, which has one; later ones have a tenth of the steps so far."""
 LEAST_NEW_ENTRIES = 10_000
 """Entries that may come into a table at the end of any round."""
-TABLE_BYTES = 200
-"""Bytes for each entry of a table, while another is made."""
-EXACT_ENTRIES = 10**9
-"""Entries up to which an interval is measured on all of them."""
-DRAWN_ENTRIES = 1 << 20
-"""Entries that are drawn if there are more."""
-SHARE_FAILURE = 1e-3
-"""Probability with which the share of entries that miss may exceed `Sampled.share`."""
 FORECAST_COLUMNS = 60
-"""Columns of the factors that memory is asked for beforehand; a frame that grows asks again."""
+"""Columns of the factors that memory is asked for beforehand."""
 THREAD_BLOCKS = 4
 """Blocks of `CHUNK` rows a thread must get before plain array work is worth waking it."""
-SCALE_SEARCH = 12
-"""Conjugates computed to find how far to scale slopes."""
 GAP_SHARE = 0.1
 """Lanczos ends if another step could gain less than this part of the gap."""
 OBJECTIVE_SHARE = 1e-7
@@ -81,7 +69,7 @@ def chosen(problem: Problem) -> bool:
 
     It is if all terms are losses, or if W is too large to be handed out as an array.
     """
-    large = bool(np.prod(problem.domain.shape, dtype=float) > points.SHOWN)
+    large = math.prod(problem.domain.shape) > points.SHOWN
     return suitable(problem) and (large or not problem.composite)
 
 
@@ -105,7 +93,6 @@ class Table:
 class Block(NamedTuple):
     """Some rows of a term."""
 
-    term_index: int
     term: Term
     factor: Array | float
     """The factors of the rows on entries of W."""
@@ -118,14 +105,16 @@ class Block(NamedTuple):
         """z at a W with these entries, in their precision."""
         return (entries[self.at] * self.factor).astype(entries.dtype, copy=False)
 
+    def part(self, rows: slice) -> Block:
+        """A range of the rows, counted from the first of the block."""
+        start = self.at.start
+        at = slice(start + rows.start, start + rows.stop)
+        return Block(self.term, pick(self.factor, rows), rows, at)
 
-class Dual(NamedTuple):
-    """Numbers of a bound at a dual point y, which sum over all rows."""
-
-    conjugate: float
-    """Σ ω h*(y)."""
-    rounding: float
-    """The rounding error of Σ ω A*y and of the conjugates."""
+    def residual(self, entries: Array) -> Array:
+        """z − proj z of a constraint, in float64."""
+        z = self.images(entries.astype(np.float64, copy=False))
+        return cast(Array, cast(Any, self.term.function).residual(z, self.rows))
 
 
 class Rows:
@@ -137,20 +126,17 @@ class Rows:
     """
 
     def __init__(self, problem: Problem, table: Table) -> None:
-        self.terms, self.dtype, (n, m) = problem.terms, problem.dtype, problem.domain.shape
-        self.held = [(i, t) for i, t in enumerate(self.terms) if t.function.indicator]
-        """The constraints, with their numbers among the terms."""
-        self.parts: list[slice] = []
-        """The rows of every term."""
-        self.factors: list[Array | float] = []
-        """Factors of the rows on entries of W, for every term."""
+        n, m = problem.domain.shape
+        self.whole: list[Block] = []
+        """All rows of every term."""
+        self.blocks: list[Block] = []
+        """The same in ranges of `CHUNK` rows."""
         self.curvature = 0.0
         """At least the Lipschitz constant of the losses' gradient."""
         self.others = 0.0
         """At least β times that of what is smoothed."""
-        self._blocks: list[Block] = []
         maps, start = [], 0
-        for i, (t, places) in enumerate(zip(self.terms, table.places, strict=True)):
+        for t, places in zip(problem.terms, table.places, strict=True):
             table_map = Entries(*np.divmod(places, m), (n, m)) if places.size else None
             map, c = read_entries(t.map) or (table_map, 1.0)
             size = 0 if map is None else map.size
@@ -158,22 +144,24 @@ class Rows:
             steep = t.weight * float(np.max(np.square(c)))
             self.curvature += steep * float(getattr(t.function, "smoothness", 0.0))
             self.others += 0.0 if t.function.smooth else steep
-            for first in range(0, size, CHUNK):
-                rows = slice(first, min(first + CHUNK, size))
-                at = slice(start + rows.start, start + rows.stop)
-                self._blocks.append(Block(i, t, pick(c, rows), rows, at))
-            self.parts.append(slice(start, start + size))
-            self.factors.append(c)
+            whole = Block(t, c, slice(0, size), slice(start, start + size))
+            self.whole.append(whole)
+            ranges = [slice(i, min(i + CHUNK, size)) for i in range(0, size, CHUNK)]
+            self.blocks += [whole.part(at) for at in ranges]
             start += size
         self.pattern, self.size = Pattern(maps, (n, m)), start
-        safe = all(ours(t.function) for t in self.terms)  # others may not bear threads
-        least = THREAD_BLOCKS if safe else len(self._blocks) + 1
-        self._each = partial(_each, self._blocks, least)
+        self.held = [b for b in self.whole if b.term.function.indicator]
+        """The rows of the constraints."""
+        safe = all(ours(t.function) for t in problem.terms)  # others may not bear threads
+        self._least = THREAD_BLOCKS if safe else len(self.blocks) + 1
+
+    def _each(self, work: Callable[[Block], Any]) -> list[Any]:
         """Results of some work on every block, in their order."""
+        return _each(self.blocks, work, self._least)
 
     def entries(self, W: Factored) -> Array:
         """Entries of W at all rows."""
-        return self.pattern.by_rows.dots(W.left.astype(self.dtype, copy=False), W.V)
+        return self.pattern.by_rows.dots(W.left, W.V)
 
     def gradient(self, entries: Array, y: Array, beta: float) -> tuple[Array, float, Array]:
         """The values of the gradient at a W with these entries, the function, and h'_β(z + βy)."""
@@ -214,59 +202,60 @@ class Rows:
 
         return sum(self._each(work))
 
-    def value(self, index: int, entries: Array) -> float:
-        """ω h(z) of a term at a W with these entries."""
-        own = [b for b in self._blocks if b.term_index == index]
-        h, weight = self.terms[index].function, self.terms[index].weight
-        return weight * sum(h.value(b.images(entries), b.rows) for b in own)
-
-    def images(self, index: int, entries: Array) -> Array:
-        """z of a term at a W with these entries, in float64."""
-        z: Array = entries[self.parts[index]].astype(np.float64) * self.factors[index]
-        return z
-
-    def dual(self, y: Array, radius: float, held: bool = False) -> Dual:
-        """The sums at a dual point y in float64; with `held` over the constraints alone."""
-
-        def work(b: Block) -> list[float]:
-            t, h, own = b.term, b.term.function, y[b.at]
-            if held and not h.indicator:
-                return [0.0, 0.0, 0.0]
-            conjugates = h.conjugate(own, b.rows), h.conjugate_size(own, b.rows)
-            return [t.weight * float(x) for x in (*conjugates, t.map.spread(own, b.rows))]
-
-        totals, sizes = np.zeros((len(self.terms), 3)), []
-        for block, sums in zip(self._blocks, self._each(work), strict=True):
-            totals[block.term_index] += sums
-        for i, (t, (_, size, spread)) in enumerate(zip(self.terms, totals.tolist(), strict=True)):
-            pieces = [b.rows for b in self._blocks if b.term_index == i] or [slice(0, 0)]
-            sizes.append(sizes_of(t, spread / t.weight, size / t.weight, pieces))
-        return Dual(sum(totals[:, 0].tolist()), margin(sizes, radius, len(sizes)))
-
-    def conjugate(self, y: Array, scale: float) -> float:
-        """Σ ω h*(scale · y)."""
+    def objective(self, entries: Array) -> float:
+        """Σ ω h(z) over all terms but the constraints, at a W with these entries."""
 
         def work(b: Block) -> float:
-            return b.term.weight * float(b.term.function.conjugate(scale * y[b.at], b.rows))
+            h = b.term.function
+            return 0.0 if h.indicator else b.term.weight * h.value(b.images(entries), b.rows)
 
         return sum(self._each(work))
 
+    def dual(self, y: Array, radius: float, held: bool = False) -> Dual:
+        """The sums at a dual point y in float64; with `held` over the constraints alone."""
+        conjugate, sizes = 0.0, []
+        own = [b for b in self.blocks if b.term.function.indicator or not held]
+
+        def work(b: Block) -> list[float]:
+            h, some = b.term.function, y[b.at]
+            sums = h.conjugate(some, b.rows), h.conjugate_size(some, b.rows)
+            return [float(x) for x in (*sums, b.term.map.spread(some, b.rows))]
+
+        for b, (value, size, spread) in zip(own, _each(own, work, self._least), strict=True):
+            conjugate += b.term.weight * value
+            pieces = [other.rows for other in own if other.term is b.term]
+            sizes.append(sizes_of(b.term, spread, size, pieces))
+        return Dual(conjugate, margin(sizes, radius, len(self.whole)))
+
+    def squares(self, y: Array) -> float:
+        """Σ ω‖y‖²/(2L) of the losses, L the Lipschitz constant of h'."""
+        total = 0.0
+        for b in self.whole:
+            L, own = float(getattr(b.term.function, "smoothness", 0.0)), y[b.at]
+            total += b.term.weight * 0.5 * float(np.vdot(own, own)) / L if L else 0.0
+        return total
+
     def adjoint(self, y: Array) -> SparseMatrix:
         """Σ ω A*y in float64."""
-        trios = zip(self.terms, self.factors, self.parts, strict=True)
-        return self.pattern.matrix(np.concatenate([y[at] * c * t.weight for t, c, at in trios]))
+        parts = [y[b.at] * b.factor * b.term.weight for b in self.whole]
+        return self.pattern.matrix(np.concatenate(parts))
 
 
-def _each(blocks: Sequence[Any], least: int, work: Callable[[Any], Any]) -> list[Any]:
-    """Results of some work on blocks, in their order; a thread gets at least so many."""
-    jobs = max(1, min(threads.count(), len(blocks) // least))
-    cuts = np.linspace(0, len(blocks), jobs + 1).astype(int)
+class Dual(NamedTuple):
+    """Numbers of a bound at a dual point y, which sum over all rows."""
 
-    def some(part: Sequence[Any]) -> list[Any]:
-        return [work(b) for b in part]
+    conjugate: float
+    """Σ ω h*(y)."""
+    rounding: float
+    """The rounding error of Σ ω A*y and of the conjugates."""
 
-    done = threads.run([partial(some, blocks[a:b]) for a, b in pairwise(cuts)])
-    return [found for part in done for found in part]
+
+def _each(parts: Sequence[Any], work: Callable[[Any], Any], least: int = 1) -> list[Any]:
+    """Results of some work on parts, in their order; a thread gets at least so many."""
+    jobs = max(1, min(threads.count(), len(parts) // least))
+    cuts = np.linspace(0, len(parts), jobs + 1).astype(int)
+    tasks: list[Any] = [partial(list, map(work, parts[a:b])) for a, b in pairwise(cuts)]
+    return list(chain(*threads.run(tasks)))
 
 
 _rows: WeakKeyDictionary[Table, Rows] = WeakKeyDictionary()
@@ -279,94 +268,21 @@ def rows_of(problem: Problem, table: Table) -> Rows:
     return _rows[table]
 
 
-# --- intervals on all entries ---------------------------------------------------------------------
+def look(term: Term, W: Factored, share: float, seed: int) -> tuple[int, Array]:
+    """How many entries miss an interval on all of them, and about a share of those.
 
-
-class Seen(NamedTuple):
-    """Violations of an interval by all entries, or by drawn ones as an estimate for all."""
-
-    misses: list[Miss]
-    missed: int
-    """The number of entries that miss the interval."""
-    places: Array
-    """The chosen entries among those that miss, in order, as numbers of the flattened matrix."""
-    looks: int
-    """The number of entries that were looked at."""
-
-
-def drawn(term: Term) -> bool:
-    """Whether a term is an interval on more entries than are looked at."""
-    return boxed(term) and term.map.size > EXACT_ENTRIES
-
-
-def look(term: Term, W: Factored, share: float = 0.0, salt: int = 0) -> Seen:
-    """Look at all entries; of those that miss the interval choose about a share.
-
-    The choice depends on the places and the salt, not on the number of threads.
+    These are numbers of the flattened matrix, in order. The choice depends on the seed, not on the
+    number of threads.
     """
-    left, size = W.left, entry_size(W)
+    left = W.left
 
-    def work(at: slice) -> tuple[Miss, int, Array]:
-        found, r = _missed(term, W.ranged(at, left), size)
-        if not found.worst:
-            return found, 0, np.zeros(0, np.int64)
-        bad = np.flatnonzero(r) + at.start
-        return found, bad.size, bad[_hashed(bad, salt) < share] if share < 1 else bad
+    def work(at: slice) -> tuple[int, Array]:
+        bad = np.flatnonzero(cast(Any, term.function).residual(W.ranged(at, left))) + at.start
+        chosen = np.random.default_rng([seed, at.start]).random(bad.size) < share
+        return bad.size, bad[chosen]
 
-    misses, counts, places = zip(*_each(list(term.chunks()), 1, work), strict=True)
-    return Seen(list(misses), sum(counts), np.concatenate(places), term.map.size)
-
-
-def draw(term: Term, W: Factored, rng: np.random.Generator, count: int) -> Seen:
-    """Look at drawn entries, and estimate what all would be."""
-    flat = np.unique(rng.integers(term.map.size, size=count))
-    found, r = _missed(term, W.entries(*np.divmod(flat, W.shape[1])), entry_size(W))
-    bad, scale = flat[r != 0], W.size / flat.size
-    estimate = found._replace(squares=scale * found.squares, images=W.dot(W))
-    return Seen([estimate], int(scale * bad.size), bad, flat.size)
-
-
-def sampled(term: Term, W: Factored, rng: np.random.Generator) -> Sampled:
-    """Violations by newly drawn entries, with a bound on the share of all (Clopper, Pearson).
-
-    An entry misses by more than rounding if it does by more than 10⁻⁶ of the size of its data.
-    """
-    z = W.entries(*(rng.integers(side, size=DRAWN_ENTRIES) for side in W.shape))
-    far = np.abs(_residual(term, z))
-    bad = far > 1e-6 * np.maximum(term.function.data_size(z), entry_size(W))
-    missed, share, count = int(np.count_nonzero(bad)), 1.0, DRAWN_ENTRIES
-    if missed < count:
-        share = float(betaincinv(missed + 1, count - missed, 1 - SHARE_FAILURE))
-    worst = float(np.max(far, initial=0.0, where=bad))
-    return Sampled(count, term.map.size, missed, worst, share, SHARE_FAILURE)
-
-
-def _residual(term: Term, z: Array) -> Array:
-    assert isinstance(term.function, Proximable)
-    return term.function.residual(z)
-
-
-def _missed(term: Term, z: Array, unit: float) -> tuple[Miss, Array]:
-    """How entries z miss an interval, and r = z − proj z."""
-    r = _residual(term, z)
-    worst = float(np.max(np.abs(r), initial=0.0))
-    rows = row_misses(worst, 1.0, term.function.data_size(z[:1]), unit)  # one number for all
-    return Miss(float(np.vdot(r, r)), float(np.vdot(z, z)), worst, *rows), r
-
-
-def _hashed(places: Array, salt: int) -> Array:
-    """A number in [0, 1) for each place, as if drawn [1]_.
-
-    References
-    ----------
-    .. [1] G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
-       2014: the finaliser of SplitMix.
-    """
-    x = places.astype(np.uint64) + np.uint64(salt)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    found: Array = ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-    return found
+    counts, places = zip(*_each(list(term.chunks()), work), strict=True)
+    return sum(counts), np.concatenate(places)
 
 
 # --- the method -----------------------------------------------------------------------------------
@@ -384,8 +300,6 @@ class FactoredState(State):
     """The entries of W at all rows."""
     entries_before: Array
     """The entries of `before` at all rows."""
-    v: Array
-    """The values of ∇f at W on the pattern of the rows."""
     objective: float
     """f at W, smoothed terms included."""
     frame: Array
@@ -434,8 +348,8 @@ class FactoredApg(Method):
     Proved is the bound of `condgrad.certificate.lower_bound` at the slopes y of W,
     F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t). Its roundings are counted as there, and σ_max comes from
     `condgrad.domains.singular`. All slopes are also scaled by a t ≥ 0, v and σ_max with them, and
-    the better bound counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula;
-    otherwise it is searched for. h* is taken at the numbers fl(t y) themselves. Their distance from
+    the better bound counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula. It
+    serves other losses of curvature L too, with ‖y‖²/(2L) as their squares. h* is taken at the numbers fl(t y) themselves. Their distance from
     t y is one of the roundings that `margin` counts for scaling.
 
     Parameters
@@ -496,37 +410,31 @@ class FactoredApg(Method):
         rows = rows_of(problem, table)
         entries, beta = rows.entries(W), _first_beta(problem, rows)
         y = np.zeros(rows.size if problem.composite else 0, problem.dtype)
-        v, objective, _ = rows.gradient(entries, y, beta)
         density = min(1.0, rows.size / W.size)  # rows for each entry of W
-        return FactoredState(
-            W=W,
-            rng=rng,
-            known=known,
-            rows=[0] * len(problem.terms),
-            betas=[1.0] * len(problem.terms),
-            before=W.copy(),
-            table=table,
-            entries=entries,
-            entries_before=entries.copy(),
-            v=v,
-            objective=objective,
-            frame=self._framed(problem, W.V, W.rank, rng),
-            curvature=(rows.curvature + rows.others / beta) * density,
-            y=y,
-            smoothing=beta,
-            both=W.square,
-            missed=[W.size] * len(problem.terms),
-        )
+        own: dict[str, Any] = {
+            "before": W,
+            "table": table,
+            "entries": entries,
+            "entries_before": entries.copy(),
+            "objective": rows.gradient(entries, y, beta)[1],
+            "frame": self._framed(problem, W.V, W.rank, rng),
+            "curvature": (rows.curvature + rows.others / beta) * density,
+            "y": y,
+            "smoothing": beta,
+            "both": W.square,
+            "missed": [W.size] * len(problem.terms),
+        }
+        return FactoredState.begun(problem, W, rng, known, **own)
 
     def step(self, problem: Problem, state: FactoredState, at_most: int = 1) -> FactoredState:
         s, rows, W = state, rows_of(problem, state.table), state.W
-        later = (1 + np.sqrt(1 + 4 * s.momentum**2)) / 2
-        m, entries, v = (s.momentum - 1) / later, s.entries, s.v
+        later = (1 + math.sqrt(1 + 4 * s.momentum**2)) / 2
+        m, entries = (s.momentum - 1) / later, s.entries
         if m:
             entries = s.entries - s.entries_before
-            entries *= entries.dtype.type(m)
+            entries *= m
             entries += s.entries
-            v, _, _ = rows.gradient(entries, s.y, s.smoothing)
+        v, _, _ = rows.gradient(entries, s.y, s.smoothing)
         V = rows.pattern.matrix(v)
         least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
         most, square, both = rows.curvature + rows.others / s.smoothing, W.square, s.both
@@ -544,37 +452,37 @@ class FactoredApg(Method):
             clear = size > 100 * float(np.finfo(problem.dtype).eps) * new.square
             if not clear or bend <= L * size or most <= L:
                 break
-            s.curvature = float(self.safety * bend / size)
+            s.curvature = self.safety * bend / size
             s.frame = s.frame[:, :columns]
         if clear:
             fall = min(1.0, max(0.0, bend / (size * L))) ** self.slow
-            s.curvature = float(L * max(self.fall, fall))
+            s.curvature = L * max(self.fall, fall)
         s.both = new.dot(W)
         ahead = inner - ((1 + m) * square - m * both) - new.square + s.both  # ⟨Z − W⁺, W⁺ − W⟩
-        s.momentum = 1.0 if ahead > 0 or objective > s.objective else float(later)
-        s.brisk = bool(s.objective - objective > self.brisk * abs(s.objective))
+        s.momentum = 1.0 if ahead > 0 or objective > s.objective else later
+        s.brisk = s.objective - objective > self.brisk * abs(s.objective)
         s.before, s.W, s.entries_before, s.entries = W, new, s.entries, found
-        s.v, s.objective, s.k = slopes, objective, s.k + 1
+        s.objective, s.k, s.calls = objective, s.k + 1, s.calls + 1
+        s.rows = [n + b.rows.stop for n, b in zip(s.rows, rows.whole, strict=True)]
+        s.eta, s.beta, s.betas = 1.0, s.smoothing, [s.smoothing] * len(problem.terms)
         if problem.composite:
             s.y = y
-            s.v, s.objective, _ = rows.gradient(found, y, s.smoothing)
-        s.rows = [n + at.stop - at.start for n, at in zip(s.rows, rows.parts, strict=True)]
-        s.calls, s.eta, s.beta = s.calls + 1, 1.0, s.smoothing
-        s.betas = [s.smoothing] * len(problem.terms)
-        if problem.composite and s.k >= s.round_ends:
-            s.round_ends, s.momentum = s.k + max(FIRST_ROUND_STEPS, s.k // 10), 1.0
-            if any(map(boxed, problem.terms)):
-                self._renew(problem, s, rows)
+            if s.k >= s.round_ends:
+                s.round_ends, s.momentum = s.k + max(FIRST_ROUND_STEPS, s.k // 10), 1.0
+                if any(map(boxed, problem.terms)):
+                    self._renew(problem, s, rows)
+            rows = rows_of(problem, s.table)
+            s.objective = rows.gradient(s.entries, s.y, s.smoothing)[1]
         return s
 
     def _projected(
         self, problem: Problem, s: FactoredState, V: SparseMatrix, m: float, L: float
     ) -> tuple[Factored, float]:
         """The projection W⁺ of X = Z − V/L, as far as the frame sees it, and ⟨W⁺, X⟩."""
-        K, kind, radius = s.frame, problem.dtype.type, _radius(problem)
+        K, radius = s.frame, _radius(problem)
 
         def image(K: Array, product: Array, W: Factored, before: Factored) -> Array:
-            product *= kind(-1 / L)
+            product *= -1 / L
             _add(product, W, K, 1 + m)
             _add(product, before, K, -m)
             return product
@@ -591,8 +499,8 @@ class FactoredApg(Method):
             s.frame = right.copy()
         else:
             s.frame = self._framed(problem, right, rank, s.rng)
-        new = Factored(Q @ a[:, :rank], d[:rank].astype(kind), right[:, :rank])
-        return new, float(d @ values)
+        s_new = d[:rank].astype(problem.dtype)
+        return Factored(Q @ a[:, :rank], s_new, right[:, :rank]), float(d @ values)
 
     def _framed(self, problem: Problem, right: Array, rank: int, rng: np.random.Generator) -> Array:
         """The frame of the next step: columns that survived, a guard, and drawn columns."""
@@ -600,34 +508,24 @@ class FactoredApg(Method):
         wanted, most = rank + max(self.guard, rank // self.part), min(shape)
         wanted = most if most <= self.small else min(wanted, most)
         have = min(wanted, right.shape[1])
-        if wanted > right.shape[1]:
-            more = 10 * sum(shape) * (wanted - have) * right.itemsize
-            if more > 0.9 * memory.free_memory():
-                raise MemoryError
         drawn = rng.standard_normal((n, wanted - have)) / np.sqrt(n)
         return np.hstack([right[:, :have], drawn.astype(problem.dtype)])
 
     def _renew(self, problem: Problem, s: FactoredState, rows: Rows) -> None:
         """Begin another round, with other entries of the intervals on all of them."""
-        terms, places, own = problem.terms, [], []
-        losses = sum(t.map.size for t in terms if not boxed(t))
+        places, own = [], []
+        losses = sum(t.map.size for t in problem.terms if not boxed(t))
         most = max(losses, s.W.rank * sum(s.W.shape), LEAST_NEW_ENTRIES)
-        for i, (t, known, at) in enumerate(zip(terms, s.table.places, rows.parts, strict=True)):
-            y = s.y[at]
-            if boxed(t):
-                if drawn(t):
-                    seen = draw(t, s.W, s.rng, max(DRAWN_ENTRIES, losses // 4))
-                else:
-                    salt = int(s.rng.integers(2**63))
-                    seen = look(t, s.W, most / max(1, s.missed[i]), salt)
-                s.missed[i], new = seen.missed, seen.places
-                s.rows[i] += seen.looks
+        for i, (b, known) in enumerate(zip(rows.whole, s.table.places, strict=True)):
+            y = s.y[b.at]
+            if boxed(b.term):
+                share, seed = most / max(1, s.missed[i]), int(s.rng.integers(2**63))
+                s.missed[i], new = look(b.term, s.W, share, seed)
+                s.rows[i] += b.term.map.size
                 if new.size > most:
                     new = s.rng.choice(new, most, replace=False)
                 old, values = known[y != 0], y[y != 0]
                 known = np.union1d(old, new)
-                if TABLE_BYTES * known.size > 0.9 * memory.free_memory():
-                    raise MemoryError
                 y = np.zeros(known.size, y.dtype)
                 y[np.searchsorted(known, old)] = values
             places.append(known)
@@ -635,39 +533,15 @@ class FactoredApg(Method):
         s.table, s.y = Table(places), np.concatenate(own)
         rows = rows_of(problem, s.table)
         s.entries, s.entries_before = rows.entries(s.W), rows.entries(s.before)
-        s.v, s.objective, _ = rows.gradient(s.entries, s.y, s.smoothing)
 
     def rebase(self, problem: Problem, state: FactoredState, share: float) -> FactoredState:
         return state
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
-        """Objective and violations of W; violations of more than 10⁹ entries are estimates.
-
-        The drawn entries depend on k alone: neither an earlier look nor a resume changes them.
-        """
-        rows, terms = rows_of(problem, state.table), problem.terms
-        families = {t.name: self._violation(problem, state, i) for i, t in rows.held}
-        others = [i for i, t in enumerate(terms) if not t.function.indicator]
-        objective = sum(rows.value(i, state.entries) for i in others)
-        total, estimated = problem.total(families), any(map(drawn, terms))
-        return Evaluation(objective, families, total, estimated)
-
-    def _violation(self, problem: Problem, s: FactoredState, index: int) -> Violation:
-        """Violation of a constraint by W."""
-        t, diameter = problem.terms[index], problem.domain.diameter
-        if not boxed(t):
-            return t.violation(s.W, diameter)
-        if not drawn(t):
-            return t.judged(look(t, s.W).misses, s.W, diameter)
-        # other entries than those that the steps draw, with those of the table
-        seen = draw(t, s.W, np.random.default_rng([s.k + 1, 0]), DRAWN_ENTRIES)
-        z = s.entries[rows_of(problem, s.table).parts[index]]
-        known, _ = _missed(t, z, entry_size(s.W))
-        return t.judged([*seen.misses, known._replace(squares=0.0, images=0.0)], s.W, diameter)
-
-    def sampled(self, problem: Problem, W: Factored) -> dict[str, Sampled]:
-        rng = np.random.default_rng([0, 0])
-        return {t.name: sampled(t, W, rng) for t in problem.terms if drawn(t)}
+        """Objective and violations of the iterate, whose entries are known."""
+        objective = rows_of(problem, state.table).objective(state.entries)
+        families = problem.violations(cast(Array, W))
+        return Evaluation(objective, families, problem.total(families))
 
     def merit(
         self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
@@ -675,27 +549,24 @@ class FactoredApg(Method):
         """The augmented Lagrangian; entries without a multiplier are penalised."""
         rows, beta, total = rows_of(problem, state.table), state.beta, evaluation.objective
         entries = state.entries if W is state.W or not rows.held else rows.entries(W)
-        for i, t in rows.held:
-            z, y = rows.images(i, entries), state.y[rows.parts[i]].astype(np.float64)
-            own = t.function.smoothed(z + beta * y, beta) - beta * float(np.vdot(y, y)) / 2
+        entries = entries.astype(np.float64, copy=False)
+        for b in rows.held:
+            t, y = b.term, state.y[b.at].astype(np.float64)
+            own = t.function.smoothed(b.images(entries) + beta * y, beta)
+            own -= beta * float(np.vdot(y, y)) / 2
             if boxed(t):
-                squares = float(np.vdot(r := _residual(t, z), r))
-                own += max(0.0, evaluation.families[t.name].l2 ** 2 - squares) / (2 * beta)
+                r = b.residual(entries)
+                squares = evaluation.families[t.name].l2 ** 2 - float(np.vdot(r, r))
+                own += max(0.0, squares) / (2 * beta)
             total += t.weight * own
         return total
 
     def price(self, problem: Problem, state: FactoredState, which: str, point: Factored) -> float:
         """ω Σ |y_l| |r_l| over the rows of constraints, r the residuals of a point."""
-        rows, total = rows_of(problem, state.table), 0.0
+        rows = rows_of(problem, state.table)
         entries = rows.entries(point)
-        for i, t in rows.held:
-            r = _residual(t, rows.images(i, entries))
-            total += t.weight * float(np.abs(r * state.y[rows.parts[i]]).sum())
-        return total
-
-    def duals(self, problem: Problem, state: FactoredState) -> dict[str, Duals]:
-        """The slopes at W; `measure` takes those about the multipliers."""
-        return {"slopes": [Slopes(state.smoothing) for _ in problem.terms]}
+        prices = ((b, np.abs(b.residual(entries) * state.y[b.at])) for b in rows.held)
+        return sum(b.term.weight * float(each.sum()) for b, each in prices)
 
     def measure(
         self, problem: Problem, state: FactoredState, known: Evaluation | None = None
@@ -710,9 +581,9 @@ class FactoredApg(Method):
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
         rows, radius = rows_of(problem, state.table), _radius(problem)
         y = rows.slopes(state.entries, state.y, state.smoothing)
-        for t, at in zip(problem.terms, rows.parts, strict=True):
-            if not t.function.indicator:
-                y[at] = 0.0
+        for b in rows.whole:
+            if not b.term.function.indicator:
+                y[b.at] = 0.0
         dual = rows.dual(y, radius, held=True)
         if not np.isfinite(dual).all():
             return Refutation(Bound(), {})
@@ -742,7 +613,7 @@ def _first_beta(problem: Problem, rows: Rows) -> float:
     weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
     curvature = rows.curvature
     if not curvature:
-        zero = np.zeros(rows.size, rows.dtype)
+        zero = np.zeros(rows.size, problem.dtype)
         slopes, _, _ = rows.gradient(zero, zero, 1.0)
         curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
     return BETA_BY_CURVATURE * weight / curvature
@@ -751,8 +622,7 @@ def _first_beta(problem: Problem, rows: Rows) -> float:
 def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
     """out += factor · W K."""
     if W.rank and factor:
-        small = (W.V.T @ K) * (W.s * factor)[:, None]
-        out += W.U @ small.astype(out.dtype, copy=False)
+        out += W.U @ ((W.V.T @ K) * (W.s * factor)[:, None])
 
 
 def orthonormal(Y: Array) -> tuple[Array, Array]:
@@ -762,27 +632,28 @@ def orthonormal(Y: Array) -> tuple[Array, Array]:
     are products of matrices, six times as fast as reflections, which serve if columns of Y are too
     close to one another.
     """
-    R, Q = np.eye(Y.shape[1], dtype=Y.dtype), Y
-    for again in (False, True):
-        gram = Q.T @ Q
-        sizes = np.sqrt(np.diagonal(gram))
-        if not (np.isfinite(gram).all() and np.all(sizes > 0)):
-            break
-        gram /= np.outer(sizes, sizes)
-        if again and float(np.abs(gram - np.eye(sizes.size)).max()) > NEARLY_ORTHONORMAL:
-            break
-        try:
-            C = scipy.linalg.cholesky(gram, check_finite=False) * sizes
-        except np.linalg.LinAlgError:
-            break
-        inverse = scipy.linalg.solve_triangular(C, np.eye(sizes.size), check_finite=False)
-        Q, R = Q @ inverse.astype(Y.dtype, copy=False), (C @ R).astype(Y.dtype, copy=False)
-        if again:
-            return Q, R
-    if not np.isfinite(Y).all():
-        raise np.linalg.LinAlgError("the direction is not finite")
+    try:
+        Q, R = _cholesky(Y, 1.0)
+        Q, C = _cholesky(Q, NEARLY_ORTHONORMAL)
+        return Q, C @ R
+    except np.linalg.LinAlgError:
+        if not np.isfinite(Y).all():
+            raise
     Q, R = scipy.linalg.qr(Y, mode="economic", check_finite=False)
     return np.ascontiguousarray(Q), R
+
+
+def _cholesky(Y: Array, far: float) -> tuple[Array, Array]:
+    """Y C⁻¹ and C, the Cholesky factor of YᵀY; refused if cosines of columns are above `far`."""
+    gram = Y.T @ Y
+    sizes = np.sqrt(np.diagonal(gram))
+    with np.errstate(all="ignore"):
+        gram /= np.outer(sizes, sizes)
+    if not np.max(np.abs(gram - np.eye(sizes.size))) <= far:  # it may be NaN
+        raise np.linalg.LinAlgError("columns are 0, not finite, or too close to one another")
+    C = scipy.linalg.cholesky(gram, check_finite=False) * sizes
+    inverse = scipy.linalg.solve_triangular(C, np.eye(sizes.size), check_finite=False)
+    return Y @ inverse.astype(Y.dtype, copy=False), C
 
 
 # --- the bound ------------------------------------------------------------------------------------
@@ -800,8 +671,10 @@ def _proved(problem: Problem, rows: Rows, y: Array, objective: float) -> Bound:
         return radius * (high - low) <= max(GAP_SHARE * gap, OBJECTIVE_SHARE * size)
 
     top = top_bound(rows.adjoint(y), enough)
-    best = _bound(_value(radius * top.value, dual), top, "slopes")
-    t = _best_scale(rows, y, radius * top.value, dual.conjugate)
+    line = radius * top.value
+    best = _bound(_value(line, dual), top, "slopes")
+    squares = rows.squares(y)
+    t = max(0.0, -(line + (dual.conjugate - squares)) / (2 * squares)) if squares else 1.0
     if t != 1.0 and np.isfinite(t):
         value = _value(t * radius * top.value, rows.dual(t * y, radius))
         if value > best.value:
@@ -819,24 +692,3 @@ def _value(low: float, dual: Dual) -> float:
     last = 8 * EPS * (low + abs(dual.conjugate))
     value = -low - dual.conjugate - dual.rounding - last
     return value if np.isfinite(value) else -np.inf
-
-
-def _best_scale(rows: Rows, y: Array, line: float, conjugate: float) -> float:
-    """The t ≥ 0 for which t·y proves most, about; `line` is r σ."""
-    pairs = list(zip(rows.terms, rows.parts, strict=True))
-    square = [(t.weight, y[at]) for t, at in pairs if type(t.function) is Squared]
-    if len(square) + sum(t.function.interval is not None for t, _ in pairs) == len(pairs):
-        squares = sum(w * 0.5 * float(np.vdot(own, own)) for w, own in square)
-        line += conjugate - squares
-        return max(0.0, -line / (2 * squares)) if squares > 0 else 1.0
-
-    def lost(t: float) -> float:
-        value = t * line + rows.conjugate(y, t)
-        return value if np.isfinite(value) else 1e300
-
-    from scipy.optimize import minimize_scalar  # takes long to load, and few runs need it
-
-    most = 2.0 if lost(1.01) < 1e300 else 1.0
-    options = {"maxiter": SCALE_SEARCH, "xatol": 1e-4}
-    found = minimize_scalar(lost, bounds=(0.0, most), method="bounded", options=options)
-    return float(found.x)

@@ -23,7 +23,7 @@ from condgrad.backends.scalars import square
 from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
 from condgrad.errors import ProblemError
-from condgrad.evaluation import Evaluation, Sampled
+from condgrad.evaluation import Evaluation
 from condgrad.functions import Smooth
 from condgrad.problem import Problem, Term
 
@@ -184,10 +184,6 @@ class Method(ABC):
     def evaluate(self, problem: Problem, state: Any, W: Any) -> Evaluation:
         """Objective and violations of a point."""
         return problem.evaluate(W)
-
-    def sampled(self, problem: Problem, W: Any) -> dict[str, Sampled]:
-        """The families that are measured on drawn rows only, with what others say of a point."""
-        return {}
 
     def merit(self, problem: Problem, state: Any, W: Any, evaluation: Evaluation) -> float:
         """The function that the method descends on, by which points are compared without a goal.

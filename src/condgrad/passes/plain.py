@@ -244,6 +244,8 @@ def row_misses(
     far: Array | float, lengths: Array | float, data: Array | float, unit: float
 ) -> tuple[float, float]:
     """`Miss.row` and `Miss.plain` of rows that miss by `far`."""
+    if not np.ndim(lengths) and not np.ndim(data):  # one limit for all of them
+        far = np.max(far)
     with np.errstate(divide="ignore", invalid="ignore"):
         limited = far / np.maximum(data, np.multiply(lengths, unit))
         plain = np.divide(far, lengths)

@@ -304,7 +304,6 @@ class Run:
                     self._break_off(error)
                 found = self._monitor.result(**how, judge=False)
             said = [self._note, "" if self._engine is None else self._engine.note]
-            said += [f"{name} was measured {words}" for name, words in found.sampled.items()]
             note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)
 

@@ -505,7 +505,6 @@ class Monitor:
                 duals=r.ray or r.duals if self._watch.duals else {},
                 ray=r.ray,
                 device=device_of(s.W),
-                sampled=self._method.sampled(problem, W),
             )
         finally:
             self.record = kept

@@ -17,7 +17,7 @@ from condgrad._files import replaced
 from condgrad._round import counted, digits_for, down, up
 from condgrad._types import Array
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.evaluation import Sampled, Violation, missed, worst, worst_row
+from condgrad.evaluation import Violation, missed, worst, worst_row
 from condgrad.run.answer import Answer
 
 PARTS = ("method", "certificate", "proposal", "metrics", "compiling")
@@ -315,11 +315,7 @@ class Result(Answer):
     """Device that kept the arrays of the run, ``cpu`` or ``cuda`` with the name of the GPU."""
     note: str = ""
     """Shortage of memory that ended the run: its use, how much was free, and a remedy. On a
-    cluster: the shards that were lost, and with what they began again. Then `sampled` as a
-    sentence."""
-    sampled: dict[str, Sampled] = field(default_factory=dict)
-    """The constraint families on all entries that were measured on drawn ones, since there are more
-    than 10⁹: their violations in `families` are estimates."""
+    cluster: the shards that were lost, and with what they began again."""
     resumed: int | None = None
     """The iteration from which the run went on, if it was resumed from a checkpoint."""
 
