@@ -115,9 +115,8 @@ def main():
     print(result)
     print(f"threads {options.jobs}, BLAS 1 in the run, {options.dtype}")
     print(f"with the problem's own making {time.perf_counter() - began:.1f} s")
-    print(
-        f"processor {spent:.1f} s, peak {peak():.2f} GiB, factors {result.W.nbytes / 2**20:.1f} MiB"
-    )
+    size = sum(x.nbytes for x in (result.W.U, result.W.s, result.W.V)) / 2**20
+    print(f"processor {spent:.1f} s, peak {peak():.2f} GiB, factors {size:.1f} MiB")
     print(f"infeasibility {result.families}")
     print(f"gap {result.gap:.3g} ({result.bound_kind}, may fail by {result.bound_failure:.1g})")
     print(f"RMSE {error(result.W):.4f}; of the mean {spread:.4f}, of the noise {options.noise:.4f}")

@@ -349,8 +349,9 @@ class FactoredApg(Method):
     F* ≥ −r σ_max(v) − Σ_t ω_t h_t*(y_t). Its roundings are counted as there, and σ_max comes from
     `condgrad.domains.singular`. All slopes are also scaled by a t ≥ 0, v and σ_max with them, and
     the better bound counts. For squares ω h*(t y) = ω (t²‖y‖²/2 + t⟨b, y⟩), so t has a formula. It
-    serves other losses of curvature L too, with ‖y‖²/(2L) as their squares. h* is taken at the numbers fl(t y) themselves. Their distance from
-    t y is one of the roundings that `margin` counts for scaling.
+    serves other losses of curvature L too, with ‖y‖²/(2L) as their squares. h* is taken at the
+    numbers fl(t y) themselves. Their distance from t y is one of the roundings that `margin` counts
+    for scaling.
 
     Parameters
     ----------
