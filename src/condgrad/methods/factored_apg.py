@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from condgrad._floats import EPS
 from condgrad._ours import ours
@@ -27,12 +27,12 @@ from condgrad.certificate.infeasible import Refutation
 from condgrad.certificate.lower_bound import Bound, Report, margin, sizes_of
 from condgrad.domains import NuclearBall
 from condgrad.domains.eigen import LARGE
-from condgrad.domains.singular import STEPS, Top, top_bound
+from condgrad.domains.singular import STEPS, top_bound
 from condgrad.evaluation import Evaluation
 from condgrad.functions.group import project_simplex
 from condgrad.maps import AllEntries, Entries
 from condgrad.maps.pattern import Pattern, SparseMatrix, read_entries
-from condgrad.methods.protocol import Known, Method, State
+from condgrad.methods.protocol import Given, Known, Method, State
 from condgrad.passes.plain import scalar_bounds
 from condgrad.points import factored as points
 from condgrad.points.factored import Factored
@@ -78,16 +78,12 @@ def boxed(term: Term) -> bool:
     return type(term.map) is AllEntries and scalar_bounds(term.function) is not None
 
 
+def smoothness(term: Term) -> float:
+    """The Lipschitz constant L of h' of a loss; 0 for other terms."""
+    return float(getattr(term.function, "smoothness", 0.0))
+
+
 # --- the rows in use ------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class Table:
-    """The entries that have multipliers, of the terms that hold all entries in an interval."""
-
-    places: list[Array]
-    """For every term its entries in order, as numbers of the flattened matrix; other terms have
-    none."""
 
 
 class Block(NamedTuple):
@@ -105,27 +101,33 @@ class Block(NamedTuple):
         """z at a W with these entries, in their precision."""
         return (entries[self.at] * self.factor).astype(entries.dtype, copy=False)
 
-    def part(self, rows: slice) -> Block:
-        """A range of the rows, counted from the first of the block."""
-        start = self.at.start
-        at = slice(start + rows.start, start + rows.stop)
-        return Block(self.term, pick(self.factor, rows), rows, at)
-
     def residual(self, entries: Array) -> Array:
         """z − proj z of a constraint, in float64."""
         z = self.images(entries.astype(np.float64, copy=False))
         return cast(Array, cast(Any, self.term.function).residual(z, self.rows))
 
 
+@dataclass(eq=False)
 class Rows:
     """The rows of all terms of a problem, with those of a table for intervals on all entries.
 
     Numbers of rows stand in one array, one term behind the other. *Entries* are those of W, without
     the factors of a `Scaled` map. Constraints and regularisers are smoothed about multipliers,
-    ω (h_β(z + βy) − β‖y‖²/2), which are numbers of rows too, 0 for losses.
+    ω (h_β(z + βy) − β‖y‖²/2), which are numbers of rows too. Those of losses play no part.
     """
 
-    def __init__(self, problem: Problem, table: Table) -> None:
+    places: list[Array]
+    """The table: for every interval on all entries those that have multipliers, in order, as
+    numbers of the flattened matrix; none for other terms."""
+    ready = False
+
+    def of(self, problem: Problem) -> Rows:
+        """These rows, ready for work; what follows from the table is made once."""
+        if not self.ready:
+            self._prepare(problem)
+        return self
+
+    def _prepare(self, problem: Problem) -> None:
         n, m = problem.domain.shape
         self.whole: list[Block] = []
         """All rows of every term."""
@@ -136,36 +138,38 @@ class Rows:
         self.others = 0.0
         """At least β times that of what is smoothed."""
         maps, start = [], 0
-        for t, places in zip(problem.terms, table.places, strict=True):
+        for t, places in zip(problem.terms, self.places, strict=True):
             table_map = Entries(*np.divmod(places, m), (n, m)) if places.size else None
             map, c = read_entries(t.map) or (table_map, 1.0)
             size = 0 if map is None else map.size
             maps += [] if map is None else [map]
             steep = t.weight * float(np.max(np.square(c)))
-            self.curvature += steep * float(getattr(t.function, "smoothness", 0.0))
+            self.curvature += steep * smoothness(t)
             self.others += 0.0 if t.function.smooth else steep
-            whole = Block(t, c, slice(0, size), slice(start, start + size))
-            self.whole.append(whole)
-            ranges = [slice(i, min(i + CHUNK, size)) for i in range(0, size, CHUNK)]
-            self.blocks += [whole.part(at) for at in ranges]
+            self.whole.append(Block(t, c, slice(0, size), slice(start, start + size)))
+            for rows in (slice(i, min(i + CHUNK, size)) for i in range(0, size, CHUNK)):
+                at = slice(start + rows.start, start + rows.stop)
+                self.blocks.append(Block(t, pick(c, rows), rows, at))
             start += size
-        self.pattern, self.size = Pattern(maps, (n, m)), start
+        self.pattern, self.ready = Pattern(maps, (n, m)), True
         self.held = [b for b in self.whole if b.term.function.indicator]
         """The rows of the constraints."""
         safe = all(ours(t.function) for t in problem.terms)  # others may not bear threads
-        self._least = THREAD_BLOCKS if safe else len(self.blocks) + 1
-
-    def _each(self, work: Callable[[Block], Any]) -> list[Any]:
-        """Results of some work on every block, in their order."""
-        return _each(self.blocks, work, self._least)
+        self._each = partial(_each, least=THREAD_BLOCKS if safe else len(self.blocks) + 1)
 
     def entries(self, W: Factored) -> Array:
         """Entries of W at all rows."""
         return self.pattern.by_rows.dots(W.left, W.V)
 
-    def gradient(self, entries: Array, y: Array, beta: float) -> tuple[Array, float, Array]:
-        """The values of the gradient at a W with these entries, the function, and h'_β(z + βy)."""
-        v, new = np.empty_like(entries), np.zeros_like(y)
+    def gradient(
+        self, entries: Array, y: Array, beta: float, proof: bool = False
+    ) -> tuple[Array, float, Array]:
+        """The values of the gradient at a W with these entries, the function, and h'_β(z + βy).
+
+        The last is the dual point, slopes of losses included; without `proof` and without y it is
+        left out.
+        """
+        v, new = np.empty_like(entries), np.empty_like(entries if proof else y)
 
         def work(b: Block) -> float:
             h, w, at, z, less = b.term.function, b.term.weight, b.at, b.images(entries), 0.0
@@ -174,24 +178,11 @@ class Rows:
                 less = beta * float(np.vdot(y[at], y[at])) / 2
             slope = h.slope(z, beta, b.rows)
             np.multiply(slope, w * b.factor, out=v[at], casting="same_kind")
-            if not h.smooth:
+            if new.size:
                 new[at] = h.into_dual(slope, b.rows)
             return w * (h.smoothed(z, beta, b.rows) - less)
 
-        return v, sum(self._each(work)), new
-
-    def slopes(self, entries: Array, y: Array, beta: float) -> Array:
-        """The dual point at a W with these entries, in float64: h'_β(z + βy), slopes of losses."""
-        new, entries = np.empty(self.size), entries.astype(np.float64, copy=False)
-
-        def work(b: Block) -> None:
-            h, z = b.term.function, b.images(entries)
-            if not h.smooth:
-                z += beta * y[b.at]
-            new[b.at] = h.into_dual(h.slope(z, beta, b.rows), b.rows)
-
-        self._each(work)
-        return new
+        return v, sum(self._each(work, self.blocks)), new
 
     def bent(self, v: Array, w: Array, a: Array, b: Array) -> float:
         """⟨v − w, a − b⟩ of arrays of rows."""
@@ -200,19 +191,18 @@ class Rows:
             at = block.at
             return float(np.sum((v[at] - w[at]) * (a[at] - b[at]), dtype=np.float64))
 
-        return sum(self._each(work))
+        return sum(self._each(work, self.blocks))
 
     def objective(self, entries: Array) -> float:
         """Σ ω h(z) over all terms but the constraints, at a W with these entries."""
+        own = [(b, b.term.function) for b in self.blocks if not b.term.function.indicator]
+        return sum(b.term.weight * h.value(b.images(entries), b.rows) for b, h in own)
 
-        def work(b: Block) -> float:
-            h = b.term.function
-            return 0.0 if h.indicator else b.term.weight * h.value(b.images(entries), b.rows)
+    def dual(self, y: Array, radius: float, held: bool) -> tuple[float, float]:
+        """Σ ω h*(y) at a y in float64, and the rounding error of it and of Σ ω A*y.
 
-        return sum(self._each(work))
-
-    def dual(self, y: Array, radius: float, held: bool = False) -> Dual:
-        """The sums at a dual point y in float64; with `held` over the constraints alone."""
+        With `held` over the constraints alone.
+        """
         conjugate, sizes = 0.0, []
         own = [b for b in self.blocks if b.term.function.indicator or not held]
 
@@ -221,19 +211,16 @@ class Rows:
             sums = h.conjugate(some, b.rows), h.conjugate_size(some, b.rows)
             return [float(x) for x in (*sums, b.term.map.spread(some, b.rows))]
 
-        for b, (value, size, spread) in zip(own, _each(own, work, self._least), strict=True):
+        for b, (value, size, spread) in zip(own, self._each(work, own), strict=True):
             conjugate += b.term.weight * value
             pieces = [other.rows for other in own if other.term is b.term]
             sizes.append(sizes_of(b.term, spread, size, pieces))
-        return Dual(conjugate, margin(sizes, radius, len(self.whole)))
+        return conjugate, margin(sizes, radius, len(self.whole))
 
-    def squares(self, y: Array) -> float:
-        """Σ ω‖y‖²/(2L) of the losses, L the Lipschitz constant of h'."""
-        total = 0.0
-        for b in self.whole:
-            L, own = float(getattr(b.term.function, "smoothness", 0.0)), y[b.at]
-            total += b.term.weight * 0.5 * float(np.vdot(own, own)) / L if L else 0.0
-        return total
+    def dual_point(self, s: FactoredState) -> Array:
+        """The multipliers that the constraints and regularisers would have next, and slopes."""
+        entries = s.entries.astype(np.float64, copy=False)
+        return self.gradient(entries, s.y, s.smoothing, proof=True)[2]
 
     def adjoint(self, y: Array) -> SparseMatrix:
         """Σ ω A*y in float64."""
@@ -241,31 +228,12 @@ class Rows:
         return self.pattern.matrix(np.concatenate(parts))
 
 
-class Dual(NamedTuple):
-    """Numbers of a bound at a dual point y, which sum over all rows."""
-
-    conjugate: float
-    """Σ ω h*(y)."""
-    rounding: float
-    """The rounding error of Σ ω A*y and of the conjugates."""
-
-
-def _each(parts: Sequence[Any], work: Callable[[Any], Any], least: int = 1) -> list[Any]:
+def _each(work: Callable[[Any], Any], parts: Sequence[Any], least: int = 1) -> list[Any]:
     """Results of some work on parts, in their order; a thread gets at least so many."""
     jobs = max(1, min(threads.count(), len(parts) // least))
     cuts = np.linspace(0, len(parts), jobs + 1).astype(int)
     tasks: list[Any] = [partial(list, map(work, parts[a:b])) for a, b in pairwise(cuts)]
     return list(chain(*threads.run(tasks)))
-
-
-_rows: WeakKeyDictionary[Table, Rows] = WeakKeyDictionary()
-
-
-def rows_of(problem: Problem, table: Table) -> Rows:
-    """The rows of a problem with a table, made once for every table."""
-    if table not in _rows:
-        _rows[table] = Rows(problem, table)
-    return _rows[table]
 
 
 def look(term: Term, W: Factored, share: float, seed: int) -> tuple[int, Array]:
@@ -281,7 +249,7 @@ def look(term: Term, W: Factored, share: float, seed: int) -> tuple[int, Array]:
         chosen = np.random.default_rng([seed, at.start]).random(bad.size) < share
         return bad.size, bad[chosen]
 
-    counts, places = zip(*_each(list(term.chunks()), work), strict=True)
+    counts, places = zip(*_each(work, list(term.chunks())), strict=True)
     return sum(counts), np.concatenate(places)
 
 
@@ -294,8 +262,8 @@ class FactoredState(State):
 
     before: Factored
     """W before the latest iteration."""
-    table: Table
-    """The entries in use of the intervals on all entries."""
+    in_use: Rows
+    """The rows that have a part in the steps."""
     entries: Array
     """The entries of W at all rows."""
     entries_before: Array
@@ -307,13 +275,13 @@ class FactoredState(State):
     curvature: float
     """L, the measured curvature."""
     y: Array
-    """The multipliers of all rows; empty if all terms are losses."""
+    """The multipliers of all rows, slopes of losses; empty if all terms are losses."""
     smoothing: float
     """β, with which terms are smoothed about their multipliers."""
-    both: float
-    """⟨W, W_before⟩."""
     missed: list[int]
     """For every term the number of entries that missed its interval when all were looked at."""
+    both: float = 0.0
+    """⟨W, W_before⟩, after the first iteration."""
     momentum: float = 1.0
     """t_k of Nesterov's sequence."""
     brisk: bool = True
@@ -364,8 +332,6 @@ class FactoredApg(Method):
         After a step L is multiplied by max(fall, ρ^slow), ρ ≤ 1 the measured curvature over L.
     safety : float, default 1.2
         Factor on a measured curvature after a step that was too long.
-    tries : int, default 20
-        Most steps tried in an iteration.
     brisk : float, default 0.02
         While f falls by more than this part of itself in an iteration the frame does not grow.
 
@@ -387,7 +353,6 @@ class FactoredApg(Method):
     fall: float = 0.7
     slow: float = 0.2
     safety: float = 1.2
-    tries: int = 20
     brisk: float = 0.02
 
     def suits(self, problem: Problem) -> str | None:
@@ -400,35 +365,31 @@ class FactoredApg(Method):
         )
 
     def init(
-        self,
-        problem: Problem,
-        W: Factored,
-        rng: np.random.Generator,
-        known: Known,
-        multipliers: Sequence[Array | None] | None = None,
+        self, problem: Problem, W: Factored, rng: Generator, known: Known, multipliers: Given = None
     ) -> FactoredState:
-        table = Table([np.zeros(0, np.int64) for _ in problem.terms])
-        rows = rows_of(problem, table)
+        rows = Rows([np.zeros(0, np.int64) for _ in problem.terms]).of(problem)
         entries, beta = rows.entries(W), _first_beta(problem, rows)
-        y = np.zeros(rows.size if problem.composite else 0, problem.dtype)
-        density = min(1.0, rows.size / W.size)  # rows for each entry of W
-        own: dict[str, Any] = {
-            "before": W,
-            "table": table,
-            "entries": entries,
-            "entries_before": entries.copy(),
-            "objective": rows.gradient(entries, y, beta)[1],
-            "frame": self._framed(problem, W.V, W.rank, rng),
-            "curvature": (rows.curvature + rows.others / beta) * density,
-            "y": y,
-            "smoothing": beta,
-            "both": W.square,
-            "missed": [W.size] * len(problem.terms),
-        }
-        return FactoredState.begun(problem, W, rng, known, **own)
+        y = np.zeros(rows.pattern.size if problem.composite else 0, problem.dtype)
+        density = min(1.0, rows.pattern.size / W.size)  # rows for each entry of W
+        return FactoredState.begun(
+            problem,
+            W,
+            rng,
+            known,
+            before=W,
+            in_use=rows,
+            entries=entries,
+            entries_before=entries.copy(),
+            objective=rows.gradient(entries, y, beta)[1],
+            frame=self._framed(problem, W.V, W.rank, rng),
+            curvature=(rows.curvature + rows.others / beta) * density,
+            y=y,
+            smoothing=beta,
+            missed=[W.size] * len(problem.terms),
+        )
 
     def step(self, problem: Problem, state: FactoredState, at_most: int = 1) -> FactoredState:
-        s, rows, W = state, rows_of(problem, state.table), state.W
+        s, rows, W = state, state.in_use.of(problem), state.W
         later = (1 + math.sqrt(1 + 4 * s.momentum**2)) / 2
         m, entries = (s.momentum - 1) / later, s.entries
         if m:
@@ -440,7 +401,7 @@ class FactoredApg(Method):
         least = 1e-9 * float(np.linalg.norm(v)) / _radius(problem)
         most, square, both = rows.curvature + rows.others / s.smoothing, W.square, s.both
         far = (1 + m) ** 2 * square - 2 * m * (1 + m) * both + m**2 * s.before.square  # ‖Z‖²
-        for _ in range(self.tries):
+        while True:  # until L is long enough, at most the Lipschitz constant
             L = max(min(s.curvature, most), least) or 1.0
             columns = s.frame.shape[1]
             s.products += 2 * columns
@@ -472,8 +433,7 @@ class FactoredApg(Method):
                 s.round_ends, s.momentum = s.k + max(FIRST_ROUND_STEPS, s.k // 10), 1.0
                 if any(map(boxed, problem.terms)):
                     self._renew(problem, s, rows)
-            rows = rows_of(problem, s.table)
-            s.objective = rows.gradient(s.entries, s.y, s.smoothing)[1]
+            s.objective = s.in_use.of(problem).gradient(s.entries, s.y, s.smoothing)[1]
         return s
 
     def _projected(
@@ -484,8 +444,9 @@ class FactoredApg(Method):
 
         def image(K: Array, product: Array, W: Factored, before: Factored) -> Array:
             product *= -1 / L
-            _add(product, W, K, 1 + m)
-            _add(product, before, K, -m)
+            for point, factor in ((W, 1 + m), (before, -m)):
+                if point.rank and factor:
+                    product += point.U @ ((point.V.T @ K) * (point.s * factor)[:, None])
             return product
 
         Q, _ = orthonormal(image(K, V.times(K), s.W, s.before))
@@ -503,7 +464,7 @@ class FactoredApg(Method):
         s_new = d[:rank].astype(problem.dtype)
         return Factored(Q @ a[:, :rank], s_new, right[:, :rank]), float(d @ values)
 
-    def _framed(self, problem: Problem, right: Array, rank: int, rng: np.random.Generator) -> Array:
+    def _framed(self, problem: Problem, right: Array, rank: int, rng: Generator) -> Array:
         """The frame of the next step: columns that survived, a guard, and drawn columns."""
         n, shape = right.shape[0], problem.domain.shape
         wanted, most = rank + max(self.guard, rank // self.part), min(shape)
@@ -517,7 +478,7 @@ class FactoredApg(Method):
         places, own = [], []
         losses = sum(t.map.size for t in problem.terms if not boxed(t))
         most = max(losses, s.W.rank * sum(s.W.shape), LEAST_NEW_ENTRIES)
-        for i, (b, known) in enumerate(zip(rows.whole, s.table.places, strict=True)):
+        for i, (b, known) in enumerate(zip(rows.whole, rows.places, strict=True)):
             y = s.y[b.at]
             if boxed(b.term):
                 share, seed = most / max(1, s.missed[i]), int(s.rng.integers(2**63))
@@ -531,8 +492,8 @@ class FactoredApg(Method):
                 y[np.searchsorted(known, old)] = values
             places.append(known)
             own.append(y)
-        s.table, s.y = Table(places), np.concatenate(own)
-        rows = rows_of(problem, s.table)
+        s.in_use, s.y = Rows(places), np.concatenate(own)
+        rows = s.in_use.of(problem)
         s.entries, s.entries_before = rows.entries(s.W), rows.entries(s.before)
 
     def rebase(self, problem: Problem, state: FactoredState, share: float) -> FactoredState:
@@ -540,7 +501,7 @@ class FactoredApg(Method):
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
         """Objective and violations of the iterate, whose entries are known."""
-        objective = rows_of(problem, state.table).objective(state.entries)
+        objective = state.in_use.of(problem).objective(state.entries)
         families = problem.violations(cast(Array, W))
         return Evaluation(objective, families, problem.total(families))
 
@@ -548,23 +509,20 @@ class FactoredApg(Method):
         self, problem: Problem, state: FactoredState, W: Factored, evaluation: Evaluation
     ) -> float:
         """The augmented Lagrangian; entries without a multiplier are penalised."""
-        rows, beta, total = rows_of(problem, state.table), state.beta, evaluation.objective
-        entries = state.entries if W is state.W or not rows.held else rows.entries(W)
-        entries = entries.astype(np.float64, copy=False)
+        rows, beta = state.in_use.of(problem), state.smoothing
+        if not rows.held:
+            return evaluation.objective
+        entries = rows.entries(W)
+        total = rows.gradient(entries, state.y, beta)[1]
         for b in rows.held:
-            t, y = b.term, state.y[b.at].astype(np.float64)
-            own = t.function.smoothed(b.images(entries) + beta * y, beta)
-            own -= beta * float(np.vdot(y, y)) / 2
-            if boxed(t):
-                r = b.residual(entries)
-                squares = evaluation.families[t.name].l2 ** 2 - float(np.vdot(r, r))
-                own += max(0.0, squares) / (2 * beta)
-            total += t.weight * own
+            r = b.residual(entries)
+            others = evaluation.families[b.term.name].l2 ** 2 - float(np.vdot(r, r))
+            total += b.term.weight * max(0.0, others) / (2 * beta)
         return total
 
     def price(self, problem: Problem, state: FactoredState, which: str, point: Factored) -> float:
         """ω Σ |y_l| |r_l| over the rows of constraints, r the residuals of a point."""
-        rows = rows_of(problem, state.table)
+        rows = state.in_use.of(problem)
         entries = rows.entries(point)
         prices = ((b, np.abs(b.residual(entries) * state.y[b.at])) for b in rows.held)
         return sum(b.term.weight * float(each.sum()) for b, each in prices)
@@ -573,25 +531,20 @@ class FactoredApg(Method):
         self, problem: Problem, state: FactoredState, known: Evaluation | None = None
     ) -> Report:
         """Evaluate W and bound the optimum; gap and slack, which no step needs, are NaN."""
-        rows, missing = rows_of(problem, state.table), [np.nan] * len(problem.terms)
-        evaluation = known or self.evaluate(problem, state, state.W)
-        y = rows.slopes(state.entries, state.y, state.smoothing)
+        rows, missing = state.in_use.of(problem), [np.nan] * len(problem.terms)
+        evaluation, y = known or self.evaluate(problem, state, state.W), rows.dual_point(state)
         return Report(evaluation, _proved(problem, rows, y, evaluation.objective), np.nan, missing)
 
     def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
-        rows, radius = rows_of(problem, state.table), _radius(problem)
-        y = rows.slopes(state.entries, state.y, state.smoothing)
+        rows = state.in_use.of(problem)
+        y = rows.dual_point(state)
         for b in rows.whole:
             if not b.term.function.indicator:
                 y[b.at] = 0.0
-        dual = rows.dual(y, radius, held=True)
-        if not np.isfinite(dual).all():
-            return Refutation(Bound(), {})
-        top = top_bound(rows.adjoint(y))
-        if not _value(radius * top.value, dual) > 0:
-            return Refutation(Bound(failure=top.failure), {})
-        return Refutation(_bound(np.inf, top, "ray of slopes"), {})
+        low = _proved(problem, rows, y, 0.0, held=True)
+        value, source = (np.inf, "ray of slopes") if low.value > 0 else (-np.inf, "")
+        return Refutation(low._replace(value=value, source=source), {})
 
     def memory(self, problem: Problem) -> int:
         n, m = problem.domain.shape
@@ -614,16 +567,10 @@ def _first_beta(problem: Problem, rows: Rows) -> float:
     weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
     curvature = rows.curvature
     if not curvature:
-        zero = np.zeros(rows.size, problem.dtype)
+        zero = np.zeros(rows.pattern.size, problem.dtype)
         slopes, _, _ = rows.gradient(zero, zero, 1.0)
         curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
     return BETA_BY_CURVATURE * weight / curvature
-
-
-def _add(out: Array, W: Factored, K: Array, factor: float) -> None:
-    """out += factor · W K."""
-    if W.rank and factor:
-        out += W.U @ ((W.V.T @ K) * (W.s * factor)[:, None])
 
 
 def orthonormal(Y: Array) -> tuple[Array, Array]:
@@ -660,36 +607,32 @@ def _cholesky(Y: Array, far: float) -> tuple[Array, Array]:
 # --- the bound ------------------------------------------------------------------------------------
 
 
-def _proved(problem: Problem, rows: Rows, y: Array, objective: float) -> Bound:
-    """The bound of the slopes y at a W with this objective."""
+def _proved(problem: Problem, rows: Rows, y: Array, objective: float, held: bool = False) -> Bound:
+    """The bound of the slopes y at a W with this objective; with `held` of constraints alone."""
     radius = _radius(problem)
-    dual = rows.dual(y, radius)
-    if not np.isfinite([objective, *dual]).all():
+    conjugate, rounding = rows.dual(y, radius, held)
+    if not np.isfinite([objective, conjugate, rounding]).all():
         return Bound()  # a slope is NaN or infinite, or the numbers are too large
 
     def enough(low: float, high: float) -> bool:
-        gap, size = objective + dual.conjugate + radius * low, abs(objective) + abs(dual.conjugate)
+        gap, size = objective + conjugate + radius * low, abs(objective) + abs(conjugate)
         return radius * (high - low) <= max(GAP_SHARE * gap, OBJECTIVE_SHARE * size)
 
     top = top_bound(rows.adjoint(y), enough)
-    line = radius * top.value
-    best = _bound(_value(line, dual), top, "slopes")
-    squares = rows.squares(y)
-    t = max(0.0, -(line + (dual.conjugate - squares)) / (2 * squares)) if squares else 1.0
+    line, losses = radius * top.value, [b for b in rows.whole if smoothness(b.term)]
+    squares = sum(
+        b.term.weight * 0.5 * float(np.vdot(y[b.at], y[b.at])) / smoothness(b.term) for b in losses
+    )
+    best, source = _value(line, conjugate, rounding), "slopes"
+    t = max(0.0, -(line + (conjugate - squares)) / (2 * squares)) if squares else 1.0
     if t != 1.0 and np.isfinite(t):
-        value = _value(t * radius * top.value, rows.dual(t * y, radius))
-        if value > best.value:
-            best = _bound(value, top, "slopes, scaled")
-    return best
-
-
-def _bound(value: float, top: Top, source: str) -> Bound:
+        scaled = _value(t * radius * top.value, *rows.dual(t * y, radius, held))
+        best, source = (scaled, "slopes, scaled") if scaled > best else (best, source)
     kind = "probabilistic" if top.failure else "exact-singular-value"
-    return Bound(value, kind, top.failure, source)
+    return Bound(best, kind, top.failure, source)
 
 
-def _value(low: float, dual: Dual) -> float:
+def _value(low: float, conjugate: float, rounding: float) -> float:
     """−r σ − Σ ω h*(y), rounded downwards; `low` is r σ."""
-    last = 8 * EPS * (low + abs(dual.conjugate))
-    value = -low - dual.conjugate - dual.rounding - last
+    value = -low - conjugate - rounding - 8 * EPS * (low + abs(conjugate))
     return value if np.isfinite(value) else -np.inf
