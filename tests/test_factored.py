@@ -1,17 +1,19 @@
 """W as factors: points, steps, bounds and optima over a nuclear ball."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from condgrad import Problem, Status, Term, domains, functions, maps
+from condgrad.backends import threads
 from condgrad.domains import singular
 from condgrad.errors import ProblemError
 from condgrad.maps.pattern import Pattern
 from condgrad.methods import FactoredApg
 from condgrad.methods.protocol import Known
 from condgrad.points import Factored
-from condgrad.points import factored as points
 from factored_problems import LOSSES, ball, by_arrays, fit, problem, ratings
 
 # Points.
@@ -46,12 +48,13 @@ def test_a_point_stands_for_its_matrix():
     assert not zero.entries([0, 1], [1, 1]).any()
 
 
-def test_entries_in_chunks(monkeypatch):
+def test_entries_by_threads(monkeypatch):
     rng = np.random.default_rng(1)
     W = Factored(rng.standard_normal((30, 3)), np.ones(3), rng.standard_normal((20, 3)))
     i, j = rng.integers(30, size=500), rng.integers(20, size=500)
-    monkeypatch.setattr(points, "CHUNK", 7)
-    np.testing.assert_allclose(W.entries(i, j), W.dense()[i, j])
+    monkeypatch.setattr(threads, "share", partial(threads.share, worth=7))
+    with threads.using(3):
+        np.testing.assert_allclose(W.entries(i, j), W.dense()[i, j])
 
 
 @pytest.mark.parametrize(

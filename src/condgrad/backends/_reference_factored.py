@@ -6,6 +6,9 @@ import numpy as np
 
 from condgrad._types import Array
 
+CHUNK = 1 << 18
+"""Entries computed at a time."""
+
 
 def sparse_times(
     indptr: Array, indices: Array, values: Array, K: Array, start: int, stop: int, out: Array
@@ -27,4 +30,6 @@ def sparse_dots(
 
 def pair_dots(i: Array, j: Array, A: Array, B: Array, out: Array) -> None:
     """Write the entries (i_l, j_l) of A Bᵀ to `out`."""
-    out[:] = np.sum(A[i] * B[j], axis=1)
+    for start in range(0, i.size, CHUNK):
+        at = slice(start, start + CHUNK)
+        out[at] = np.sum(A[i[at]] * B[j[at]], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +12,7 @@ from condgrad._floats import EPS, above, length, power_of_two
 from condgrad._types import Array
 from condgrad.backends import ops
 from condgrad.domains.eigen import FAILURE, LARGE, top_of_gram
+from condgrad.maps.pattern import SparseMatrix
 
 GRAM = 10**9
 """Multiplications up to which VᵀV is formed."""
@@ -19,25 +20,6 @@ STEPS = 400
 """Largest number of Lanczos steps."""
 LOOK = 10
 """Lanczos steps between two tests of convergence."""
-
-
-class Sparse(Protocol):
-    """A sparse matrix V."""
-
-    shape: tuple[int, int]
-    values: Array
-    """Entries of the matrix; those with the same place add up."""
-    repeats: int
-    """Largest number of entries with the same place."""
-
-    def times(self, K: Array) -> Array:
-        """V K."""
-
-    def transposed(self, Q: Array) -> Array:
-        """Vᵀ Q."""
-
-    def compressed(self) -> Any:
-        """Return the matrix as a CSR matrix of SciPy, a number for each place."""
 
 
 class Top(NamedTuple):
@@ -50,7 +32,7 @@ class Top(NamedTuple):
     """Products with the matrix that the bound took."""
 
 
-def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -> Top:
+def top_bound(V: SparseMatrix, enough: Callable[[float, float], bool] | None = None) -> Top:
     r"""A number above the largest singular value σ of a sparse V in float64.
 
     Where the smaller side is at most 3000, and VᵀV (or VVᵀ) takes no more than 10⁹
@@ -64,7 +46,7 @@ def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -
 
     Parameters
     ----------
-    V : Sparse
+    V : SparseMatrix
         The matrix.
     enough : callable, optional
         Told a number that σ is at least and one that it is at most; True ends Lanczos.
@@ -86,7 +68,7 @@ def top_bound(V: Sparse, enough: Callable[[float, float], bool] | None = None) -
 
 
 def _by_lanczos(
-    V: Sparse, unit: float, size: float, enough: Callable[[float, float], bool] | None
+    V: SparseMatrix, unit: float, size: float, enough: Callable[[float, float], bool] | None
 ) -> Top:
     n, tall = min(V.shape), V.shape[0] >= V.shape[1]
     first, second = (V.times, V.transposed) if tall else (V.transposed, V.times)

@@ -33,7 +33,7 @@ from condgrad.domains.eigen import (
     lowest_eigpair,
 )
 from condgrad.errors import ProblemError
-from condgrad.points.atoms import Atom, Moved, RankOne, Zero
+from condgrad.points.atoms import Atom, Moved, RankOne
 
 NONE = np.empty(0, np.int64)
 
@@ -90,10 +90,9 @@ class BlockSpectrahedron(Domain):
                 one = namespace(v).ones(1, v.dtype)
                 best, at = Pair(float(entries[i]), one, 0), int(singles[i])
         assert best is not None
-        if best.value >= 0 and not self.equality:
-            return Zero(self.shape, products, self.like)
+        scale = 0.0 if best.value >= 0 and not self.equality else self.trace
         side = 0 if whole else self.shape[0]
-        return RankOne(self.trace, best.vector, best.vector, products, at, side)
+        return RankOne(scale, best.vector, best.vector, products, at, side)
 
     @property
     def _whole(self) -> bool:
@@ -243,10 +242,10 @@ class PinnedSpectrahedron(Domain):
 
     def lmo(self, v: Array, **options: Any) -> Atom:
         pair = lowest_eigpair(v, fixed=self._basis, **options)
-        u = pair.vector
-        atom: Atom = RankOne(self._rest, u, u, pair.products)
+        u, scale = pair.vector, self._rest
         if pair.value >= 0 and not self.equality:
-            atom = Zero(self.shape, pair.products, self.like)
+            scale = 0.0
+        atom = RankOne(scale, u, u, pair.products)
         return atom if self._offset is None else Moved(atom, self._offset)
 
     @property

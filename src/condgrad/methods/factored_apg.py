@@ -242,10 +242,9 @@ def look(term: Term, W: Factored, share: float, seed: int) -> tuple[int, Array]:
     These are numbers of the flattened matrix, in order. The choice depends on the seed, not on the
     number of threads.
     """
-    left = W.left
 
     def work(at: slice) -> tuple[int, Array]:
-        bad = np.flatnonzero(cast(Any, term.function).residual(W.ranged(at, left))) + at.start
+        bad = np.flatnonzero(cast(Any, term.function).residual(W.ranged(at))) + at.start
         chosen = np.random.default_rng([seed, at.start]).random(bad.size) < share
         return bad.size, bad[chosen]
 

@@ -1,6 +1,6 @@
 """Iterates and the atoms they are mixed from."""
 
-from condgrad.points.atoms import Atom, Blocks, Coordinate, Full, Moved, RankOne, Zero
+from condgrad.points.atoms import Atom, Blocks, Coordinate, Full, Moved, RankOne
 from condgrad.points.factored import Factored
 from condgrad.points.gram import Gram
 
@@ -13,5 +13,4 @@ __all__ = [
     "Gram",
     "Moved",
     "RankOne",
-    "Zero",
 ]

@@ -71,18 +71,6 @@ class Coordinate(Atom):
 
 
 @dataclass(eq=False)
-class Zero(Atom):
-    """The origin."""
-
-    shape: tuple[int, ...]
-    products: int = 0
-    like: Array = HOST
-
-    def blend(self, W: Array, eta: float) -> None:
-        W *= 1 - eta
-
-
-@dataclass(eq=False)
 class Full(Atom):
     """An atom without structure, an array."""
 
@@ -107,11 +95,9 @@ class Blocks(Atom):
         self.products = sum(a.products for a in self.parts)
 
     def blend(self, W: Array, eta: float) -> None:
-        start = 0
-        for a in self.parts:
-            stop = start + int(np.prod(a.shape))
-            a.blend(W[start:stop].reshape(a.shape), eta)
-            start = stop
+        ends = np.cumsum([int(np.prod(a.shape)) for a in self.parts])
+        for a, own in zip(self.parts, np.split(W, ends[:-1]), strict=True):
+            a.blend(own.reshape(a.shape), eta)
 
 
 @dataclass(eq=False)

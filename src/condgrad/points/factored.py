@@ -15,8 +15,8 @@ from condgrad.errors import ProblemError
 
 SHOWN = 4_000_000
 """Entries up to which a run hands out its point as an array."""
-CHUNK = 1 << 18
-"""Entries computed at a time."""
+CHUNK = 1 << 14
+"""Rows of factors that are made float64 at a time."""
 
 
 @dataclass(repr=False, eq=False)
@@ -112,29 +112,16 @@ class Factored:
             if x.size and (x.min() < 0 or x.max() >= side):
                 raise ProblemError(f"{name} leaves the matrix of shape {self.shape}")
         left, out = self.left, np.empty(i.size, self.dtype)
-
-        def work(part: list[slice]) -> None:
-            for whole in part:
-                for first in range(whole.start, whole.stop, CHUNK):
-                    at = slice(first, min(first + CHUNK, whole.stop))
-                    ops.pair_dots(i[at], j[at], left, self.V, out[at])
-
-        parts = threads.share([slice(0, i.size)])
-        threads.run([partial(work, part) for part in parts])
+        parts = [at for part in threads.share([slice(0, i.size)]) for at in part]
+        threads.run([partial(ops.pair_dots, i[at], j[at], left, self.V, out[at]) for at in parts])
         return out.reshape(shape)
 
-    def ranged(self, at: slice, left: Array | None = None) -> Array:
-        """A range of the entries of the flattened matrix, faster if `left` is given."""
+    def ranged(self, at: slice) -> Array:
+        """A range of the entries of the flattened matrix."""
         (start, stop, _), m = at.indices(self.size), self.shape[1]
-        if stop <= start:
-            return np.zeros(0, self.dtype)
-        first, last = start // m, (stop - 1) // m
-        cols = slice(start - first * m, stop - first * m) if first == last else slice(0, m)
-        rows = slice(first, last + 1)
-        own = self.U[rows] * self.s if left is None else left[rows]
-        block = (own @ self.V[cols].T).astype(self.dtype, copy=False).reshape(-1)
-        skip = 0 if first == last else start - first * m
-        return block[skip : skip + stop - start]
+        first, last = start // m, -(-stop // m)
+        rows = Factored(self.U[first:last], self.s, self.V).dense()
+        return rows.reshape(-1)[start - first * m : stop - first * m]
 
     def dense(self, dtype: Any = None) -> Array:
         """The whole matrix."""
@@ -161,11 +148,6 @@ class Factored:
         """Factors of its own."""
         return Factored(self.U.copy(), self.s.copy(), self.V.copy())
 
-    @property
-    def finite(self) -> bool:
-        """Whether no number of it is infinite or NaN."""
-        return all(bool(np.isfinite(x).all()) for x in (self.U, self.s, self.V))
-
     def dot(self, other: Factored) -> float:
         """⟨W, other⟩, summed in float64."""
         left, right = _inner(self.U, other.U), _inner(self.V, other.V)
@@ -187,7 +169,8 @@ class Factored:
 
 def finite(W: Any) -> bool:
     """Whether no number of a point is infinite or NaN."""
-    return W.finite if isinstance(W, Factored) else bool(np.isfinite(W).all())
+    parts = (W.U, W.s, W.V) if isinstance(W, Factored) else (W,)
+    return all(bool(np.isfinite(x).all()) for x in parts)
 
 
 def shown(W: Any) -> Any:
@@ -198,9 +181,9 @@ def shown(W: Any) -> Any:
 def _inner(A: Array, B: Array) -> Array:
     """AᵀB in float64, a chunk of rows at a time."""
     total = np.zeros((A.shape[1], B.shape[1]))
-    for first in range(0, A.shape[0], CHUNK >> 4):
-        part = slice(first, first + (CHUNK >> 4))
-        total += A[part].T.astype(np.float64) @ B[part].astype(np.float64)
+    for first in range(0, A.shape[0], CHUNK):
+        a, b = (X[first : first + CHUNK].astype(np.float64, copy=False) for X in (A, B))
+        total += a.T @ b
     return total
 
 
