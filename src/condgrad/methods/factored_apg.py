@@ -56,21 +56,13 @@ OBJECTIVE_SHARE = 1e-7
 """Lanczos ends if another step could gain less than this part of the objective."""
 
 
-def suitable(problem: Problem) -> bool:
-    """Whether W can be kept as factors."""
-    return type(problem.domain) is NuclearBall and all(
-        boxed(t) or (t.function.separable and read_entries(t.map) is not None)
-        for t in problem.terms
-    )
-
-
 def chosen(problem: Problem) -> bool:
     """Whether W is kept as factors by default.
 
     It is if all terms are losses, or if W is too large to be handed out as an array.
     """
     large = math.prod(problem.domain.shape) > points.SHOWN
-    return suitable(problem) and (large or not problem.composite)
+    return (large or not problem.composite) and FactoredApg().suits(problem) is None
 
 
 def boxed(term: Term) -> bool:
@@ -193,11 +185,6 @@ class Rows:
 
         return sum(self._each(work, self.blocks))
 
-    def objective(self, entries: Array) -> float:
-        """Σ ω h(z) over all terms but the constraints, at a W with these entries."""
-        own = [(b, b.term.function) for b in self.blocks if not b.term.function.indicator]
-        return sum(b.term.weight * h.value(b.images(entries), b.rows) for b, h in own)
-
     def dual(self, y: Array, radius: float, held: bool) -> tuple[float, float]:
         """Σ ω h*(y) at a y in float64, and the rounding error of it and of Σ ω A*y.
 
@@ -216,11 +203,6 @@ class Rows:
             pieces = [other.rows for other in own if other.term is b.term]
             sizes.append(sizes_of(b.term, spread, size, pieces))
         return conjugate, margin(sizes, radius, len(self.whole))
-
-    def dual_point(self, s: FactoredState) -> Array:
-        """The multipliers that the constraints and regularisers would have next, and slopes."""
-        entries = s.entries.astype(np.float64, copy=False)
-        return self.gradient(entries, s.y, s.smoothing, proof=True)[2]
 
     def adjoint(self, y: Array) -> SparseMatrix:
         """Σ ω A*y in float64."""
@@ -355,7 +337,8 @@ class FactoredApg(Method):
     brisk: float = 0.02
 
     def suits(self, problem: Problem) -> str | None:
-        if suitable(problem):
+        served = (boxed(t) or (t.function.separable and read_entries(t.map)) for t in problem.terms)
+        if type(problem.domain) is NuclearBall and all(served):
             return None
         return (
             "problem is not over a NuclearBall with separable terms on Entries alone, but for "
@@ -500,8 +483,10 @@ class FactoredApg(Method):
 
     def evaluate(self, problem: Problem, state: FactoredState, W: Factored) -> Evaluation:
         """Objective and violations of the iterate, whose entries are known."""
-        objective = state.in_use.of(problem).objective(state.entries)
         families = problem.violations(cast(Array, W))
+        blocks = state.in_use.of(problem).blocks
+        pairs = [(b, b.term.function) for b in blocks if not b.term.function.indicator]
+        objective = sum(b.term.weight * h.value(b.images(state.entries), b.rows) for b, h in pairs)
         return Evaluation(objective, families, problem.total(families))
 
     def merit(
@@ -530,18 +515,13 @@ class FactoredApg(Method):
         self, problem: Problem, state: FactoredState, known: Evaluation | None = None
     ) -> Report:
         """Evaluate W and bound the optimum; gap and slack, which no step needs, are NaN."""
-        rows, missing = state.in_use.of(problem), [np.nan] * len(problem.terms)
-        evaluation, y = known or self.evaluate(problem, state, state.W), rows.dual_point(state)
-        return Report(evaluation, _proved(problem, rows, y, evaluation.objective), np.nan, missing)
+        evaluation = known or self.evaluate(problem, state, state.W)
+        bound = _proved(problem, state, evaluation.objective)
+        return Report(evaluation, bound, np.nan, [np.nan] * len(problem.terms))
 
     def ray(self, problem: Problem, state: FactoredState, keep: bool = False) -> Refutation:
         """Look at the multipliers of the constraints alone (`condgrad.certificate.infeasible`)."""
-        rows = state.in_use.of(problem)
-        y = rows.dual_point(state)
-        for b in rows.whole:
-            if not b.term.function.indicator:
-                y[b.at] = 0.0
-        low = _proved(problem, rows, y, 0.0, held=True)
+        low = _proved(problem, state, 0.0, held=True)
         value, source = (np.inf, "ray of slopes") if low.value > 0 else (-np.inf, "")
         return Refutation(low._replace(value=value, source=source), {})
 
@@ -563,13 +543,10 @@ def _radius(problem: Problem) -> float:
 
 def _first_beta(problem: Problem, rows: Rows) -> float:
     """β by the curvature of the losses, or by their slopes if there is none."""
+    zero = np.zeros(rows.pattern.size, problem.dtype)
+    steep = float(np.linalg.norm(rows.gradient(zero, zero, 1.0)[0])) / _radius(problem)
     weight = max((t.weight for t in problem.terms if not t.function.smooth), default=1.0)
-    curvature = rows.curvature
-    if not curvature:
-        zero = np.zeros(rows.pattern.size, problem.dtype)
-        slopes, _, _ = rows.gradient(zero, zero, 1.0)
-        curvature = float(np.linalg.norm(slopes)) / _radius(problem) or 1.0
-    return BETA_BY_CURVATURE * weight / curvature
+    return BETA_BY_CURVATURE * weight / (rows.curvature or steep or 1.0)
 
 
 def orthonormal(Y: Array) -> tuple[Array, Array]:
@@ -606,9 +583,17 @@ def _cholesky(Y: Array, far: float) -> tuple[Array, Array]:
 # --- the bound ------------------------------------------------------------------------------------
 
 
-def _proved(problem: Problem, rows: Rows, y: Array, objective: float, held: bool = False) -> Bound:
-    """The bound of the slopes y at a W with this objective; with `held` of constraints alone."""
-    radius = _radius(problem)
+def _proved(problem: Problem, s: FactoredState, objective: float, held: bool = False) -> Bound:
+    """The bound of the slopes about the multipliers at a W with this objective.
+
+    With `held` that of the constraints alone.
+    """
+    rows, radius = s.in_use.of(problem), _radius(problem)
+    entries = s.entries.astype(np.float64, copy=False)
+    y = rows.gradient(entries, s.y, s.smoothing, proof=True)[2]
+    for b in rows.whole:
+        if held and not b.term.function.indicator:
+            y[b.at] = 0.0
     conjugate, rounding = rows.dual(y, radius, held)
     if not np.isfinite([objective, conjugate, rounding]).all():
         return Bound()  # a slope is NaN or infinite, or the numbers are too large
