@@ -17,11 +17,12 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._types import Array
-from condgrad.applications.factor_fit import FactorFit, pair_dots
+from condgrad.applications.factor_fit import FactorFit
 from condgrad.applications.ratings import Observed, held_out, rmse
 from condgrad.applications.residual import ResidualFit
 from condgrad.errors import from_keyboard
 from condgrad.methods import Method
+from condgrad.points.factored import pair_dots
 from condgrad.run.result import Status
 
 FIRST, GROWTH, LAST = 0.15, 1.6, 20.0

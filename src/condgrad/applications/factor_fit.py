@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from condgrad._types import Array
 from condgrad.applications.ratings import Observed
 from condgrad.backends import ops, threads
+from condgrad.points.factored import pair_dots
 
 WIDER = 2.0
 """The first priors are wider by this than the factors of the convex fit, which are shrunk."""
@@ -184,16 +185,3 @@ def _solve_rows(
     data = (table.indptr, table.indices, table.data, other.X, other.M, precision, noise)
     tasks = [partial(ops.ridge_rows, *data, *part, X, M) for part in pairwise(ends)]
     return float(sum(threads.run(tasks)))
-
-
-def pair_dots(P: Array, Q: Array, i: Array, j: Array) -> Array:
-    """The inner products of rows i of P and j of Q, in threads."""
-    P, Q = np.ascontiguousarray(P), np.ascontiguousarray(Q)
-    out = np.empty(i.size)
-
-    def work(part: list[slice]) -> None:
-        for at in part:
-            ops.pair_dots(i[at], j[at], P, Q, out[at])
-
-    threads.run([partial(work, part) for part in threads.share([slice(0, i.size)])])
-    return out

@@ -17,12 +17,13 @@ from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.applications.choosing import Choice, Settings, choose, factor_fit_of
-from condgrad.applications.factor_fit import NewRows, pair_dots
+from condgrad.applications.factor_fit import NewRows
 from condgrad.applications.graphs import check_size
 from condgrad.applications.ratings import Observed, norm_weights, ridge, row_biases
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
 from condgrad.errors import from_keyboard
+from condgrad.points.factored import pair_dots
 from condgrad.run.result import Result, Status
 
 USUAL = 1.0

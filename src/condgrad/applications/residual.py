@@ -9,7 +9,6 @@ import numpy as np
 
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
-from condgrad.applications.factor_fit import pair_dots
 from condgrad.applications.matrix_completion import FEWER
 from condgrad.applications.ratings import (
     Observed,
@@ -24,7 +23,7 @@ from condgrad.maps import AllEntries, Entries, LinearMap, Scaled
 from condgrad.methods import Balance, ConditionalGradient, Method, pdhg
 from condgrad.methods.factored_apg import FactoredApg
 from condgrad.methods.sag_cgal import SagCgal
-from condgrad.points.factored import Factored
+from condgrad.points.factored import Factored, pair_dots
 from condgrad.problem import Problem, Term
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result

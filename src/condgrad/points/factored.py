@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,10 +112,8 @@ class Factored:
                 raise ProblemError(f"{name} has dtype {x.dtype}: positions are integers from 0")
             if x.size and (x.min() < 0 or x.max() >= side):
                 raise ProblemError(f"{name} leaves the matrix of shape {self.shape}")
-        left, out = self.left, np.empty(i.size, self.dtype)
-        parts = [at for part in threads.share([slice(0, i.size)]) for at in part]
-        threads.run([partial(ops.pair_dots, i[at], j[at], left, self.V, out[at]) for at in parts])
-        return out.reshape(shape)
+        found = pair_dots(self.left, self.V, i, j)
+        return found.reshape(shape).astype(self.dtype, copy=False)
 
     def ranged(self, at: slice) -> Array:
         """A range of the entries of the flattened matrix."""
@@ -165,6 +164,15 @@ class Factored:
         )
         a, s, bt = scipy.linalg.svd((R * self.s) @ S.T, full_matrices=False, check_finite=False)
         return Factored(Q @ a, s, P @ bt.T)
+
+
+def pair_dots(P: Array, Q: Array, i: Array, j: Array) -> Array:
+    """The inner products of rows i of P and j of Q, in threads."""
+    P, Q = np.ascontiguousarray(P), np.ascontiguousarray(Q)
+    out = np.empty(i.size, np.result_type(P, Q))
+    parts = chain(*threads.share([slice(0, i.size)]))
+    threads.run([partial(ops.pair_dots, i[at], j[at], P, Q, out[at]) for at in parts])
+    return out
 
 
 def finite(W: Any) -> bool:
