@@ -238,3 +238,16 @@ def test_too_little_memory_is_refused(monkeypatch):
     with pytest.raises(MemoryLimit, match=r"needs .* of memory, but 100 MiB") as error:
         cg.solve(large((3_000_000, 15_000)))
     assert "leave out users and items" in str(error.value)
+
+
+def test_a_shortage_of_memory_ends_the_run_with_the_best_point(monkeypatch):
+    p = problem(0, (150, 130), radius=1e4)
+    run = cg.start(p).advance(iterations=2)
+
+    def none(*given):
+        raise MemoryError
+
+    monkeypatch.setattr(FactoredApg, "_framed", none)
+    result = run.advance(iterations=50).result()
+    assert result.status is Status.OUT_OF_MEMORY
+    assert result.objective < p.objective(np.zeros((150, 130)))
