@@ -12,7 +12,8 @@ of a state or a trace differs, or an answer is worse. Hashes are never kept: pro
 * states: every method on eight problems, one of them float32, one with a `move`; after each
   iteration W, the random generator, and every array that the state has;
 * traces: objective, infeasibility and bound of runs with a goal, to the last digit;
-* answers: value, bound and CPU seconds of the doors, and of SDPLIB where CONDGRAD_DATA is set.
+* answers: value, bound and CPU seconds of the doors, of networks and of SDPLIB. The last two are
+  read from the folder that CONDGRAD_DATA names.
 
 `benchmarks/cvxpy_problems.py` does the same for the problems of CVXPY's tests.
 """
@@ -41,7 +42,7 @@ from condgrad.applications.kmeans import kmeans
 from condgrad.applications.matrix_completion import matrix_completion
 from condgrad.applications.max_cut import max_cut
 from condgrad.applications.sparsest_cut import sparsest_cut
-from condgrad.io import read_sdpa
+from condgrad.io import read_graph, read_sdpa
 from condgrad.sdp import SDP
 
 PARTS = ("states", "traces", "answers")
@@ -256,6 +257,7 @@ def doors() -> Iterator[tuple[str, Any]]:
     for n in (40, 80, 120):
         graph = nx.gnp_random_graph(n, 0.5, seed=n)
         yield f"max-cut, {n}", lambda g=graph: cg.max_cut(g, **limit)
+        yield f"max-cut, triangles, {n}", lambda g=graph: cg.max_cut(g, triangles=True, **limit)
     for name, graph in list(graphs.items())[:2]:
         yield f"theta, {name}", lambda g=graph: cg.theta(g, **limit)
         yield f"bisection, {name}", lambda g=graph: cg.bisection(nx.Graph(g.edges), **limit)
@@ -269,9 +271,11 @@ def doors() -> Iterator[tuple[str, Any]]:
     yield "completion", lambda: cg.solve(own.problem, start=own.start, gap=1e-3, **limit)
     relaxed = max_cut(planted(200))
     yield "diagonal 200", lambda: cg.solve(relaxed.problem, start=relaxed.start, gap=1e-3, **limit)
-    folder = Path(os.environ.get("CONDGRAD_DATA", "nowhere")) / "sdplib"
+    data = Path(os.environ.get("CONDGRAD_DATA", "nowhere"))
+    for path in sorted((data / "networks").glob("*.edges*")):
+        yield f"network {path.stem}", lambda p=path: cg.sparsest_cut(read_graph(p), **limit)
     for name in SDPLIB:
-        for path in sorted(folder.glob(f"{name}.dat-s*")):
+        for path in sorted((data / "sdplib").glob(f"{name}.dat-s*")):
             sdp = SDP.from_sdpa(read_sdpa(path))
             yield f"SDPLIB {name}", lambda s=sdp: s.solve(gap=1e-3, **limit)
 

@@ -197,8 +197,8 @@ def test_actors_that_die_begin_anew_and_bounds_hold(cluster, monkeypatch):
         lower_bound.part_of(term, run.state.W, table.y)
     assert seen
     after = held(run)
-    assert "shard 2 of 2 was lost" in run.note
-    assert "empty multipliers" in run.note
+    assert "shard 2 of 2 was lost" in run.result().note
+    assert "empty multipliers" in run.result().note
     assert 0 < np.count_nonzero(after) < np.count_nonzero(before)
     seen.clear()
     with monkeypatch.context() as patch:  # while the point is judged

@@ -29,8 +29,8 @@ def test_an_actor_is_lost_while_the_run_starts(cluster, monkeypatch):  # noqa: F
     how = {"start": found.start, "gap": 1e-3, "n_jobs": 1, "cluster": Ray(shards=2)}
     begin, seen = Engine.begin, []
 
-    def then_lost(self, terms, needs):
-        begin(self, terms, needs)
+    def then_lost(self, *args):
+        begin(self, *args)
         seen.append(killed(SimpleNamespace(_engine=self), 1))
 
     monkeypatch.setattr(Engine, "begin", then_lost)
@@ -56,7 +56,7 @@ def test_an_actor_is_lost_where_another_method_follows(cluster, monkeypatch):  #
     assert seen
     assert isinstance(run.state, SpdhgState)
     assert off(run) < 1e-9
-    assert "shard 1 of 2 was lost" in run.note
+    assert "shard 1 of 2 was lost" in run.result().note
     run.close()
 
 
@@ -76,7 +76,7 @@ def test_an_actor_is_lost_within_a_pass(cluster, monkeypatch):  # noqa: F811
     run.advance(iterations=1)
     assert seen
     assert off(run) < 1e-9
-    assert "shard 1 of 2 was lost" in run.note
+    assert "shard 1 of 2 was lost" in run.result().note
     run.close()
 
 

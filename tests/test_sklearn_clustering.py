@@ -236,7 +236,7 @@ def test_points_that_cannot_work(monkeypatch):
     with pytest.raises(ProblemError, match="rescale X"):
         certify(1e-200 * X, truth)
     monkeypatch.setattr(memory, "free_memory", lambda: 1e6)
-    with pytest.raises(ProblemError, match=r"matrices of 60 × 60 .*: cluster a sample of X"):
+    with pytest.raises(ProblemError, match=r"matrices of 60 × 60, .*: cluster a sample of X"):
         SDPKMeans(3).fit(X)
 
 

@@ -290,7 +290,10 @@ def both_draws(size, batch, replace):
 
 
 def test_a_draw_that_falls_short_is_made_again(monkeypatch):
-    monkeypatch.setattr(sampling, "_enough", lambda more, batch, size: more)
+    def ids(draws, more, size, batch, rng):
+        return rng.integers(0, size, (*draws, more), np.int32)
+
+    monkeypatch.setattr(sampling, "_ids", ids)
     draws, at_once, states = both_draws(20, 10, False)
     assert np.array_equal(draws, at_once)
     assert all(len(set(row)) == 10 for row in at_once.tolist())

@@ -144,14 +144,14 @@ def as_float64(name: str, data: Any) -> Any:
     return found
 
 
-def positive(name: str, value: Any) -> float:
-    """Check a positive finite number: a scale, a radius, a trace bound."""
+def positive(name: str, value: Any, others: str = "") -> float:
+    """Check a positive finite number: a scale, a radius, a trace bound; name what else may be."""
     try:
         number = float("nan" if isinstance(value, (bool, str)) or np.ndim(value) else value)
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number > 0):
-        raise ProblemError(f"{name} is {value!r}: it must be a positive number")
+        raise ProblemError(f"{name} is {value!r}: it must be a positive number{others}")
     return number
 
 

@@ -294,7 +294,8 @@ class Problem:
         """Return this problem with another domain and other terms, where `like` lies."""
         weights = self.infeasibility_weights
         there = Problem(domain, terms, infeasibility_weights=weights, dtype=self.dtype)
-        there.like = like
+        if like is not there.like:
+            there.like = like
         return there
 
     @property

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from condgrad._check import positive
 from condgrad._types import Array, Params
-from condgrad.errors import ProblemError
 
 Sequence = Callable[[int], float]
 """Scalar of an iteration as a function of its number k ≥ 1."""
@@ -82,11 +82,8 @@ class Schedule:
 
     def trying(self, effort: Any) -> Schedule:
         """Return these sequences with another effort: a number, a function of k, or None."""
-        number = isinstance(effort, (int, float, np.number)) and not isinstance(effort, bool)
-        if not (effort is None or callable(effort) or (number and 0 < effort < np.inf)):
-            raise ProblemError(
-                f"effort is {effort!r}: it must be a positive number, a function of k or None"
-            )
+        if not (effort is None or callable(effort)):
+            effort = positive("effort", effort, ", a function of k or None")
         return replace(self, effort=effort if callable(effort) else Constant(effort))
 
     def __call__(self, k: int) -> Params:
@@ -110,13 +107,7 @@ def smoothing(beta0: Beta0, shift: float, exponent: float) -> Power:
     """β_k = β0/(k + shift)^exponent, with β0 checked."""
     if isinstance(beta0, str) and beta0 == "auto":
         return Automatic(1.0, shift, exponent)
-    try:
-        value = float("nan" if isinstance(beta0, (bool, str)) else beta0)
-    except (TypeError, ValueError):
-        raise ProblemError(f"beta0 is {beta0!r}: it must be a positive number") from None
-    if not (np.isfinite(value) and value > 0):
-        raise ProblemError(f"beta0 is {beta0!r}: it must be positive and finite, or 'auto'")
-    return Power(value, shift, exponent)
+    return Power(positive("beta0", beta0, ", or 'auto'"), shift, exponent)
 
 
 def power_of_two(k: int) -> bool:

@@ -169,9 +169,9 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
     for term in own:
         _check(term, engine)
     found = problem.over(problem.domain, terms, problem.like)
-    where = "memory" if free is None else "a GPU's memory"
-    memory.require_room(method.memory(found), method.remedy, free=free, where=where)
     rows = sum(method.row_bytes(t, found) for t in terms if t.dealt)
+    where = "memory" if free is None else "a GPU's memory"
+    memory.require_room(method.memory(found) - rows, method.remedy, free=free, where=where)
     sums = 8 * 8 * int(np.prod(problem.domain.shape))
     buffers = tiles.buffers(problem.domain.shape[0]) if engine.gpu else 0
     engine.begin(own, -(-rows // engine.shards) + sums + buffers, method.remedy)

@@ -221,16 +221,15 @@ class Method(ABC):
         return 0
 
     def memory(self, problem: Problem) -> int:
-        """Bytes that a run takes in this process.
+        """Bytes that a run takes.
 
         Sixteen arrays shaped as W, in float64, are for the iterate, the best one and the one
         before, the direction, the oracle and the bound, which takes two more for every term. On a
         GPU, which computes bounds in place, they are thirteen, with one for a rounded solution.
         """
         arrays = (13 if foreign(problem.like) else 16) + 2 * len(problem.terms)
-        own = [t for t in problem.terms if not t.dealt]
-        rows = sum(self.row_bytes(t, problem) for t in own)
-        gradients = problem.dtype.itemsize * sum(t.map.storage for t in own)
+        rows = sum(self.row_bytes(t, problem) for t in problem.terms)
+        gradients = problem.dtype.itemsize * sum(t.map.storage for t in problem.terms)
         return arrays * 8 * int(np.prod(problem.domain.shape)) + gradients + rows
 
 

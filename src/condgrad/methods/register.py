@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from condgrad.errors import ProblemError
@@ -14,7 +14,7 @@ from condgrad.methods.protocol import Method
 from condgrad.problem import Problem
 
 Builder = Callable[..., Any]
-"""Class of a method, or function that makes one from β0, a batch size and options."""
+"""Function that makes a method from β0, a batch size and options."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,28 +88,22 @@ def documented(build: Builder) -> str:
 
 
 def declare(slug: str, name: str, *about: Any, **more: Any) -> Callable[[Builder], Builder]:
-    """Enter a method in `METHODS`, with the fields of an `Entry`, and give its methods the names.
+    """Enter a method in `METHODS`, with the fields of an `Entry`, and give it both names.
 
-    It decorates a function that makes the method, or the class of the method itself.
+    It decorates a function that makes the method, which has the fields `slug` and `name`.
     """
 
     def enter(build: Builder) -> Builder:
-        if isinstance(build, type):
-            build.slug, build.name = slug, name  # type: ignore[attr-defined]
-
-        @functools.wraps(build, updated=())
+        @functools.wraps(build)
         def method(*args: Any, **options: Any) -> Method:
             try:
                 built = build(*args, **options)
             except TypeError as error:
                 takes = ", ".join(inspect.signature(build).parameters)
                 raise ProblemError(f"{slug} takes other options, {takes}: {error}") from None
-            named = any(f.name == "slug" for f in fields(built))
-            return replace(built, slug=slug, name=name) if named else built
+            return replace(built, slug=slug, name=name)
 
         METHODS[slug] = Entry(slug, name, method, *about, **more)
-        if isinstance(build, type):
-            return build
         method.__doc__ = documented(build)
         return method
 
@@ -121,12 +115,10 @@ def check(problem: Any, method: Any) -> None:
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem is a {type(problem).__name__}: pass a condgrad.Problem")
     if not isinstance(method, Method):
-        name = method.slug if isinstance(method, Entry) else method
-        if callable(name):
-            name = getattr(name, "__name__", "").replace("_", "-")
-        slug = name.lower().replace("_", "-") if isinstance(name, str) else ""
-        own = slug.replace("-", "_") if slug in METHODS else "hcgm"
+        name = getattr(method, "slug", getattr(method, "__name__", method))
         what = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+        own = str(name).lower().replace("-", "_")
+        own = own if own.replace("_", "-") in METHODS else "hcgm"
         raise ProblemError(f"method is {what}: pass a condgrad.Method, as in condgrad.{own}()")
     objection = method.suits(problem)
     if objection is not None:

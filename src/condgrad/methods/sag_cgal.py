@@ -221,9 +221,6 @@ class SagCgal(Drawing):
     "SAG-CGAL",
     estimates="full, SAG with multipliers",
     needs=SAMPLED_G,
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
     reference="condgrad, 2026: the tables of H-SAG-CGM/v2 with the multipliers of CGAL",
 )
 def sag_cgal(

@@ -60,10 +60,9 @@ def draw(size: int, batch: int, replace: bool, rng: np.random.Generator) -> Rows
         return slice(0, size)
     if 2 * batch > size:  # most draws would be thrown back
         return rng.choice(size, batch, replace=False, shuffle=False)
-    seen, drawn, count = _marks(size), np.empty(batch, np.int64), 0
+    seen, drawn, count = np.zeros(size // 64 + 1, np.uint64), np.empty(batch, np.int64), 0
     while count < batch:
-        more = rng.integers(0, size, _enough(batch - count, batch, size), _narrow(size))
-        count = ops.fresh(more, seen, drawn, count)
+        count = ops.fresh(_ids((), batch - count, size, batch, rng), seen, drawn, count)
     return drawn
 
 
@@ -73,25 +72,19 @@ def draw_many(count: int, size: int, batch: int, replace: bool, rng: np.random.G
         return rng.integers(0, size, (count, batch))
     if 2 * batch <= size:
         before, out = rng.bit_generator.state, np.empty((count, batch), np.int64)
-        shape = (count, _enough(batch, batch, size))
-        if ops.fresh_rows(rng.integers(0, size, shape, _narrow(size)), _marks(size), out):
+        ids, seen = _ids((count,), batch, size, batch, rng), np.zeros(size // 64 + 1, np.uint64)
+        if ops.fresh_rows(ids, seen, out):
             return out
         rng.bit_generator.state = before  # rare: a draw that has to draw again
     return np.array([draw(size, batch, replace, rng) for _ in range(count)])
 
 
-def _enough(more: int, batch: int, size: int) -> int:
-    """Ids to draw if `more` of a batch are missing."""
-    return more + more * batch // size + 8
-
-
-def _narrow(size: int) -> Any:
-    return np.int32 if size < 2**31 else np.int64  # half the cost to draw
-
-
-def _marks(size: int) -> Array:
-    """A bit per row, none set."""
-    return np.zeros(size // 64 + 1, np.uint64)
+def _ids(
+    draws: tuple[int, ...], more: int, size: int, batch: int, rng: np.random.Generator
+) -> Array:
+    """Ids for so many draws of which `more` are missing, and some to throw back."""
+    kind = np.int32 if size < 2**31 else np.int64  # half the cost to draw
+    return rng.integers(0, size, (*draws, more + more * batch // size + 8), kind)
 
 
 @dataclass

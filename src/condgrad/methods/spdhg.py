@@ -333,9 +333,6 @@ def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
     "SPDHG",
     estimates="full, multipliers on drawn rows",
     needs="f smooth; g a separable finite sum; W in a spectrahedron",
-    iterations="not proved",
-    cost="not proved",
-    exponent=float("nan"),
     reference="Chambolle, Ehrhardt, Richtárik, Schönlieb, SIAM J. Optim. 28(4), 2018; "
     "Applegate et al., NeurIPS 2021, for the step rule",
 )

@@ -95,8 +95,8 @@ class Estimator(ABC):
 
     compares: ClassVar[bool] = False
     """Whether it evaluates rows at W_{k−1} too."""
-    needs_rho: ClassVar[bool] = False
-    """Whether it stands still with a schedule that has ρ = 0."""
+    numbers: ClassVar[int] = 0
+    """Numbers that it has for every row."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         """What is kept before the first iteration: the estimate is 0."""
@@ -105,14 +105,6 @@ class Estimator(ABC):
     @abstractmethod
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
         """Bring the estimate to iteration `p.k` of a run, in place; how many rows that took."""
-
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float | None:
-        """ω ‖h'_β(A W) − y‖₁ of slopes y that are kept row by row; None if they are not."""
-        return None
-
-    def row_bytes(self, term: Term) -> int:
-        """Memory for what is kept of the rows, and to draw them."""
-        return 0
 
     def objection(self, term: Term) -> str | None:
         """A sentence that says why it cannot serve a term, or None."""
@@ -125,9 +117,6 @@ class Full(Estimator):
 
     def follow(self, s: Followed, term: Term, run: TableOneState, p: Params) -> int:
         return gradient(term, run.W, s.G, p.beta)
-
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True)
@@ -154,6 +143,7 @@ class Augmented(Estimator):
        framework", ICML 2019.
     """
 
+    numbers: ClassVar[int] = 7
     step: float
     bound: float = float("inf")
 
@@ -182,9 +172,6 @@ class Augmented(Estimator):
         term.map.scatter(s.G, ALL, s.slopes)
         return term.map.size
 
-    def row_bytes(self, term: Term) -> int:
-        return 7 * 8 * term.map.size
-
     def objection(self, term: Term) -> str | None:
         if term.function.smooth:
             return f"keeps multipliers for term {term.name!r}, which is smooth: use Full() there"
@@ -204,10 +191,6 @@ class Sampled(Estimator):
 
     def __post_init__(self) -> None:
         check_batch(self.batch)
-
-    def row_bytes(self, term: Term) -> int:
-        size, batch = term.map.size, batch_size(self.batch, term.map.size)
-        return 6 * 8 * batch + (8 * size if 2 * batch > size else size // 8)  # ids, or a bit a row
 
     def objection(self, term: Term) -> str | None:
         if not term.function.separable:
@@ -246,6 +229,7 @@ class SAG(Sampled):
     .. [2] G. Dresdner et al., AISTATS 2022, Algorithm 1 and Variant 2.
     """
 
+    numbers: ClassVar[int] = 1
     batch: Batch = 1
     replace: bool = False
     table_dtype: Any = np.float64
@@ -268,17 +252,6 @@ class SAG(Sampled):
             changed = swap(s.slopes, at, new)  # line 6: α_k, by α_k − α_{k−1}
             term.map.scatter(s.G, at, changed)  # line 7: v_k^f, by X*(α_k − α_{k−1})
         return size if first else count
-
-    def error(self, s: Followed, term: Term, W: Array, beta: float) -> float:
-        total = 0.0
-        assert s.slopes is not None
-        for b in term.chunks():
-            off = term.function.slope(term.map.rows(W, b), beta, b) - s.slopes[b]
-            total += float(np.abs(off).sum(dtype=np.float64))
-        return term.weight * total
-
-    def row_bytes(self, term: Term) -> int:
-        return super().row_bytes(term) + term.map.size * np.dtype(self.table_dtype).itemsize
 
 
 class Recursive(Sampled):
@@ -330,7 +303,6 @@ class Momentum(Recursive):
        JMLR 21, 2020.
     """
 
-    needs_rho: ClassVar[bool] = True
     batch: Batch = 1
     replace: bool = False
 
@@ -386,15 +358,13 @@ class Spider(Recursive):
     """
 
     compares: ClassVar[bool] = True
+    batch = 1  # for memory: a million rows, after as many iterations, are little beside W
     restart: Callable[[int], bool] = power_of_two
     batch_at: Callable[[int], int] = epoch_length
     replace: bool = False
 
     def rows_now(self, p: Params, size: int) -> int:
         return 0 if self.restart(p.k) else min(self.batch_at(p.k), size)
-
-    def row_bytes(self, term: Term) -> int:
-        return term.map.size // 8  # batches of a million rows are still small beside W
 
     def coefficients(self, p: Params) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
@@ -486,7 +456,7 @@ class ConditionalGradient(Method):
         for term in problem.terms:
             estimator = self.estimator(term)
             objection = estimator.objection(term)
-            if estimator.needs_rho and not self.schedule.rho(1) > 0:
+            if isinstance(estimator, Momentum) and not self.schedule.rho(1) > 0:
                 objection = (
                     f"has no ρ, without which {type(estimator).__name__} on term {term.name!r} "
                     "stands still: start from a method with one, such as shcgm or most_fw"
@@ -556,12 +526,22 @@ class ConditionalGradient(Method):
         return isinstance(self.schedule.beta, Automatic) and bool(problem.composite)
 
     def errors(self, problem: Problem, state: TableOneState, W: Array) -> dict[str, float]:
-        trios = zip(problem.terms, state.terms, state.betas, strict=True)
-        found = {t.name: self.estimator(t).error(s, t, W, beta) for t, s, beta in trios}
-        return {name: error for name, error in found.items() if error is not None}
+        found = {}
+        for t, s, beta in zip(problem.terms, state.terms, state.betas, strict=True):
+            if isinstance(self.estimator(t), Full):
+                found[t.name] = 0.0
+            elif isinstance(self.estimator(t), SAG):
+                y, h = cast(Array, s.slopes), t.function
+                offs = (h.slope(t.map.rows(W, b), beta, b) - y[b] for b in t.chunks())
+                sums = (float(np.abs(off).sum(dtype=np.float64)) for off in offs)
+                found[t.name] = t.weight * sum(sums)
+        return found
 
     def row_bytes(self, term: Term, problem: Problem) -> int:
-        return self.estimator(term).row_bytes(term)
+        e, size = self.estimator(term), term.map.size
+        table = e.numbers * np.dtype(getattr(e, "table_dtype", np.float64)).itemsize
+        drawn = batch_size(e.batch, size) if isinstance(e, Sampled) else 0
+        return table * size + size // 8 + 6 * 8 * drawn  # a bit for every row, to draw it
 
 
 def homotopy(beta0: Beta0, rho: Callable[[int], float] = ZERO) -> Schedule:

@@ -10,7 +10,7 @@ Reference: Négiar, Dresdner, Tsai, El Ghaoui, Locatello, Freund, Pedregosa, ICM
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -19,7 +19,6 @@ from numpy.random import Generator
 from condgrad._types import Array
 from condgrad.backends import backend, ops
 from condgrad.domains import L1Ball, Simplex
-from condgrad.errors import from_keyboard
 from condgrad.functions import Huber, Linear, Logistic, Squared
 from condgrad.maps import DataMatrix
 from condgrad.methods.protocol import Given, Known
@@ -67,8 +66,7 @@ class VectorSag(ConditionalGradient):
     def step(self, problem: Problem, state: TableOneState, at_most: int = 1) -> VectorState:
         s, (term,), domain = cast(VectorState, state), problem.terms, problem.domain
         (kept,), k, sag = s.terms, s.k, cast(SAG, self.estimator(term))
-        size, interrupted = term.map.size, False
-        batch = batch_size(sag.batch, size)
+        size, batch = term.map.size, batch_size(sag.batch, term.map.size)
         if k == 0 and sag.warm_start:
             s.rows[0] += sag.follow(kept, term, s, self.schedule(1))
             count, ids = 1, np.empty((1, 0), np.int64)
@@ -83,18 +81,14 @@ class VectorSag(ConditionalGradient):
         point, table = (s.u, s.c, s.W), (kept.G, kept.slopes)
         try:
             ops.vector_sag(*self.matrix, *point, *table, ids, eta, *fixed, done)
-        except (KeyboardInterrupt, SystemError) as error:  # the call is over, or never began
-            if not from_keyboard(error):
-                raise
-            interrupted = True
-        steps = int(done[0])
-        s.rows[0] += ids.shape[1] * (steps if interrupted else min(count, steps + 1))
-        if steps:
-            p = self.schedule(k + steps)
-            s.k, s.calls, s.eta, s.beta, s.betas = p.k, s.calls + steps, p.eta, p.beta, [p.beta]
-        if interrupted:
-            raise KeyboardInterrupt
+        finally:  # the keyboard may have ended the call before
+            steps = int(done[0])
+            s.rows[0] += ids.shape[1] * steps
+            if steps:
+                p = self.schedule(k + steps)
+                s.k, s.calls, s.eta, s.beta, s.betas = p.k, s.calls + steps, p.eta, p.beta, [p.beta]
         if steps < count:
+            s.rows[0] += ids.shape[1]
             raise np.linalg.LinAlgError("the direction is not finite")
         return s
 
@@ -119,5 +113,4 @@ def compiled(method: ConditionalGradient, problem: Problem) -> ConditionalGradie
     data, delta = getattr(term.function, LOSSES[kind]), getattr(term.function, "delta", 0.0)
     target = np.ascontiguousarray(data if np.size(data) == size else np.full(size, data))
     loss = (list(LOSSES).index(kind), target, float(delta))
-    own = {f.name: getattr(method, f.name) for f in fields(method)}
-    return VectorSag(**own, matrix=cast(DataMatrix, map).arrays, loss=loss)
+    return VectorSag(**vars(method), matrix=cast(DataMatrix, map).arrays, loss=loss)
