@@ -7,12 +7,10 @@ import condgrad
 
 ROOT = Path(condgrad.__file__).parent
 LAYERS = (
-    ("_early",),
+    ("_signals",),
     (
         "_types",
         "_deadline",
-        "_keyboard",
-        "_held",
         "_shown",
         "_files",
         "errors",

@@ -214,6 +214,17 @@ def test_an_interrupted_run_keeps_its_last_checkpoint(tmp_path):
     same_result(cg.solve(problem, max_iter=20, resume=path), cg.solve(problem, max_iter=20))
 
 
+def test_an_interruption_while_the_last_checkpoint_is_written_leaves_the_answer(
+    tmp_path, monkeypatch
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("condgrad.run.writer.Writing.put", interrupt)
+    found = cg.solve(cut(), max_iter=20, checkpoint=tmp_path / "run", every=1e9)
+    assert (found.status, found.iterations) == (Status.INTERRUPTED, 20)
+
+
 def test_another_problem_method_or_option_is_refused(tmp_path):
     problem, path = case("h-sag-v2 on triangles")[0], tmp_path / "run"
     how = {"method": cg.h_sag_v2(batch=50), "max_iter": 5, "gap": 1e-3}

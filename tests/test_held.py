@@ -13,7 +13,7 @@ import pytest
 
 import condgrad
 import processes
-from condgrad._held import held
+from condgrad._signals import held
 
 HOOK = """
 import signal, sys

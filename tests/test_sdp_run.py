@@ -396,3 +396,14 @@ def test_an_interruption_before_the_first_run_ends_with_a_point(monkeypatch):
     assert s.status is Status.INTERRUPTED
     assert s.result.iterations == 0
     assert np.isfinite(s.value)
+
+
+def test_an_interruption_of_a_proof_leaves_the_point_of_the_run(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("condgrad.sdp._run.certified", interrupt)
+    s = random_sdp(1, trace="==").solve()
+    assert s.status is Status.INTERRUPTED
+    assert s.result.iterations > 0
+    assert np.isfinite(s.value)

@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 import condgrad as cg
 import processes
-from condgrad import _keyboard
+from condgrad import _signals
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
 SCRIPT = """
@@ -23,15 +22,27 @@ from condgrad.cli import main
 exec(os.environ["PATCH"])
 main()
 """
-STUCK = """
-import numpy as np, signal, threading
+RUNNING = """
+import signal
 from condgrad.run.monitor import Monitor
-real, X = Monitor.after, np.random.default_rng(0).normal(size=(4000, 4000))
-def stuck(self, *args):
-    real(self, *args)
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    np.linalg.eigvalsh(X + X.T)  # no handler of Python runs before its end
-Monitor.after = stuck
+real_after = Monitor.after
+def after(self, state):
+    ended = real_after(self, state)
+    if state.k == 12:
+        os.kill(os.getpid(), signal.NUMBER)
+    return ended
+Monitor.after = after
+"""
+LOST = """
+import ctypes, signal, time
+from condgrad.run.monitor import Monitor
+real, callback = Monitor.after, ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))
+def after(self, state):
+    real(self, state)
+    callback()
+    while True:
+        time.sleep(0.01)
+Monitor.after = after
 """
 TWICE = """
 import signal, threading
@@ -47,13 +58,15 @@ def write(path, fields):
 outputs.write_json = write
 """
 ONCE = """
-import signal
+import numpy, signal
+from condgrad import html
 from condgrad.cli import outputs
-real = outputs.write_json
-def write(path, fields):
+place = {"write_json": outputs, "savez_compressed": numpy, "page": html, "draw": outputs}[NAME]
+real = getattr(place, NAME)
+def write(*args, **options):
     os.kill(os.getpid(), signal.SIGHUP)
-    real(path, fields)
-outputs.write_json = write
+    return real(*args, **options)
+setattr(place, NAME, write)
 """
 LOADING = """
 import signal
@@ -63,30 +76,30 @@ def read(*args, **options):
 condgrad.io.read_named_graph = read
 """
 COMPILING = """
-import os, signal, threading, time
+import os, signal, sys
 from numba.core import event
-from condgrad import _keyboard
+from condgrad import _signals
 from condgrad.backends._numba_cache import njit
 
-first, second = (njit()(lambda x: x + 1), njit()(lambda x: x + 2))
+kernel, due = njit()(lambda x: x + 1), int(sys.argv[1])
 
-class Slow(event.Listener):
+class Signals(event.Listener):
     def on_start(self, event):
-        if threading.current_thread() is threading.main_thread():
-            os.kill(os.getpid(), signal.SIGINT)
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
-                time.sleep(0.01)
+        global due
+        for _ in range(due):
+            os.kill(os.getpid(), signal.SIGTERM)
+        due = 0
 
     def on_end(self, event):
         pass
 
-event.register("numba:compile", Slow())
-_keyboard.ready()
-_keyboard.finishes(lambda found: print("answer", found) or 130)
-with _keyboard.offers(lambda _: second(1), source=True):
-    first(1)
-    time.sleep(60)
+event.register("numba:compile", Signals())
+_signals.ready()
+try:
+    kernel(1)
+except KeyboardInterrupt:
+    print("interrupted", len(kernel.signatures))
+print(kernel(1), _signals.code())
 """
 
 
@@ -94,10 +107,11 @@ with _keyboard.offers(lambda _: second(1), source=True):
 def program(tmp_path):
     (tmp_path / "condgrad").write_text(SCRIPT)
 
-    def run(patch, **options):
-        args = ("solve", "sparsest-cut", "karate_club", "--gap", "1e-2", "--whole", "--json")
+    def run(patch, *more, **options):
+        args = ("solve", "sparsest-cut", "karate_club", "--gap", "1e-2", "--whole")
+        args = (*args, "--json", str(tmp_path / "r.json"), *more)
         return processes.run(
-            *(sys.executable, str(tmp_path / "condgrad"), *args, str(tmp_path / "r.json")),
+            *(sys.executable, str(tmp_path / "condgrad"), *args),
             env={**os.environ, "PATCH": patch, "PYTHONPATH": str(Path(cg.__file__).parents[1])},
             cwd=tmp_path,
             **options,
@@ -107,12 +121,29 @@ def program(tmp_path):
 
 
 @posix
-def test_a_run_that_does_not_come_back(program, tmp_path):
-    """The thread that watches prints and writes the answer, with what was rounded."""
-    done = program(STUCK)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_run_ends_with_what_it_has(program, tmp_path, name):
+    done = program(RUNNING.replace("NUMBER", name))
+    assert (done.returncode, done.stderr) == (128 + getattr(signal, name), "")
+    assert "Cut found" in done.stdout
+    assert f"the run was interrupted ({name})" in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == "interrupted"
+
+
+@posix
+def test_an_interruption_that_python_loses_is_tried_again(program, tmp_path):
+    """In a callback of C nothing can be raised."""
+    done = program(LOST)
     assert (done.returncode, done.stderr) == (143, "")
     assert "Cut found" in done.stdout
-    assert "the run was interrupted (SIGTERM)" in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == "interrupted"
+
+
+@posix
+def test_one_more_signal_does_not_tear_the_answer(program, tmp_path):
+    done = program(RUNNING.replace("NUMBER", "SIGTERM") + ONCE.replace("NAME", "'write_json'"))
+    assert (done.returncode, done.stderr) == (143, "")
+    assert "Cut found" in done.stdout
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "interrupted"
 
 
@@ -135,7 +166,7 @@ def ignore():
 
 @posix
 def test_a_program_goes_on_after_signals_that_were_ignored_when_it_began(program, tmp_path):
-    done = program(ONCE, preexec_fn=ignore)
+    done = program(ONCE.replace("NAME", "'write_json'"), preexec_fn=ignore)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "converged"
 
@@ -164,10 +195,15 @@ def test_processes_of_tests_have_a_limit():
 
 
 @posix
-def test_a_signal_while_files_are_written_waits(program, tmp_path):
-    done = program(ONCE)
+@pytest.mark.parametrize("name", ["write_json", "savez_compressed", "page", "draw"])
+def test_a_signal_while_files_are_written_waits(program, tmp_path, name):
+    files = {"--save": "r.npz", "--report": "r.html", "--plot": "r.svg"}
+    args = [text for option, file in files.items() for text in (option, str(tmp_path / file))]
+    done = program(ONCE.replace("NAME", repr(name)), *args)
     assert (done.returncode, done.stderr) == (129, "")
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "converged"
+    names = {"condgrad", "r.json", *files.values()}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 @posix
@@ -179,76 +215,18 @@ def test_where_there_is_nothing_to_save(program, tmp_path):
 
 
 @posix
-def test_an_answer_that_needs_numba_while_numba_is_at_work(tmp_path):
-    """Its lock is free again before the main thread stands still."""
+@pytest.mark.parametrize(
+    ("signals", "code", "out"), [(1, 0, "interrupted 1\n2 143\n"), (2, 143, "")]
+)
+def test_while_a_kernel_compiles(tmp_path, signals, code, out):
+    """One signal waits until it is compiled, and a second one ends the process."""
     (tmp_path / "condgrad").write_text(COMPILING)
     env = {**os.environ, "PYTHONPATH": str(Path(cg.__file__).parents[1])}
-    done = processes.run(sys.executable, str(tmp_path / "condgrad"), env=env)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "answer 3\n", "")
+    done = processes.run(sys.executable, str(tmp_path / "condgrad"), str(signals), env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, "")
 
 
-@pytest.fixture
-def armed(monkeypatch):
-    """As in the program."""
-    state = _keyboard._State()
-    state.armed = True
-    monkeypatch.setattr(_keyboard, "_state", state)
-    return state
-
-
-def test_offers_make_one_answer(armed):
-    assert _keyboard.answer() is None
-    with _keyboard.offers(lambda inner: None if inner is None else f"<{inner}>") as outer:
-        assert not armed.root.any()
-        with _keyboard.offers(lambda _: "run", source=True) as inner:
-            assert armed.root.any()
-            assert _keyboard.answer() == "<run>"
-            assert inner.keep("result") == "result"
-        assert _keyboard.answer() == "<result>"
-        with _keyboard.offers(lambda _: "next"):
-            assert _keyboard.answer() == "<next>"
-        assert outer.keep("outcome") == "outcome"
-    assert _keyboard.answer() == "outcome"
-
-
-def test_an_answer_counts_until_the_next_place_has_one(armed):
-    with _keyboard.offers(lambda _: "first", source=True):
-        pass
-    with _keyboard.offers(lambda inner: inner) as second:
-        assert _keyboard.answer() == "first"
-        assert _keyboard._state.root.any()
-        second.keep("second")
-    assert _keyboard.answer() == "second"
-    with _keyboard.offers(lambda _: None):
-        assert (_keyboard.answer(), _keyboard._state.root.any()) == ("second", True)
-
-
-def test_offers_that_fail_are_forgotten(armed):
-    with pytest.raises(ValueError, match="odd"), _keyboard.offers(lambda _: "run"):
-        raise ValueError("odd")
-    assert _keyboard.answer() is None
-    armed.came = signal.SIGINT
-    with pytest.raises(KeyboardInterrupt), _keyboard.offers(lambda _: "run"):
-        raise KeyboardInterrupt
-    assert _keyboard.answer() == "run"
-
-
-def test_other_programs_and_threads_offer_nothing(armed):
-    found = []
-
-    def other():
-        with _keyboard.offers(lambda _: "run") as offer:
-            found.extend([_keyboard.answer(), offer.keep("kept")])
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    armed.armed = False
-    other()
-    assert found == [None, "kept"] * 2
-
-
-def test_what_a_signal_is_called(armed):
-    assert (_keyboard.code(), _keyboard.by()) == (130, "")
-    armed.came = signal.SIGTERM
-    assert (_keyboard.code(), _keyboard.by()) == (143, " (SIGTERM)")
+def test_what_a_signal_is_called(monkeypatch):
+    assert (_signals.code(), _signals.by()) == (130, "")
+    monkeypatch.setattr(_signals, "_came", [signal.SIGTERM])
+    assert (_signals.code(), _signals.by()) == (143, " (SIGTERM)")

@@ -8,7 +8,7 @@ method is a choice of estimators and sequences, and one loop runs them all. Star
 """
 
 # isort: off
-from condgrad import _early as _early  # first: the rest takes a moment to load
+from condgrad import _signals as _signals  # first: the rest takes a moment to load
 # isort: on
 
 import importlib

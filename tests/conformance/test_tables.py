@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from condgrad import Term, functions, maps
 from condgrad.errors import ProblemError
 from condgrad.methods import SAG
 from condgrad.methods.sampling import batch_size, check_batch, draw
 from condgrad.methods.table1 import swap
+from condgrad.methods.tables import objection
 
 REAL = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 STORED = pytest.mark.parametrize("stored", [np.float64, np.float32])
@@ -167,10 +169,10 @@ def test_batch_size(batch, size, rows):
 def test_bad_batches_are_refused(batch):
     with pytest.raises(ProblemError, match=r"^batch is "):
         check_batch(batch)
-    with pytest.raises(ProblemError, match=r"^batch is "):
-        batch_size(batch, 1)
 
 
 def test_a_batch_beyond_the_rows_names_the_term():
-    with pytest.raises(ProblemError, match=r"^batch is 11, but term 'cuts' has only 10 rows"):
-        batch_size(11, 10, "cuts")
+    term = Term(maps.DataMatrix(np.eye(10)), functions.AtMost(0.0), name="cuts")
+    words = "cannot draw its rows: batch is 11, but term 'cuts' has only 10 rows: use at most 10"
+    assert str(objection(term, 11)).startswith(words)
+    assert objection(term, 10) is None

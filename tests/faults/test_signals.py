@@ -34,7 +34,7 @@ with open(os.environ["STAGE_FILE"], "r+b") as file:
     stage = mmap.mmap(file.fileno(), 2)
 stage[0] = 1
 from condgrad.cli import main, outputs
-from condgrad.applications import _base, large_max_cut, mixing, recommender
+from condgrad.applications import _base, choosing, large_max_cut, mixing
 from condgrad.methods import FactoredApg, Method
 from condgrad.run.monitor import Monitor
 from numba.core import event
@@ -70,7 +70,7 @@ for place in (Method, FactoredApg):
 within(mixing, "_bound", 4)
 within(_base.Rounder, "__call__", 5)
 within(large_max_cut._Run, "_round", 5)
-within(recommender, "_corrected", 5)
+within(choosing, "_corrected", 5)
 within(outputs.Outputs, "give", 6)
 main()
 """

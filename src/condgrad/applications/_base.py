@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.applications._outcome import PLAIN, Outcome, Rounded, Sense, Unit, gap_of, least
@@ -25,7 +24,7 @@ from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
-from condgrad.run.result import Result, Status
+from condgrad.run.result import Status
 from condgrad.run.saved import told
 from condgrad.run.solve import solve, unstarted
 
@@ -230,23 +229,13 @@ class Application:
             if self.rows is not None and limits.get("row_feasibility") is None:
                 limits["row_feasibility"] = self.rows
 
-        def outcome(result: Result | None, interrupted: bool = True) -> Outcome | None:
-            result = result if result is not None else unsolved
-            found = None if rounder is None else rounder.result
-            how: Any = (name_of(slug), used_beta0, used_batch, floor_kind, asked)
-            return None if result is None else self._came_to(result, found, interrupted, *how)
-
         interrupted = self.interrupted
-        unsolved = self._unsolved(name, limits.get("seed", 0)) if interrupted else None
         verbose = limits.pop("verbose", False)
         bar = {name: limits.get(name) for name in ("max_iter", "max_epochs", "max_seconds")}
-        with (
-            progress.shown(verbose, **bar),
-            progress.answers(self._measure(rounder)),
-            _keyboard.offers(outcome, source=interrupted) as offer,
-        ):
-            if unsolved is not None:
-                result = unsolved
+        with progress.shown(verbose, **bar), progress.answers(self._measure(rounder)):
+            if interrupted:
+                how = {"start": self.start, "metrics": self.metrics, "status": Status.INTERRUPTED}
+                result = unstarted(self.problem, name, self.floor, limits.get("seed", 0), **how)
             else:
                 how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
                 with told(**{} if asked is None or self.finer == 1 else {"gap": asked}):
@@ -260,9 +249,24 @@ class Application:
                 if not from_keyboard(error):
                     raise
                 interrupted = True
-            found = outcome(result, interrupted)
-            assert found is not None
-            return offer.keep(found)
+        return Outcome(
+            self.name,
+            self.preset,
+            name_of(slug),
+            used_beta0,
+            used_batch,
+            result,
+            self.formula,
+            self.settings,
+            None if rounder is None else rounder.result,
+            self.sense,
+            self.whole,
+            self.floor_failure,
+            floor_kind,
+            interrupted,
+            asked,
+            self.unit,
+        )
 
     def _measure(self, rounder: Rounder | None) -> progress.Measure:
         """Measure to be shown of a run: the best solution, or the point before there is one."""
@@ -276,46 +280,6 @@ class Application:
             return point._replace(what="relaxation", gap=math.nan)
 
         return measure
-
-    def _came_to(
-        self,
-        result: Result,
-        rounded: Rounded | None,
-        interrupted: bool,
-        slug: str,
-        beta0: float | str | None = None,
-        batch: Batch | str | None = None,
-        floor_kind: str | None = None,
-        asked: float | None = None,
-    ) -> Outcome:
-        """Outcome of a run with this result."""
-        return Outcome(
-            self.name,
-            self.preset,
-            slug,
-            beta0,
-            batch,
-            result,
-            self.formula,
-            self.settings,
-            rounded,
-            self.sense,
-            self.whole,
-            self.floor_failure,
-            floor_kind or self.floor_kind,
-            interrupted,
-            asked,
-            self.unit,
-        )
-
-    def early(self, rounded: Rounded | None, seed: Any = 0) -> Outcome:
-        """The start as an outcome, with a solution where there is one."""
-        return self._came_to(self._unsolved("none", seed), rounded, True, "none")
-
-    def _unsolved(self, method: str, seed: Any) -> Result:
-        """The start as the result of a run without iterations."""
-        how: Any = {"start": self.start, "status": Status.INTERRUPTED, "metrics": self.metrics}
-        return unstarted(self.problem, method, self.floor, seed, **how)
 
 
 def name_of(method: str | Method) -> str:

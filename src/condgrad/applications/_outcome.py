@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from condgrad import _keyboard
+from condgrad import _signals
 from condgrad._round import apart, bound_text, percent, up
 from condgrad._types import Array
 from condgrad.certificate import relative_gap
@@ -169,7 +169,7 @@ class Outcome(Answer):
     def message(self) -> str:
         """Why the run ended, and under what condition that is proved."""
         proviso = self._proviso if self.status is Status.INFEASIBLE else ""
-        by = _keyboard.by() if self.status is Status.INTERRUPTED else ""
+        by = _signals.by() if self.status is Status.INTERRUPTED else ""
         note = self.result.note
         return f"{self.status}{proviso}{by}{note and f' ({note})'}"
 

@@ -8,7 +8,7 @@ many sweeps as the same ratings say.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -119,15 +119,10 @@ class Choice:
         return replace(self, path=tuple(t._replace(W=None) for t in self.path))
 
 
-def choose(
-    observed: Observed,
-    settings: Settings,
-    seed: int,
-    note: Callable[[Choice], None] = lambda so_far: None,
-) -> Choice:
+def choose(observed: Observed, settings: Settings, seed: int) -> Choice:
     """Choose the radius and the number of sweeps on a part of the ratings, by fits of the rest.
 
-    `note` gets the choice as it would be after each radius.
+    Ctrl-C ends the search, with the best so far.
     """
     share = min(max(settings.validation, SMALL / observed.values.size), MOST)
     share = share if settings.validation > 0 else 0.0
@@ -168,7 +163,6 @@ def choose(
                 best = len(tried) - 1
             elif len(tried) - 1 != best:
                 tried[-1] = tried[-1]._replace(W=None)
-            note(Choice(auto, size, biases, tuple(tried), best))
             radius *= GROWTH
             rise = tried[-1].rmse / (tried[best].rmse or 1.0) - 1
             slack = float(start.s.sum()) < LOOSE * tried[-1].radius * unit

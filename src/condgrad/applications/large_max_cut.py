@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._deadline import left, limited, room, within
 from condgrad._floats import EPS
@@ -156,28 +155,27 @@ class _Run:
         self.search = Search(A, self.seed)
         self.clock.lap("proposal")
         mixed: Mixed | None = None
-        with _keyboard.offers(self._here) as offer:
-            if A.nnz and not self._near(self._floor(None)[0]):
-                seconds = SHARE * max(0.0, min(limits.seconds, left()))
-                local = self._triangles(A) if app.presolve else None
-                with within(seconds):
-                    mixed = mixing(
-                        A,
-                        min(self.gap or 0.0, FINE if app.presolve else np.inf),
-                        self.seed,
-                        seconds,
-                        factored=True,
-                        most=min(limits.iterations, np.floor(limits.epochs)),
-                        watch=self._watch,
-                        local=local,
-                        shift=0.0 if self.reduction is None else self.reduction.shift,
-                    )
-                self.clock.lap("loop")
-            interrupted = mixed is not None and mixed.interrupted
-            end = time.perf_counter() + min(limits.seconds, left())
-            late = self._round(mixed, interrupted, end)
-            self.clock.lap("proposal")
-            return offer.keep(self._ended(mixed, interrupted or late))
+        if A.nnz and not self._near(self._floor(None)[0]):
+            seconds = SHARE * max(0.0, min(limits.seconds, left()))
+            local = self._triangles(A) if app.presolve else None
+            with within(seconds):
+                mixed = mixing(
+                    A,
+                    min(self.gap or 0.0, FINE if app.presolve else np.inf),
+                    self.seed,
+                    seconds,
+                    factored=True,
+                    most=min(limits.iterations, np.floor(limits.epochs)),
+                    watch=self._watch,
+                    local=local,
+                    shift=0.0 if self.reduction is None else self.reduction.shift,
+                )
+            self.clock.lap("loop")
+        interrupted = mixed is not None and mixed.interrupted
+        end = time.perf_counter() + min(limits.seconds, left())
+        late = self._round(mixed, interrupted, end)
+        self.clock.lap("proposal")
+        return self._ended(mixed, interrupted or late)
 
     def _triangles(self, A: Any) -> local_triangles.LocalTriangles | None:
         """The triangle inequalities to add, if there are any."""
@@ -186,10 +184,6 @@ class _Run:
         local = local_triangles.LocalTriangles(A, most) if most else None
         self.facts["triangles"] = 0 if local is None else len(local.triangles)
         return local if self.facts["triangles"] else None
-
-    def _here(self, mixed: Mixed | None) -> Outcome | None:
-        """Outcome so far, while sweeps or the steps after them are at work."""
-        return None if mixed is None else self._ended(mixed, True)
 
     def _floor(self, mixed: Mixed | None) -> tuple[float, str, float]:
         """The best bound on the relaxation, how it is known, and how likely it is wrong."""

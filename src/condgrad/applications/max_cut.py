@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad._check import dimension, positive, rows_of
 from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
-from condgrad.applications._outcome import Outcome, Rounded, Unit
+from condgrad.applications._outcome import Rounded, Unit
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
-from condgrad.applications.mixing import Mixed, mixing
+from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding import KEPT, Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.applications.triangle_cuts import annealed, require_tables, triangle_terms
@@ -170,25 +169,13 @@ def max_cut(
     )
     if warm is None:
         return cold
-
-    def here(mixed: Mixed | None) -> Outcome | None:
-        if mixed is None:
-            return None
-        cut = round_max_cut(A, mixed.W, hyperplanes, seed, passes=False)
-        return _from(cold, mixed).early(_rounded(cut), seed)
-
-    with _keyboard.offers(here):
-        return _from(cold, mixing(A, positive("warm", warm), seed, warm_seconds))
-
-
-def _from(cold: Application, mixed: Mixed) -> Application:
-    """The application that starts from the point of the mixing method."""
+    mixed = mixing(A, positive("warm", warm), seed, warm_seconds)
     settings = {**cold.settings, "warm_start": f"mixing method, {mixed.sweeps} sweeps"}
-    warm = replace(cold, start=mixed.W, settings=settings, interrupted=mixed.interrupted)
-    if -mixed.bound <= (cold.floor or 0.0):
-        return warm
-    known: dict[str, Any] = {"floor_kind": mixed.kind, "floor_failure": mixed.failure}
-    return replace(warm, floor=-mixed.bound, **known)
+    known: dict[str, Any] = {}
+    if -mixed.bound > floor:
+        known = {"floor": -mixed.bound, "floor_kind": mixed.kind, "floor_failure": mixed.failure}
+    known |= {"start": mixed.W, "settings": settings, "interrupted": mixed.interrupted}
+    return replace(cold, **known)
 
 
 class _Rounding:

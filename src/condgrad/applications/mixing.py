@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -158,59 +157,54 @@ def mixing(
         multipliers = None if local is None else local.state
         return V, rng, bounds, done, seen, sweeps, before, multipliers, memory_of(own)
 
-    def here() -> Mixed:
-        """The point as it is, with the best bound so far."""
-        best = min(bounds or [UNKNOWN], key=lambda b: b.value)
-        W = Gram(V) if factored else V @ V.T
-        failure = sum(b.failure for b in bounds)
-        value = _value(A, V, local) if known is None else known
-        return Mixed(W, value, best.value, done, failure, best.kind, interrupted, near)
-
-    with _keyboard.offers(lambda _: here()._replace(interrupted=True), source=True) as offer:
-        try:
-            while True:
-                while done < sweeps and time.perf_counter() < end - last and not deadline.over():
-                    known = None
-                    progress.doing(f"mixing method, {done} sweeps")
-                    if local is not None and 2 * FIRST <= done < SETTLE * sweeps:
-                        local.step(V)
-                    _sweep(A if local is None else local.matrix, V)
-                    done += 1
-                    page.keep(state)
-                if done < sweeps:
-                    page.leave(Status.MAX_SECONDS)
-                began = time.perf_counter()
-                if done > seen:  # the clock may have left no time for a sweep
-                    progress.doing(f"mixing method, the bound after {done} sweeps")
-                    bounds.append(proved())
-                    seen = done
-                value = known = _value(A, V, local)
-                best = min(bounds, key=lambda b: b.value)
-                off = relative_gap(value + shift, best.value + shift)
-                near = best.value - value <= zero or off <= gap
-                if local is not None:
-                    near &= abs(value - before) <= max(gap * abs(best.value + shift), zero)
-                ended = watch is not None and watch(done, V, value, best)
-                if near or ended or done < sweeps or done >= most:
-                    break
-                last = time.perf_counter() - began if factored else last
-                if factored and local is None:
-                    columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
-                    room = memory.free_memory() > 3 * 8 * n * columns
-                    if value - before < stalled and columns > V.shape[1] and room:
-                        V, known = _wider(V, columns, rng), None
-                sweeps, before = min(2 * done, most), value
-        except (KeyboardInterrupt, SystemError) as error:
-            if not from_keyboard(error):
-                raise
-            interrupted = True
-        try:
-            bounds = bounds or [proved()]
-        except (KeyboardInterrupt, SystemError) as error:
-            if not from_keyboard(error):
-                raise
-            interrupted = True
-        mixed = offer.keep(here())
+    try:
+        while True:
+            while done < sweeps and time.perf_counter() < end - last and not deadline.over():
+                known = None
+                progress.doing(f"mixing method, {done} sweeps")
+                if local is not None and 2 * FIRST <= done < SETTLE * sweeps:
+                    local.step(V)
+                _sweep(A if local is None else local.matrix, V)
+                done += 1
+                page.keep(state)
+            if done < sweeps:
+                page.leave(Status.MAX_SECONDS)
+            began = time.perf_counter()
+            if done > seen:  # the clock may have left no time for a sweep
+                progress.doing(f"mixing method, the bound after {done} sweeps")
+                bounds.append(proved())
+                seen = done
+            value = known = _value(A, V, local)
+            best = min(bounds, key=lambda b: b.value)
+            off = relative_gap(value + shift, best.value + shift)
+            near = best.value - value <= zero or off <= gap
+            if local is not None:
+                near &= abs(value - before) <= max(gap * abs(best.value + shift), zero)
+            ended = watch is not None and watch(done, V, value, best)
+            if near or ended or done < sweeps or done >= most:
+                break
+            last = time.perf_counter() - began if factored else last
+            if factored and local is None:
+                columns, stalled = min(full, 2 * V.shape[1]), STALLED * (best.value - value)
+                room = memory.free_memory() > 3 * 8 * n * columns
+                if value - before < stalled and columns > V.shape[1] and room:
+                    V, known = _wider(V, columns, rng), None
+            sweeps, before = min(2 * done, most), value
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        interrupted = True
+    try:
+        bounds = bounds or [proved()]
+    except (KeyboardInterrupt, SystemError) as error:
+        if not from_keyboard(error):
+            raise
+        interrupted = True
+    best = min(bounds or [UNKNOWN], key=lambda b: b.value)
+    W = Gram(V) if factored else V @ V.T
+    failure = sum(b.failure for b in bounds)
+    value = _value(A, V, local) if known is None else known
+    mixed = Mixed(W, value, best.value, done, failure, best.kind, interrupted, near)
     if interrupted:
         page.leave(Status.INTERRUPTED)
     elif done >= sweeps:

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._floats import EPS
@@ -119,18 +118,6 @@ class ByBlocks(Application):
         broken, left = False, ""
         stop: Status | None = None
 
-        def here(end: Outcome | None) -> Outcome | None:
-            """Outcome so far, while a block is at work."""
-            done = [*ends, *([] if end is None or any(end is e for e in ends) else [end])]
-            if not done:
-                return None
-            at, least = place, lowest
-            if end is not None and end.rounded is not None and end.rounded.value < least.value:
-                at, least = block, end.rounded.answer
-            others = {j: start for j, start in rest.items() if j != i}
-            whole = self._whole(at, least.side)
-            return self._outcome(slug, whole, others, done, gap, seed, True, **about)
-
         def seen(last: Mapping[str, float]) -> progress.Seen:
             """The best cut so far, and what is proved of the blocks so far."""
             others = (start.bound for j, start in rest.items() if j != i)
@@ -140,7 +127,7 @@ class ByBlocks(Application):
                 value = min(value, own.value / self.unit.scale)
             return self.seen(value, min(bounds))
 
-        with progress.answers(seen), _keyboard.offers(here) as offer:
+        with progress.answers(seen):
             for i, block in runs:
                 if deadline.over():
                     stop = Status.MAX_SECONDS
@@ -174,7 +161,7 @@ class ByBlocks(Application):
                     break
             best = self._whole(place, lowest.side)
             about |= {"stop": stop, "note": left}
-            return offer.keep(self._outcome(slug, best, rest, ends, gap, seed, broken, **about))
+            return self._outcome(slug, best, rest, ends, gap, seed, broken, **about)
 
     def _own(self, block: Block, start: Start) -> Application:
         """The problem of a block; that of the largest one is there already."""

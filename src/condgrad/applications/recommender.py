@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.applications.choosing import Choice, Settings, choose, factor_fit_of
@@ -24,7 +23,6 @@ from condgrad.applications.ratings import Observed, norm_weights, ridge, row_bia
 from condgrad.applications.residual import ResidualFit
 from condgrad.backends import threads
 from condgrad.errors import from_keyboard
-from condgrad.points.factored import Factored
 from condgrad.run.result import Result, Status
 
 USUAL = 1.0
@@ -109,7 +107,7 @@ class Recommender(Factors):
 
 
 def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Recommender:
-    """Fit the model to ratings without repeats.
+    """Fit the model to ratings without repeats; Ctrl-C ends that with the model there is.
 
     Examples
     --------
@@ -119,89 +117,56 @@ def fit_recommender(observed: Observed, settings: Settings, seed: int = 0) -> Re
     3.0
     """
     check_size("the ratings", observed.values)
-    fits = _Fits(observed, settings, seed)
-    with _keyboard.offers(fits.here) as offer:
-        fits.offer = offer
-        with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():
-            try:
-                for model in fits.models():
-                    fits.ready = model
-            except (KeyboardInterrupt, Exception) as error:
-                if not (from_keyboard(error) or _keyboard.came()):
-                    raise
-                fits.ready = _ended(fits.ready or fits.stopped())  # mean and biases at least
-        assert fits.ready is not None
-        return offer.keep(fits.ready)
+    fits, ready = _Fits(observed, settings, seed), None
+    with deadline.within(settings.max_seconds), threads.Calm(settings.n_jobs)():
+        try:
+            for model in fits.models():
+                ready = model
+        except (KeyboardInterrupt, SystemError) as error:
+            if not from_keyboard(error):
+                raise
+            ready = _ended(ready or fits.stopped())  # mean and biases at least
+    assert ready is not None
+    return ready
 
 
 class _Fits:
-    """The fits of a call, and what there is of them at any moment."""
+    """The fits of a call."""
 
     def __init__(self, observed: Observed, settings: Settings, seed: int) -> None:
         self.observed, self.settings, self.seed = observed, settings, seed
         self.base: ResidualFit | None = None
         """Mean and biases of all ratings."""
         self.choice = Choice()
-        self.ready: Recommender | None = None
-        self.offer: Any = None
 
-    def here(self, found: Any) -> Recommender | None:
-        """The model where a signal ends the program, which may be asked for in another thread.
-
-        `found` is the model that is being fitted to all ratings, or a fit to a part of them.
-        """
-        if self.ready is not None:
-            return _ended(self.ready)
-        if isinstance(found, Recommender):
-            return _ended(found)
-        if not isinstance(found, Result):
-            return self.stopped() if self.offer.source else None
-        W: Any = found.W
-        return self.stopped(W if isinstance(W, Factored) else Factored.of(W))
-
-    def stopped(self, start: Factored | None = None) -> Recommender:
-        """The best of a broken choice, or that start, as a model; it is not fitted any more."""
-        return self._convex(replace(self.choice, interrupted=True), start)
+    def stopped(self) -> Recommender:
+        """The best of a broken choice as a model; it is not fitted any more."""
+        return self._convex(replace(self.choice, interrupted=True))
 
     def models(self) -> Iterator[Recommender]:
-        """The convex fit as a model, then the one with its factors fitted again.
-
-        Ctrl-C ends the choice of a radius, and then the best so far is not fitted again.
-        """
+        """The convex fit as a model, then the one with its factors fitted again."""
         settings = self.settings
         self.base = ResidualFit(self.observed, **settings.convex)
         if settings.radius == "auto" or settings.corrective:
-            self.choice = choose(self.observed, settings, self.seed, self._note)
-            self.offer.source = self.offer.source or self.choice.interrupted
+            self.choice = choose(self.observed, settings, self.seed)
         tried = self.choice.chosen
-        try:
-            model = self._convex(self.choice)
-        except (KeyboardInterrupt, SystemError) as error:
-            if not from_keyboard(error):
-                raise
-            model = self.stopped()
+        model = self._convex(self.choice)
         yield model
         progress.part("")
         result, P, Q = model.result, model.user_factors, model.item_factors
         if tried is None or not tried.sweeps or result.status is Status.INTERRUPTED:
             return
-        try:
-            fit, sweeps = factor_fit_of(self.base, P, Q, settings.rank), 0
-            while sweeps < tried.sweeps and not deadline.over():
-                progress.doing(f"fitting the factors again, sweep {sweeps + 1} of {tried.sweeps}")
-                fit.sweep()
-                sweeps += 1
-            if sweeps < tried.sweeps:
-                model = replace(model, result=replace(result, status=Status.MAX_SECONDS))
-            if not sweeps:
-                yield model
-                return
-            (users, of_users), (items, of_items) = fit.users, fit.items
-        except (KeyboardInterrupt, SystemError) as error:  # the convex fit is there
-            if not from_keyboard(error):
-                raise
-            yield _ended(model)
+        fit, sweeps = factor_fit_of(self.base, P, Q, settings.rank), 0
+        while sweeps < tried.sweeps and not deadline.over():
+            progress.doing(f"fitting the factors again, sweep {sweeps + 1} of {tried.sweeps}")
+            fit.sweep()
+            sweeps += 1
+        if sweeps < tried.sweeps:
+            model = replace(model, result=replace(result, status=Status.MAX_SECONDS))
+        if not sweeps:
+            yield model
             return
+        (users, of_users), (items, of_items) = fit.users, fit.items
         yield replace(
             model,
             user_biases=of_users,
@@ -212,12 +177,7 @@ class _Fits:
             new_rows=fit.new_rows,
         )
 
-    def _note(self, so_far: Choice) -> None:
-        """From now on there is an answer, whatever is at work."""
-        self.choice = so_far
-        self.offer.source = True
-
-    def _convex(self, choice: Choice, start: Factored | None = None) -> Recommender:
+    def _convex(self, choice: Choice) -> Recommender:
         """The convex fit, or what a broken choice has of it, as a model."""
         settings, tried = self.settings, choice.chosen
         base = self.base or ResidualFit(self.observed, **settings.convex)
@@ -231,17 +191,12 @@ class _Fits:
         if choice.interrupted:
             how |= {"max_iter": 0, "tol": None}
         progress.part("all ratings")
-
-        def model(result: Result | None) -> Recommender | None:
-            return None if result is None else _model(base, radius, choice.bare(), result)
-
-        with _keyboard.offers(model) as offer:
-            result = base.solve(radius, start=start if tried is None else tried.W, **how)
-            if choice.interrupted:
-                result = replace(result, status=Status.INTERRUPTED)
-            elif choice.short and result.status is not Status.INTERRUPTED:
-                result = replace(result, status=Status.MAX_SECONDS)
-            return offer.keep(_model(base, radius, choice.bare(), result))
+        result = base.solve(radius, start=None if tried is None else tried.W, **how)
+        if choice.interrupted:
+            result = replace(result, status=Status.INTERRUPTED)
+        elif choice.short and result.status is not Status.INTERRUPTED:
+            result = replace(result, status=Status.MAX_SECONDS)
+        return _model(base, radius, choice.bare(), result)
 
 
 def _ended(model: Recommender) -> Recommender:

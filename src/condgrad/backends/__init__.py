@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._held import held
+from condgrad._signals import held
 from condgrad.backends.arrays import home
 
 

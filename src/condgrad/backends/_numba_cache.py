@@ -22,7 +22,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
-from condgrad._held import whole
+from condgrad._signals import whole
 
 LENGTH = 32
 """Bytes of a checksum."""

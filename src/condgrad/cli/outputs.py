@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from condgrad import __version__, _files, _keyboard
+from condgrad import __version__, _files, _signals
 from condgrad import _progress as progress
 from condgrad._deadline import STARTED
 from condgrad.cli.options import Quiet, ReportFile
-from condgrad.errors import ProblemError, cause, from_keyboard
+from condgrad.errors import ProblemError, cause
 
 if TYPE_CHECKING:
     from condgrad.record import Record
@@ -76,22 +76,6 @@ class Outputs:
 
             check_path(plot_option, self.plot or "report.svg")
 
-    def deliver(self, solve: Callable[[], Any], finish: Callable[[Any], None]) -> None:
-        """Solve and finish, so that a signal in between loses nothing.
-
-        `finish` is for what `solve` returns, or what there is of that when a signal comes.
-        """
-
-        def end(found: Any) -> int:
-            try:
-                finish(found)
-            except typer.Exit as error:
-                return error.exit_code
-            return 0
-
-        _keyboard.finishes(end)
-        finish(solve())
-
     def finish(
         self,
         run: Any,
@@ -105,10 +89,10 @@ class Outputs:
         `more` goes to the JSON file; `own` are further files of the command; `data` is what
         pictures and pages need besides the run, such as ``adjacency``, ``points`` and ``limits``.
         """
+        _signals.writing()
         from condgrad import report
         from condgrad.run.result import Status
 
-        _keyboard.phase("writing")
         profile = report.whole(run.found.profile, time.perf_counter() - STARTED)
         fields = {**run.to_json(), "profile": profile, **(more or {})}
 
@@ -128,64 +112,46 @@ class Outputs:
                 answer(console)
 
         outputs: list[Output] = [
-            (self.json_file, lambda path: write_json(path, fields), False),
-            (self.save, lambda path: record().save(path), False),
+            (self.json_file, lambda path: write_json(path, fields)),
+            (self.save, lambda path: record().save(path)),
             *own,
-            (self.report_file, lambda path: write_page(path, record()), True),
-            (self.plot, lambda path: draw(path, record()), True),
+            (self.report_file, lambda path: write_page(path, record())),
+            (self.plot, lambda path: draw(path, record())),
         ]
-        lost = self.give(show, outputs)
-        codes = {Status.INTERRUPTED: _keyboard.code(), Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
-        if lost or _keyboard.came() or run.status in codes:
-            raise typer.Exit(_keyboard.code() if _keyboard.came() else lost or codes[run.status])
+        codes = {Status.INTERRUPTED: _signals.code(), Status.NONFINITE: 1, Status.OUT_OF_MEMORY: 1}
+        if code := self.give(show, outputs) or codes.get(run.status, 0):
+            raise typer.Exit(code)
 
     def give(self, show: Callable[[Console], None], outputs: Iterable[Output]) -> int:
         """Print the answer, then write files; 0, or the exit code for what could not be.
 
         Whatever goes wrong costs one output: it is named on standard error, and the others are
-        made all the same. Ctrl-C ends the one at work and those after it.
+        made all the same. A signal waits until they are.
         """
+        _signals.writing()
         progress.done()
-        _keyboard.phase("writing")
         wanted = [output for output in outputs if output[0] is not None]
         wanted.sort(key=lambda output: str(output[0]) != "-")  # that is the answer
         faults: list[str] = []
-        left: list[str] = []
         if not self.quiet and self.json_file != "-":
-            wanted.insert(0, ("-", lambda _: show(Console()), False))
-        for i, (path, write, drawn) in enumerate(wanted):
-            name = "standard output" if str(path) == "-" else str(path)
-            if drawn and _keyboard.late():
-                left.append(name)
-                continue
-            _keyboard.phase("drawing" if drawn else "writing")
+            wanted.insert(0, ("-", lambda _: show(Console())))
+        for path, write in wanted:
             try:
                 write(path)
                 if str(path) == "-":
                     sys.stdout.flush()
-            except BaseException as error:
-                if from_keyboard(error):
-                    rest = wanted[i:] if not _keyboard.came() else wanted[i : i + 1]
-                    left += [str(p) for p, _, _ in rest]
-                    if not _keyboard.came():
-                        break
-                elif isinstance(error, Exception):
-                    faults.append(f"condgrad: {name}: {reason(error)}\n")
-                    if str(path) == "-":
-                        mute()
-                else:
-                    raise
-        _keyboard.phase("writing")
-        if left:
-            by = _keyboard.by()
-            faults.append(f"condgrad: interrupted{by}, not written: {', '.join(left)}\n")
+            except Exception as error:
+                name = "standard output" if str(path) == "-" else str(path)
+                faults.append(f"condgrad: {name}: {reason(error)}\n")
+                if str(path) == "-":
+                    mute()
         with contextlib.suppress(OSError):
             sys.stderr.write("".join(faults))
-        return _keyboard.code() if left else int(bool(faults))
+        return _signals.code() if _signals.came() else int(bool(faults))
 
 
-Output = tuple[Any, Callable[[Any], None], bool]
-"""A path or ``-`` or None, what writes it, and whether it is a picture."""
+Output = tuple[Any, Callable[[Any], None]]
+"""A path or ``-`` or None, and what writes it."""
 
 
 def check_files(files: Mapping[str, Any], inputs: Iterable[Any] = ()) -> None:

@@ -126,23 +126,20 @@ def _solve(
     limits: dict[str, Any] = {"max_seconds": options.seconds}
     limits |= {} if options.gap is None else {"gap": options.gap}
     how = {"seed": options.seed, "n_jobs": options.jobs, "device": options.device.value}
-
-    def finish(found: Any) -> None:
-        def answer(console: Console) -> None:
-            console.print(str(found), soft_wrap=True, highlight=False, markup=False)
-
-        names = read.names or [str(i + 1) for i in range(read.adjacency.shape[0])]
-        more: dict[str, Any] = {"input": graph}
-        if (own := getattr(found, "labels", None)) is not None:
-            members = [(int(label), name) for label, name in zip(own, names, strict=True)]
-            count = max(label for label, _ in members) + 1
-            more["parts"] = [[name for at, name in members if at == j] for j in range(count)]
-        if (own := getattr(found, "independent_set", None)) is not None:
-            more["independent_set"] = list(own)
-        data: dict[str, Any] = {"adjacency": read.adjacency, "limits": limits}
-        if getattr(found, "labels", None) is not None:
-            data["names"] = names
-        outputs.finish(outcome_of(found), answer, more, **data)
-
     named = read._replace(names=read.names or tuple(range(1, read.adjacency.shape[0] + 1)))
-    outputs.deliver(lambda: door(named, **limits, **how, verbose=not outputs.quiet), finish)
+    found = door(named, **limits, **how, verbose=not outputs.quiet)
+
+    def answer(console: Console) -> None:
+        console.print(str(found), soft_wrap=True, highlight=False, markup=False)
+
+    names = read.names or [str(i + 1) for i in range(read.adjacency.shape[0])]
+    more: dict[str, Any] = {"input": graph}
+    data: dict[str, Any] = {"adjacency": read.adjacency, "limits": limits}
+    if (own := getattr(found, "labels", None)) is not None:
+        members = [(int(label), name) for label, name in zip(own, names, strict=True)]
+        count = max(label for label, _ in members) + 1
+        more["parts"] = [[name for at, name in members if at == j] for j in range(count)]
+        data["names"] = names
+    if (own := getattr(found, "independent_set", None)) is not None:
+        more["independent_set"] = list(own)
+    outputs.finish(outcome_of(found), answer, more, **data)

@@ -66,7 +66,7 @@ def plot_run(
     if picture is not None:
         with drawable(file):
             named(record, picture)
-    if lost := outputs.give(lambda console: None, [(out, draw, True), (report_file, write, True)]):
+    if lost := outputs.give(lambda console: None, [(out, draw), (report_file, write)]):
         raise typer.Exit(lost)
 
 

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from condgrad import __version__, _keyboard
+from condgrad import __version__, _signals
 from condgrad.cli.inputs import GraphFile, GraphInput
 from condgrad.cli.options import Precision, Preset, Quiet, RunOptions, Seed, grouped
 from condgrad.cli.outputs import Outputs
@@ -52,10 +52,6 @@ Begin with `condgrad demo`, which cuts a small graph and draws it. Then take dat
 `condgrad solve sparsest-cut --help`."""
 
 
-class Interrupted(Exception):
-    """Ctrl-C where there is no answer to print, by a name that Typer leaves to `main`."""
-
-
 class Ordered(TyperGroup):
     """Commands that are listed in the order in which they are met."""
 
@@ -69,14 +65,16 @@ class Program(Ordered):
     """The commands; Ctrl-C ends each in the same way."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run the command that was asked for; if it has no answer a signal is one line."""
         try:
             return super().invoke(ctx)
+        except typer.Exit:
+            raise
         except (KeyboardInterrupt, Exception) as error:
-            ours = isinstance(error, (typer.Exit, typer.Abort, InputError, ProblemError))
-            if not from_keyboard(error) and (ours or not _keyboard.came()):
+            if not from_keyboard(error) and not _signals.came():
                 raise
-            raise Interrupted from None
+            sys.stderr.write(_signals.line())
+            raise typer.Exit(_signals.code()) from None
 
 
 app = typer.Typer(
@@ -142,9 +140,8 @@ def demo(
     adjacency = load("embedded/karate")
     application = sparsest_cut(adjacency)
     how: dict[str, Any] = {"max_epochs": epochs, "gap": 1e-3, "seed": seed}
-    solve = partial(report.run_live, application, quiet=quiet, **how)
-    known = {"adjacency": adjacency}
-    outputs.deliver(solve, lambda run: outputs.finish(run, partial(report.print_cut, run), **known))
+    run = report.run_live(application, quiet=quiet, **how)
+    outputs.finish(run, partial(report.print_cut, run), adjacency=adjacency)
     if not quiet:
         missing = "none, it needs matplotlib: install condgrad[plot]"
         Console().print(f"Picture: {plot or missing}", markup=False)
@@ -183,11 +180,8 @@ def solve_sparsest_cut(
     blocks = presolve and options.method is None and options.preset is Preset.auto
     application = by_blocks(adjacency) if blocks else sparsest_cut(adjacency, options.preset.value)
     limits = options.limits(max_epochs=3000)
-    known: dict[str, Any] = {"adjacency": adjacency, "names": names, "limits": limits}
-    outputs.deliver(
-        lambda: options.run(application, "h-sag-v2", limits, outputs.quiet),
-        lambda run: finish_cut(run, outputs, graph, **known),
-    )
+    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
+    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
 
 
 @solve_app.command("max-cut")
@@ -224,21 +218,17 @@ def solve_max_cut(
     options.check(outputs, [graph])
     adjacency, names = given.read(graph, signed=True)
     limits = options.limits(max_epochs=3000)
-
-    def solve() -> Outcome:
-        application = max_cut(
-            adjacency,
-            triangles=triangles,
-            presolve=presolve,
-            warm=limits["gap"] if warm else None,
-            warm_seconds=limits.get("max_seconds", math.inf),
-            hyperplanes=hyperplanes,
-            seed=options.seed,
-        )
-        return options.run(application, "sag-cgal", limits, outputs.quiet)
-
-    known: dict[str, Any] = {"adjacency": adjacency, "names": names, "limits": limits}
-    outputs.deliver(solve, lambda run: finish_cut(run, outputs, graph, **known))
+    application = max_cut(
+        adjacency,
+        triangles=triangles,
+        presolve=presolve,
+        warm=limits["gap"] if warm else None,
+        warm_seconds=limits.get("max_seconds", math.inf),
+        hyperplanes=hyperplanes,
+        seed=options.seed,
+    )
+    run = options.run(application, "sag-cgal", limits, outputs.quiet)
+    finish_cut(run, outputs, graph, adjacency=adjacency, names=names, limits=limits)
 
 
 def finish_cut(
@@ -284,15 +274,12 @@ def solve_kmeans(
         Console(stderr=True, soft_wrap=True).print(note)
     application = kmeans(features.distances, k, options.preset.value)
     limits = options.limits(max_epochs=20_000)
-
-    def finish(run: Outcome) -> None:
-        found = None if run.rounded is None else run.rounded.answer.labels.tolist()
-        more = {"input": str(data), "labels": found}
-        more |= {} if features.names is None else {"names": features.names}
-        answer = partial(report.print_clusters, run)
-        outputs.finish(run, answer, more, points=features.points, limits=limits)
-
-    outputs.deliver(lambda: options.run(application, "h-sag-v2", limits, outputs.quiet), finish)
+    run = options.run(application, "h-sag-v2", limits, outputs.quiet)
+    found = None if run.rounded is None else run.rounded.answer.labels.tolist()
+    more = {"input": str(data), "labels": found}
+    more |= {} if features.names is None else {"names": features.names}
+    answer = partial(report.print_clusters, run)
+    outputs.finish(run, answer, more, points=features.points, limits=limits)
 
 
 @app.command("reproduce")
@@ -351,46 +338,28 @@ def main() -> None:
     One line on standard error and exit code 2 for bad input, 1 for an output that cannot be
     written or no memory, 128 + signal for a signal, which Ctrl-C is.
     """
-    _keyboard.ready()
-    if _keyboard.is_program():
+    _signals.ready()
+    if _signals.is_program():
         warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):  # a letter that it does not have is no error
         with contextlib.suppress(Exception):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code: Any = 1
     try:
         app()
-    except SystemExit as end:
-        code = end.code
-        raise
-    except Interrupted:
-        code = finish_early()
-        raise SystemExit(code) from None
     except MemoryError as error:
         sys.stderr.write(f"condgrad: there is not enough memory ({error}): solve a smaller one\n")
         raise SystemExit(1) from None
     except (InputError, ProblemError) as error:
         sys.stderr.write(f"condgrad: {error}\n")
-        code = 2
         raise SystemExit(2) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "an output cannot be written: "
         sys.stderr.write(f"condgrad: {where}{error.strerror or error}\n")
         raise SystemExit(1) from None
     finally:
-        _keyboard.done(code if isinstance(code, int) else 0)
+        _signals.done()
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one line, without the place in the source."""
     sys.stderr.write(f"condgrad: warning: {message}\n")
-
-
-def finish_early() -> int:
-    """Print and write what there is after an interruption; the exit code."""
-    _keyboard.phase("writing")
-    found = _keyboard.answer()
-    if found is None:
-        sys.stderr.write(_keyboard.line())
-        return _keyboard.code()
-    return _keyboard.finish(found)

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from condgrad import _progress as progress
+from condgrad import _signals
 from condgrad._files import replaced
 from condgrad._round import counted
 from condgrad.cli.options import Preset, RunOptions, grouped
@@ -159,19 +160,17 @@ def solve_plain(
         note = f"{data.dropped} test ratings dropped: their user or item has no training rating"
         Console(stderr=True).print(note)
     limits = options.limits(max_iter=5000)
-
-    def finish(run: Outcome) -> None:
-        if test is not None:
-            low, high = bounds or (data.values.min(), data.values.max())
-            W: Any = run.result.W
-            own = W.entries(*test[:2]) if hasattr(W, "entries") else W[test[0], test[1]]
-            found = np.clip(own, low, high)
-            error = float(np.sqrt(np.mean(np.square(found - test[2]))))
-            run = with_metrics(run, {"test_rmse_clipped": error})
-        more = {"input": file, "model": "plain", "test_dropped": data.dropped}
-        outputs.finish(run, None, more, limits=limits)
-
-    outputs.deliver(lambda: options.run(application, "h-sag-v1", limits, outputs.quiet), finish)
+    run = options.run(application, "h-sag-v1", limits, outputs.quiet)
+    _signals.writing()
+    if test is not None:
+        low, high = bounds or (data.values.min(), data.values.max())
+        W: Any = run.result.W
+        own = W.entries(*test[:2]) if hasattr(W, "entries") else W[test[0], test[1]]
+        found = np.clip(own, low, high)
+        error = float(np.sqrt(np.mean(np.square(found - test[2]))))
+        run = with_metrics(run, {"test_rmse_clipped": error})
+    more = {"input": file, "model": "plain", "test_dropped": data.dropped}
+    outputs.finish(run, None, more, limits=limits)
 
 
 def with_metrics(run: Outcome, metrics: Mapping[str, float]) -> Outcome:
@@ -210,48 +209,41 @@ def recommend(
         max_seconds=options.seconds,
         convex={"bounds": "auto" if bounds is None else bounds},
     )
-
-    def finish(model: Recommender) -> None:
-        seconds = time.perf_counter() - began
-        metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
-        unknown = 0
-        if held is not None:
-            at = positions(users, held.users), positions(items, held.items)
-            unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
-            metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
-            metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
-        found = {"W": shown(model.result.W), "metrics": metrics, "seed": options.seed}
-        result = replace(model.result, **found)
-        facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
-        facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
-        run = Outcome(
-            application="matrix-completion",
-            preset="auto",
-            slug="recommender",
-            beta0=None,
-            batch=None,
-            result=result,
-            settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
-        )
-        more = {"input": file, "model": "recommender", **facts}
-        arrays = {name: getattr(model, name) for name in MODEL}
-        arrays |= {"users": users.astype(str), "items": items.astype(str)}
-        own: list[Output] = []
-        if held is not None:
-            own = [
-                (predictions, lambda path: write_predictions(path, held, model.rate(*at)), False)
-            ]
-        answer = partial(print_model, facts, metrics)
-        choice = {"path": facts["path"], "held_out": facts["held_out"]}
-        tried = model.choice.chosen
-        choice |= {"biases": float(model.choice.biases), "chosen": tried and float(tried.radius)}
-        outputs.finish(run, answer, more, own, model=arrays, choice=choice)
-
-    def solve() -> Recommender:
-        with progress.shown(not outputs.quiet, max_seconds=options.seconds):
-            return fit_recommender(observed, settings, drawn_seed(options.seed))
-
-    outputs.deliver(solve, finish)
+    with progress.shown(not outputs.quiet, max_seconds=options.seconds):
+        model = fit_recommender(observed, settings, drawn_seed(options.seed))
+        _signals.writing()
+    seconds = time.perf_counter() - began
+    metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
+    unknown = 0
+    if held is not None:
+        at = positions(users, held.users), positions(items, held.items)
+        unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
+        metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
+        metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
+    found = {"W": shown(model.result.W), "metrics": metrics, "seed": options.seed}
+    result = replace(model.result, **found)
+    facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
+    facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
+    run = Outcome(
+        application="matrix-completion",
+        preset="auto",
+        slug="recommender",
+        beta0=None,
+        batch=None,
+        result=result,
+        settings={"radius": model.radius, "bounds": model.bounds and list(model.bounds)},
+    )
+    more = {"input": file, "model": "recommender", **facts}
+    arrays = {name: getattr(model, name) for name in MODEL}
+    arrays |= {"users": users.astype(str), "items": items.astype(str)}
+    own: list[Output] = []
+    if held is not None:
+        own = [(predictions, lambda path: write_predictions(path, held, model.rate(*at)))]
+    answer = partial(print_model, facts, metrics)
+    choice = {"path": facts["path"], "held_out": facts["held_out"]}
+    tried = model.choice.chosen
+    choice |= {"biases": float(model.choice.biases), "chosen": tried and float(tried.radius)}
+    outputs.finish(run, answer, more, own, model=arrays, choice=choice)
 
 
 def write_predictions(path: Path, held: Ratings, predicted: Any) -> None:

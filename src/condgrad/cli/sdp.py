@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from scipy.linalg import block_diag
 
-from condgrad import _keyboard
 from condgrad._types import Array
 from condgrad.cli.options import RunOptions, grouped
 from condgrad.cli.outputs import Outputs, write_json
@@ -41,20 +40,17 @@ def solve_sdp(
     slug, built, used = _method(options.method, options.beta0)
     sdp = SDP.from_sdpa(read_sdpa(file))
     limits = options.limits()
-
-    def solve() -> Solution:
-        return sdp.solve(
-            trace_bound=trace_bound,
-            method=built,
-            seed=options.seed,
-            n_jobs=options.jobs,
-            device=options.device.value,
-            verbose=not outputs.quiet,
-            **limits,
-        )
-
+    solution = sdp.solve(
+        trace_bound=trace_bound,
+        method=built,
+        seed=options.seed,
+        n_jobs=options.jobs,
+        device=options.device.value,
+        verbose=not outputs.quiet,
+        **limits,
+    )
     about = {"file": str(file), "slug": slug, "beta0": used, "limits": limits}
-    outputs.deliver(solve, lambda solution: finish(sdp, solution, outputs, about))
+    finish(sdp, solution, outputs, about)
 
 
 def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, Any]) -> None:
@@ -100,10 +96,8 @@ def finish(sdp: SDP, solution: Solution, outputs: Outputs, asked: Mapping[str, A
             if outputs.save or outputs.plot or outputs.report_file:
                 console.print("There was no run: nothing to save or draw.")
 
-        table = [(outputs.json_file, lambda path: write_json(path, fields), False)]
-        lost = outputs.give(show, table)
-        if _keyboard.came() or lost:
-            raise typer.Exit(_keyboard.code() if _keyboard.came() else lost)
+        if code := outputs.give(show, [(outputs.json_file, lambda path: write_json(path, fields))]):
+            raise typer.Exit(code)
         return
     named: dict[str, Any] = {"settings": settings, "sense": "max", "solution": solution}
     run = Outcome("sdp", "auto", slug, asked["beta0"], None, solution.result, **named)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import _keyboard
+from condgrad import _signals
 from condgrad._files import MARK, replaced
 from condgrad.errors import InputError, ProblemError, cause
 from condgrad.experiments._base import Figure, Instance, Job
@@ -193,8 +193,8 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
 
 def end_with(parent: int) -> None:
     """Let this process end within about a second of its parent, killed or not, and at a signal."""
-    for number in _keyboard.SIGNALS:
-        signal.signal(number, _keyboard.at_once)
+    for number in _signals.SIGNALS:
+        signal.signal(number, _signals.end)
 
     def watch() -> None:
         while os.getppid() == parent:

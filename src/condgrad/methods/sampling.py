@@ -27,7 +27,7 @@ def check_batch(batch: Any) -> None:
         )
 
 
-def batch_size(batch: Batch, size: int, name: str = "") -> int:
+def batch_size(batch: Batch, size: int) -> int:
     """Rows that `batch` means for a term of `size` rows. A term of one row is taken whole.
 
     Examples
@@ -35,17 +35,9 @@ def batch_size(batch: Batch, size: int, name: str = "") -> int:
     >>> batch_size(0.05, 6900), batch_size(10, 6900), batch_size(10, 1)
     (345, 10, 1)
     """
-    check_batch(batch)
     if size == 1:
         return 1
-    if isinstance(batch, (int, np.integer)):
-        if batch > size:
-            raise ProblemError(
-                f"batch is {batch}, but term {name!r} has only {size} rows: use at most {size}, or "
-                "a fraction between 0 and 1"
-            )
-        return int(batch)
-    return max(1, round(batch * size))
+    return int(batch) if isinstance(batch, (int, np.integer)) else max(1, round(batch * size))
 
 
 def draw(size: int, batch: int, replace: bool, rng: np.random.Generator) -> Rows:

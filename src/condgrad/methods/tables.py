@@ -64,11 +64,12 @@ def precision(term: Term, problem: Problem, dtype: Any = "auto") -> np.dtype[Any
 
 def objection(term: Term, batch: Batch | str) -> str | None:
     """A sentence that says why rows of a term cannot be drawn, or None."""
-    if term.function.separable and batch != "auto":
-        try:
-            batch_size(cast(Batch, batch), term.map.size, term.name)
-        except ProblemError as error:
-            return f"cannot draw its rows: {error}"
+    size = term.map.size
+    if term.function.separable and isinstance(batch, (int, np.integer)) and batch > size > 1:
+        return (
+            f"cannot draw its rows: batch is {batch}, but term {term.name!r} has only {size} "
+            f"rows: use at most {size}, or a fraction between 0 and 1"
+        )
     return None
 
 
@@ -189,7 +190,7 @@ class Drawing(Tabled):
         if self.batch == "auto":
             entries = int(np.prod(term.map.shape))
             return min(size, max(-(-size // self.rounds), self.least * entries))
-        return batch_size(cast(Batch, self.batch), size, term.name)
+        return batch_size(cast(Batch, self.batch), size)
 
     def stretches(self, term: Term) -> Stretches:
         """The stretches to draw the rows of a term from."""

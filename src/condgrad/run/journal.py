@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from condgrad import _keyboard
 from condgrad.errors import InputError, MemoryLimit, ProblemError
 from condgrad.run import saved
 from condgrad.run.files import Pack
@@ -101,8 +100,7 @@ class Journal:
         how["over"] = entry is not None and saved.ended(run)
         del entry  # with arrays that the run will not keep
         try:
-            with _keyboard.offers(run.snapshot, source=True) as offer:
-                result = offer.keep(self._advance(self._open[number], limits, None, **how))
+            result = self._advance(self._open[number], limits, None, **how)
         finally:
             run.close()
         del self._open[number]
@@ -196,7 +194,10 @@ class Journal:
                 run.advance_to(limits, until, own.since)
             run._monitor.keep = None
             record = run._monitor.record
-            self.leave(record.status, saved.sound(run) and not record.hurried)
+            try:
+                self.leave(record.status, saved.sound(run) and not record.hurried)
+            except KeyboardInterrupt:  # there is an answer
+                record.status, self._broken = Status.INTERRUPTED, True
             return run.result(**how)
         except BaseException:
             self._broken = True
@@ -338,8 +339,7 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
     if journal is None:
         run = Run(asked)
         try:
-            with _keyboard.offers(run.snapshot, source=True) as offer:
-                return offer.keep(run.advance_to(limits).result(**how))
+            return run.advance_to(limits).result(**how)
         finally:
             run.close()
     return journal.solve(asked, limits, **how)

@@ -308,12 +308,6 @@ class Run:
             note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)
 
-    def snapshot(self, found: Any = None) -> Result:
-        """Result so far, for a program that is about to end, see `_keyboard`."""
-        if self._monitor.record.status not in KEEP:
-            self._monitor.record.status = Status.INTERRUPTED
-        return self._monitor.result(self.name, self.asked.seed, judge=False)
-
 
 def look(problem: Problem, propose: Callable[[Array], Array | None], W: Array) -> dict[str, float]:
     """A point below and one above: the oracle's answer to ∇f(W), and what is proposed for it."""

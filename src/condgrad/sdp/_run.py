@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from condgrad import _deadline as deadline
-from condgrad import _keyboard
 from condgrad import _progress as progress
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, foreign
@@ -109,9 +108,12 @@ class Search:
         """Solution of the latest run."""
         self.trace = 0.0
         """The trace bound of the run that goes on."""
+        self.least = 0.0
+        """About the least ‖W‖ that matters."""
+        self.result: Result | None = None
+        """Result of the latest run."""
         self.at = (0.0, "guess")
-        """Trace bound of the last trial, and its source."""
-        self.offer = _keyboard.offers(self._here)
+        """Its trace bound, and the source of that."""
         self.ends = Ends()
         self.data = max((float(np.abs(f.right).max()) for f in self.reduced.families), default=0.0)
         """The largest right-hand side, for rows of length 1."""
@@ -142,15 +144,18 @@ class Search:
 
     def run(self) -> Solution:
         """The best that can be said."""
-        with self.offer, progress.answers(lambda last: seen(self.going, self.reduced, last)):
-            return self.offer.keep(self._found())
+        with progress.answers(lambda last: seen(self.going, self.reduced, last)):
+            return self._found()
 
     def _found(self) -> Solution:
         try:
             return self._run()
         except KeyboardInterrupt:
-            if (found := self._here(None)) is not None:
-                return found
+            if self.result is not None:  # without a new proof
+                found = answer(self.reduced, self.result, None, *self.at, self.least)
+                if self.latest is not None and not self.latest.conditional:
+                    found = replace(found, bound=self.latest.bound)
+                return replace(found, status=Status.INTERRUPTED)
             self.least, _ = least_squares(self.reduced)  # before the first run
             trace, source, _ = trace_of(self.reduced, self.given, self.least)
             if self.reduced.refuted or trace <= 0:
@@ -158,17 +163,6 @@ class Search:
             self.options["max_iter"], self.going = 0, None
             found = self._trial(trace, source, False, 1.0, last=True).solution
             return replace(found, status=Status.INTERRUPTED)
-
-    def _here(self, found: Any) -> Solution | None:
-        """The point of the run at work, or of the last one, without a new proof."""
-        if self.going is None:
-            return None
-        result, (trace, source) = self.going.snapshot(), self.at
-        solution = answer(self.reduced, result, None, trace, source, self.least)
-        if self.latest is not None and not self.latest.conditional:
-            solution = replace(solution, bound=self.latest.bound)
-        seconds = time.perf_counter() - self.began
-        return replace(solution, status=Status.INTERRUPTED, seconds=seconds)
 
     def _run(self) -> Solution:
         if self.given is None and not self.reduced.refuted:
@@ -259,7 +253,6 @@ class Search:
         limits = Limits(most_iter, epochs, seconds, lmo)
         try:
             run = self._over(trace, exact, goal)
-            self.at, self.offer.source = (trace, source), True
             guessed = source == "guess" and not last
             self.ends.watch(most, trace if guessed else np.inf, run.state.k)
             result = advanced(run, limits, goal)
@@ -267,6 +260,7 @@ class Search:
             self.going = None
             name = "" if self.method is None else self.method.name
             result = unstarted(reduced.problem(trace, exact), name, None, options["seed"])
+        self.result, self.at = result, (trace, source)
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":
             dual = dual._replace(bound=dual.within)  # the rows prove τ
