@@ -26,7 +26,12 @@ from condgrad.backends.arrays import (
 )
 from condgrad.domains._base import Domain, Face, Minimum
 from condgrad.domains.checked import deflate, symmetric
-from condgrad.domains.eigen import Pair, deflated, lowest_bound, lowest_eigpair
+from condgrad.domains.eigen import (
+    Pair,
+    deflated,
+    lowest_bound,
+    lowest_eigpair,
+)
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne, Zero
 
