@@ -344,7 +344,7 @@ def installed(memory=float(1 << 33), gpus=1):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):
             setattr(kernels, name, getattr(_reference, name))
-        for name in ("symmetrise", "dots", "axpy_by"):
+        for name in ("symmetrise", "dots"):
             setattr(kernels, name, unwrapped(getattr(_reference_segments, name)))
         kernels.axpy_at = axpy_at
         yield cupy

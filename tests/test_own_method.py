@@ -9,7 +9,7 @@ import condgrad as cg
 from condgrad import METHODS, Problem, Status, Term, applications, cli, domains, functions, maps
 from condgrad.certificate.lower_bound import Slopes
 from condgrad.methods import Method, State, declare
-from condgrad.methods.protocol import direction, gradient, require_finite
+from condgrad.methods.protocol import direction, gradient
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,6 @@ class Plain(Method):
         for i, t in enumerate(problem.terms):
             s.rows[i] += gradient(t, s.W, s.gradients[i], self.beta0)
         v = direction(problem, s.gradients)
-        require_finite(problem, v)
         atom = problem.domain.lmo(v, rng=s.rng)
         s.eta, s.beta = 2 / (k + 1), self.beta0
         atom.blend(s.W, s.eta)

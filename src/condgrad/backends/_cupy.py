@@ -16,7 +16,6 @@ from condgrad.backends import tiles
 from condgrad.backends._cupy_entries import (  # noqa: F401
     axpy,
     axpy_at,
-    axpy_by,
     descended,
     dots,
     interval_ascend,

@@ -122,20 +122,6 @@ def axpy(out: Array, weight: float, y: Array) -> None:
 
 
 @cache
-def multiplied(scattered: bool) -> Any:
-    """The kernel of `axpy_by`."""
-    where, out = ("int64 index, ", "raw S out") if scattered else ("", "S out")
-    source = f"out{'[index]' * scattered} += (S)((T)(weight * (double)factor[0]) * y)"
-    return cp.ElementwiseKernel(f"float64 weight, raw U factor, {where}T y", out, source, "axpy_by")
-
-
-def axpy_by(out: Array, index: Array | None, weight: float, factor: Array, y: Array) -> None:
-    """`_reference_segments.axpy_by`: a factor that stays on the GPU is not waited for."""
-    where = () if index is None else (index,)
-    multiplied(index is not None)(weight, factor, *where, y, out)
-
-
-@cache
 def scattered() -> Any:
     """The kernel of `axpy_at`."""
     source = "out[index] += (S)(weight * y)"

@@ -47,12 +47,6 @@ def dots(*pairs: tuple[Array, Array]) -> list[float]:
     return [float(np.sum(np.multiply(x, y, dtype=np.float64))) for x, y in pairs]
 
 
-def axpy_by(out: Array, index: Array | None, weight: float, factor: Array, y: Array) -> None:
-    """Add weight · factor[0] · y to `out`, or to its entries at an index."""
-    c = y.dtype.type(weight * float(factor[0]))
-    out[slice(None) if index is None else index] += c * y
-
-
 def symmetrise(V: Array) -> None:
     """V ← V/2 + Vᵀ/2."""
     V[:] = 0.5 * V + 0.5 * V.T

@@ -13,8 +13,7 @@ from condgrad._floats import TINY
 from condgrad._shown import shown
 from condgrad._types import ALL, Array, Rows
 from condgrad.backends import kernels
-from condgrad.backends.arrays import HOST, MANY, address, contiguous, foreign, host, moved
-from condgrad.backends.scalars import products
+from condgrad.backends.arrays import HOST, MANY, address, contiguous, host, moved
 
 Kernel = str | Callable[..., None]
 
@@ -219,12 +218,6 @@ class Covering(LinearMap):
     """A map whose cotangent has an entry for every entry of W, in its order."""
 
     covers: ClassVar[bool] = True
-
-    def paired(self, G: Array, weight: float, D: Array) -> float:
-        plain = type(self).add_to is Covering.add_to and G.dtype == D.dtype
-        if foreign(D) and plain and D.flags.c_contiguous:  # an array less
-            return weight * products((G, D.reshape(-1)))[0]
-        return super().paired(G, weight, D)
 
     def set_to(self, G: Array, weight: float, out: Array) -> None:
         if out.flags.c_contiguous:

@@ -11,7 +11,7 @@ from condgrad._check import canonical, dimension, numbers, sides
 from condgrad._floats import length
 from condgrad._types import ALL, Array, Rows, span
 from condgrad.backends import kernels
-from condgrad.backends.arrays import diagonal, foreign, namespace, placed
+from condgrad.backends.arrays import diagonal, namespace, placed
 from condgrad.errors import ProblemError
 from condgrad.maps._base import LinearMap, RowStorage
 
@@ -70,9 +70,6 @@ class Inner(LinearMap):
         G[0] += y.sum()
 
     def add_to(self, G: Array, weight: float, out: Array) -> None:
-        if foreign(out) and out.flags.c_contiguous:
-            kernels(out).axpy_by(out.reshape(-1), self._flat, weight, G, self._data)
-            return
         c = weight * float(G[0])
         if not out.flags.c_contiguous:  # a reshaped copy would swallow the sum
             out.flat[ALL if self._flat is None else self._flat] += c * self._data

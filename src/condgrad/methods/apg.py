@@ -10,15 +10,7 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.domains import Domain
 from condgrad.domains.projections import FaceProjector, Frame, Projector
-from condgrad.methods.protocol import (
-    Known,
-    Method,
-    State,
-    curvature_of,
-    direction,
-    gradient,
-    require_finite,
-)
+from condgrad.methods.protocol import Known, Method, State, curvature_of, direction, gradient
 from condgrad.methods.register import declare, refusal
 from condgrad.problem import Problem, Term
 
@@ -142,9 +134,7 @@ def gradient_at(problem: Problem, s: SmoothState, W: Array) -> Array:
     """∇f(W), with its rows counted and its cotangents in the state."""
     for i, t in enumerate(problem.terms):
         s.rows[i] += gradient(t, W, s.gradients[i], 1.0)
-    v = direction(problem, s.gradients)
-    require_finite(problem, v)
-    return v
+    return direction(problem, s.gradients)
 
 
 def curved(problem: Problem) -> bool:

@@ -12,15 +12,7 @@ from condgrad.domains.projections import Frame
 from condgrad.errors import ProblemError
 from condgrad.functions import Linear
 from condgrad.methods.balance import first_weight, scale
-from condgrad.methods.protocol import (
-    Known,
-    State,
-    curvature_of,
-    direction,
-    gradient,
-    length_of,
-    require_finite,
-)
+from condgrad.methods.protocol import Known, State, curvature_of, direction, gradient, length_of
 from condgrad.methods.register import declare, refusal
 from condgrad.methods.tables import SlopeTable, Tabled, stored, table_bytes
 from condgrad.problem import Problem, Term
@@ -154,7 +146,6 @@ class Pdhg(Tabled):
         s.rows = [count + t.map.size for count, t in zip(s.rows, problem.terms, strict=True)]
         self.ascend(problem, s)
         v = direction(problem, [f.estimate for f in s.tables])
-        require_finite(problem, v)
         v *= v.dtype.type(-1 / (s.weight * s.norm))
         v += s.before
         assert projector is not None

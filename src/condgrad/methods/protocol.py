@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 from numpy.random import Generator
 
-from condgrad._types import Array
+from condgrad._types import Array, Ranges
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign
 from condgrad.backends.scalars import square
@@ -264,7 +264,7 @@ def direction(problem: Problem, cotangents: Sequence[Array]) -> Array:
     Raises
     ------
     numpy.linalg.LinAlgError
-        If a number is NaN, or too large.
+        If a number is NaN, or its square infinite.
     """
     v: Array = np.empty(problem.domain.shape, problem.dtype, like=problem.like)
     pairs = zip(problem.terms, cotangents, strict=True)
@@ -272,23 +272,13 @@ def direction(problem: Problem, cotangents: Sequence[Array]) -> Array:
     first.map.set_to(G, first.weight, v)
     for term, G in others:
         term.map.add_to(G, term.weight, v)
+    if not (problem.domain.finite_only or np.isfinite(square(v))):
+        raise np.linalg.LinAlgError("the direction is not finite")
     return v
 
 
-def require_finite(problem: Problem, v: Array) -> None:
-    """Refuse a direction with NaN or with numbers whose squares are infinite.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If there are such.
-    """
-    if not (problem.domain.finite_only or np.isfinite(square(v))):
-        raise np.linalg.LinAlgError("the direction is not finite")
-
-
 def shared(
-    term: Term, ranges: Sequence[slice], work: Callable[[Sequence[slice], Array], Any], total: Array
+    term: Term, ranges: Ranges, work: Callable[[Ranges, Array], Any], total: Array
 ) -> list[Any]:
     """Results of `work(ranges, G)` in threads; all but the first add to a G of their own."""
     parts = threads.share(ranges) if term.passes.parallel else [list(ranges)]

@@ -48,14 +48,7 @@ from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.functions import Smooth
 from condgrad.methods.balance import BALANCE, Balance, Pressure
 from condgrad.methods.frames import Frame, face_of, frames_of, to_projection
-from condgrad.methods.protocol import (
-    Given,
-    Known,
-    State,
-    direction,
-    gradient,
-    require_finite,
-)
+from condgrad.methods.protocol import Given, Known, State, direction, gradient
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, rows_of
 from condgrad.methods.table1 import SAMPLED_G
@@ -151,7 +144,6 @@ class SagCgal(Drawing):
         s.betas = [factor * s.beta for factor in factors]
         drawn = [self._renewed(t, s, i, theta) for i, t in enumerate(problem.terms)]
         v = direction(problem, [t.G for t in s.tables])
-        require_finite(problem, v)
         if not atoms and p.k > 1:
             self._spectral(problem, s, v, drawn)
         else:

@@ -61,7 +61,6 @@ from condgrad.methods.protocol import (
     gradient,
     length_of,
     passes_over,
-    require_finite,
     shared,
 )
 from condgrad.methods.register import declare, refusal
@@ -203,7 +202,6 @@ class Spdhg(Drawing):
         s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
         found = [self._ascended(t, s, i) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
-        require_finite(problem, v)
         tau = 1 / (s.weight / s.length + s.bend)
         to_projection(face_of(problem), s, v, tau, 1.0, SMALL)
         s.k, s.calls, s.report = s.k + 1, s.calls + 1, None

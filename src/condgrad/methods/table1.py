@@ -34,15 +34,7 @@ from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
 from condgrad.functions import Proximable
 from condgrad.methods.balance import BALANCE, Balance, Pressure
-from condgrad.methods.protocol import (
-    Given,
-    Known,
-    Method,
-    State,
-    direction,
-    gradient,
-    require_finite,
-)
+from condgrad.methods.protocol import Given, Known, Method, State, direction, gradient
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
 from condgrad.methods.tables import check_precision, objection
@@ -492,7 +484,6 @@ class ConditionalGradient(Method):
             own = p._replace(beta=beta, beta_before=s.betas[i])
             s.rows[i] += self.estimator(t).follow(s.terms[i], t, s, own)  # lines 5 to 7, or 8
         v = direction(problem, [f.G for f in s.terms])  # line 9
-        require_finite(problem, v)
         atom = problem.domain.lmo(v, effort=p.effort, hint=s.W, rng=s.rng)  # line 10
         if s.before is not None:
             s.before[...] = s.W
