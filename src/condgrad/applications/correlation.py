@@ -68,7 +68,8 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
     positive = math.fsum(S.data[S.data > 0]) / 2
     cost = sp.csr_array(sp.diags_array(np.full(n, positive / n)) - S / 2)
     terms = [
-        Term(_Shared(cost, _symmetric=True), Linear(), name="cost"),
+        # the diagonal is rounded: a sum and a quotient
+        Term(Inner(cost, _symmetric=True, _rounded=4), Linear(), name="cost"),
         Term(Diagonal(n), Equal(1.0), name="diagonal"),
         Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
     ]
@@ -90,16 +91,6 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
         finer=10.0,
         unit=Unit(what="clustering"),
     )
-
-
-class _Shared(Inner):
-    """A cost whose diagonal has been rounded: a sum and a quotient."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + 4
 
 
 class _Rounding:

@@ -81,7 +81,9 @@ def section_of(A: Any, sizes: Array, triangles: bool) -> Application:
     require_room((n, n), 4, "take a part of the graph")
     own = 1 - 1 / k
     domain: Domain = Spectrahedron(n, trace=n * own, equality=True)
-    terms = [Term(_Summed(laplacian_of(A) / 2, _symmetric=True), Linear(), name="cost")]
+    # a number of the diagonal is a sum of up to n
+    cost = Inner(laplacian_of(A) / 2, _symmetric=True, _rounded=n)
+    terms = [Term(cost, Linear(), name="cost")]
     if sizes[0] == sizes[-1] and n > 2:
         domain = PinnedSpectrahedron(np.ones(n), trace=n * own, equality=True)
     else:
@@ -108,16 +110,6 @@ def section_of(A: Any, sizes: Array, triangles: bool) -> Application:
         finer=10.0,
         unit=Unit(what="partition"),
     )
-
-
-class _Summed(Inner):
-    """A cost whose diagonal has been rounded, as sums of up to n numbers."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + self.shape[0]
 
 
 class _Rounding:
