@@ -32,9 +32,6 @@ from condgrad.applications.rounding_max_cut import (
 )
 from condgrad.applications.sparsest_cut import sparsest_cut
 
-Run = Outcome
-"""The name until `condgrad.Run` was one too."""
-
 __all__ = [
     "PLAIN",
     "PRESETS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ SQUEEZED = 0.15
 """Share of an axis that the second half of a run takes at least; else early values are cut off."""
 START = 1e-3
 """How far below the second half of a run an axis goes for its start."""
-DECADES = 2.5
-"""An axis of fewer decades has labels at 2 and 5 as well."""
 
 
 def scale_across(ax: Any, x: Array) -> None:
@@ -22,7 +20,6 @@ def scale_across(ax: Any, x: Array) -> None:
     later = x[x > 0]
     if later.size and later.max() >= 10 * later.min():
         ax.set_xscale("log")
-        _label(ax.xaxis, later.min(), later.max(), "{:g}".format)
     else:
         ax.xaxis.get_major_locator().set_params(nbins=6)
 
@@ -61,9 +58,7 @@ def scale_values(ax: Any, curves: Sequence[Array], ends: Array) -> None:
         ax.ticklabel_format(axis="y", useOffset=False)
 
 
-def scale_positive(
-    ax: Any, curves: Sequence[Array], text: Callable[[float], str], least: float = 0.0
-) -> None:
+def scale_positive(ax: Any, curves: Sequence[Array], least: float = 0.0) -> None:
     """A logarithmic axis for numbers that should fall; those of a feasible start are cut off.
 
     Parameters
@@ -72,8 +67,6 @@ def scale_positive(
         Where they are drawn.
     curves : sequence of array
         Numbers of at least 0, in the order of their recording.
-    text : callable
-        Writes a number.
     least : float, default 0
         Where the axis ends if some are below.
     """
@@ -81,18 +74,15 @@ def scale_positive(
     if values.size:
         late = np.concatenate([y[y.size // 2 :] for y in curves])
         low = max(values.min(), START * late[late > 0].min(initial=values.max()))
-        scale_log(ax, 0.8 * max(low, min(least, values.max())), 1.25 * values.max(), text)
+        scale_log(ax, 0.8 * max(low, min(least, values.max())), 1.25 * values.max())
 
 
-def scale_log(
-    ax: Any, low: float, high: float, text: Callable[[float], str] = "{:g}".format
-) -> None:
+def scale_log(ax: Any, low: float, high: float) -> None:
     """A logarithmic axis from `low` to `high`, or somewhat beyond, so that there are labels."""
     middle = np.sqrt(low) * np.sqrt(high)
     low, high = min(low, middle / 2), max(high, 2 * middle)
     ax.set_yscale("log")
     ax.set_ylim(low, high)
-    _label(ax.yaxis, low, high, text)
 
 
 def _spans(values: Array) -> bool:
@@ -103,10 +93,3 @@ def _spans(values: Array) -> bool:
 def _size(values: Array) -> float:
     """Half of the largest less half of the smallest, which cannot overflow."""
     return float(values.max() / 2 - values.min() / 2) * 2 if values.size else 0.0
-
-
-def _label(axis: Any, low: float, high: float, text: Callable[[float], str]) -> None:
-    """Plain numbers at powers of ten, and at 2 and 5 times those where there are few."""
-    few = np.log10(high) - np.log10(low) < DECADES
-    axis.set_major_formatter(lambda v, _: text(v))
-    axis.set_minor_formatter(lambda v, _: text(v) if few and f"{v:e}"[0] in "25" else "")
