@@ -7,6 +7,7 @@ from condgrad.applications._base import (
 )
 from condgrad.applications._outcome import (
     PLAIN,
+    Constructed,
     Outcome,
     Rounded,
     Sense,
@@ -37,6 +38,7 @@ __all__ = [
     "PRESETS",
     "Application",
     "Clustering",
+    "Constructed",
     "Cut",
     "Outcome",
     "Rounded",

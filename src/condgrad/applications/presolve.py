@@ -18,8 +18,7 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
-from condgrad.applications.blocks import Block, blocks_of, extended
-from condgrad.applications.cycles import cut_of_cycle
+from condgrad.applications.blocks import Block, blocks_of, cut_of_cycle, extended
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side, sweep_orders
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder

@@ -20,8 +20,8 @@ import numpy as np
 from condgrad._types import Array
 from condgrad.backends import _cupy_source, tiles
 from condgrad.backends._cupy_entries import axpy
-from condgrad.backends.apexes import apexes_of, salt, split
 from condgrad.backends.contract import Drivers
+from condgrad.backends.tiles import apexes_of, salt, split
 
 THREADS = 256
 RESIDENT = 2

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from condgrad._types import Array
 from condgrad.backends._reference_fused import fused  # noqa: F401
-from condgrad.backends.addresses import perimeter_address, triangle_address
+from condgrad.backends.tiles import perimeter_address, triangle_address
 
 TINY = float(np.finfo(np.float64).tiny)
 
