@@ -114,7 +114,7 @@ def disagreements(S: Any, labels: Array) -> float:
     return math.fsum(np.abs(wrong)) / 2
 
 
-def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
+def round_correlation(S: Any, W: Array) -> Labels:
     """The best clustering read off W.
 
     Vertices are taken in random order; each that is still free gathers the free ones with
@@ -129,15 +129,13 @@ def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
         A checked similarity matrix.
     W : array
         Solution of the relaxation; it may be inaccurate.
-    seed : int, default 0
-        Of the orders.
 
     References
     ----------
     .. [1] N. Ailon, M. Charikar, A. Newman, "Aggregating inconsistent information: ranking and
        clustering", J. ACM 55(5), 2008.
     """
-    n, rng, dense = S.shape[0], np.random.default_rng(seed), S.toarray()
+    n, rng, dense = S.shape[0], np.random.default_rng(0), S.toarray()
     starts = [np.zeros(n, np.int64), np.arange(n)]
     for start in range(STARTS):
         threshold = rng.uniform(0.3, 0.7) if start else 0.5

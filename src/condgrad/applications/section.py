@@ -130,7 +130,7 @@ def section_value(A: Any, labels: Array) -> float:
     return float(edges.data[labels[edges.coords[0]] != labels[edges.coords[1]]].sum() / 2)
 
 
-def round_section(A: Any, W: Array, sizes: Array, seed: int = 0) -> Labels:
+def round_section(A: Any, W: Array, sizes: Array) -> Labels:
     """The best partition with these sizes read off W.
 
     With W = VVᵀ a random vertex and those farthest from it serve as centres of the parts; pairs of
@@ -146,15 +146,13 @@ def round_section(A: Any, W: Array, sizes: Array, seed: int = 0) -> Labels:
         Solution of the relaxation; it may be inaccurate.
     sizes : array of int
         Sizes of the parts.
-    seed : int, default 0
-        Of the centres.
 
     References
     ----------
     .. [1] B. W. Kernighan, S. Lin, "An efficient heuristic procedure for partitioning graphs", Bell
        System Technical Journal 49(2), 1970.
     """
-    n, rng, dense = A.shape[0], np.random.default_rng(seed), A.toarray()
+    n, rng, dense = A.shape[0], np.random.default_rng(0), A.toarray()
     found = []
     for _ in range(STARTS):
         centres = [int(rng.integers(n))]
