@@ -190,14 +190,9 @@ def sparsest_cut(
         first, second = map(Fraction, sizes)
         best, times = Fraction(A[0, 1]) / (first * second), (first + second) ** 2 / 2
         return _known(names, np.array([True, False]), best, times, "min", unit_of(sizes), seed)
-    options: dict[str, Any] = {
-        "gap": gap,
-        "max_seconds": max_seconds,
-        "seed": seed,
-        "n_jobs": n_jobs,
-        "device": device,
-        **({} if cluster is None else {"cluster": cluster_of(cluster)}),
-    }
+    options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
+    options |= {"n_jobs": n_jobs, "device": device}
+    options |= {} if cluster is None else {"cluster": cluster_of(cluster)}
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         progress.doing("looking for blocks of the graph")
         if not connected or (presolve and method is None):
@@ -278,15 +273,10 @@ def max_cut(
         more: dict[str, Any] = {"warm_seconds": limit, "hyperplanes": hyperplanes, "seed": seed}
         how: dict[str, Any] = {"triangles": triangles, "presolve": presolve, "warm": gap}
         application = applications.max_cut(A, **how, **more)
-        options: dict[str, Any] = {
-            "gap": gap,
-            "max_seconds": max_seconds,
-            "seed": seed,
-            "n_jobs": n_jobs,
-            "device": device,
-            **({} if cluster is None else {"cluster": cluster_of(cluster)}),
-            **({"max_epochs": PASSES} if max_seconds is None else {}),
-        }
+        options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
+        options |= {"n_jobs": n_jobs, "device": device}
+        options |= {} if cluster is None else {"cluster": cluster_of(cluster)}
+        options |= {"max_epochs": PASSES} if max_seconds is None else {}
         found = application.run(method, **options)
     return _cut(found, names)
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
 from condgrad.applications._outcome import Rounded, Unit
+from condgrad.applications.clustering import canonical
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.backends.arrays import host
 from condgrad.domains import Spectrahedron
@@ -145,23 +146,16 @@ def round_correlation(S: Any, W: Array) -> Labels:
                 labels[(labels < 0) & (W[i] > threshold)] = i
                 labels[i] = i
         starts.append(labels)
-    distinct = {_canonical(labels).tobytes(): labels for labels in starts}
+    distinct = {canonical(labels)[0].tobytes(): labels for labels in starts}
     found = [_bettered(dense, labels) for labels in distinct.values()]
     options = [Labels(labels, disagreements(S, labels)) for labels in found]
     return min(options, key=lambda one: one.value)
 
 
-def _canonical(labels: Array) -> Array:
-    """Number the clusters of a partition in the order of their first vertices."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return np.asarray(rank[inverse], dtype=np.int64)
-
-
 def _bettered(S: Array, labels: Array) -> Array:
     """Moves of vertices and unions of clusters, the best first, until none gains."""
     n, least = S.shape[0], SLACK * float(np.abs(S).sum())
-    labels = _canonical(labels)
+    labels = canonical(labels)[0]
     every = np.arange(n)
     while True:
         members = np.zeros((n, labels.max() + 2))  # the last cluster is empty
@@ -177,7 +171,7 @@ def _bettered(S: Array, labels: Array) -> Array:
             labels[i] = to
             if to == inside.shape[1] - 1:
                 inside = np.hstack([inside, np.zeros((n, 1))])
-        labels = _canonical(labels)
+        labels = canonical(labels)[0]
         members = np.zeros((n, labels.max() + 1))
         members[every, labels] = 1.0
         between = members.T @ S @ members
@@ -185,4 +179,4 @@ def _bettered(S: Array, labels: Array) -> Array:
         a, b = np.unravel_index(np.argmax(between), between.shape)
         if between[a, b] <= least:
             return labels
-        labels = _canonical(np.where(labels == b, a, labels))
+        labels = canonical(np.where(labels == b, a, labels))[0]
