@@ -86,7 +86,7 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
         batch=0.05,
         formula=" + ".join(term.name for term in terms[1:]),
         settings={"vertices": n, "pairs": S.nnz // 2, "triangles": triangles},
-        rounding=_Rounding(S, positive),
+        rounding=_Rounding(S),
         floor=0.0,  # entries of a feasible W lie between 0 and 1
         whole=whole,
         finer=10.0,
@@ -97,8 +97,8 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
 class _Rounding:
     """From W to clusters."""
 
-    def __init__(self, S: Any, positive: float) -> None:
-        self._S, self._positive = S, positive
+    def __init__(self, S: Any) -> None:
+        self._S = S
 
     def __call__(self, W: Any) -> Rounded:
         found = round_correlation(self._S, np.asarray(host(W), dtype=np.float64))
