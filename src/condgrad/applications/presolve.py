@@ -15,6 +15,7 @@ from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._floats import EPS
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
@@ -101,7 +102,7 @@ class ByBlocks(Application):
             best = Cut(smaller_side(label == label[0]), 0.0)
             none = {0: Start(best, 0.0, "exact", 0.0, True)}
             return self._outcome(slug, best, none, [], gap, limits.get("seed", 0))
-        progress.doing(f"bounds and first cuts of {count(self.blocks)}")
+        progress.doing(f"bounds and first cuts of {counted(len(self.blocks), 'block')}")
         like = on_gpu() if limits.get("device") == "cuda" else None
         data = self.adjacency, self.weights
         firsts = settled("cuts", lambda: [self._first(b, like) for b in self.blocks], data)
@@ -357,11 +358,6 @@ def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, floor
         for name, v in r.families.items()
     }
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, none, **spent, **how)
-
-
-def count(blocks: Sequence[Block]) -> str:
-    """How many blocks there are, in words."""
-    return "one block" if len(blocks) == 1 else f"{len(blocks)} blocks"
 
 
 def uneven(weights: Array) -> Array | None:
