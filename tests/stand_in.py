@@ -12,13 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from condgrad.backends import (
-    _reference,
-    _reference_fused,
-    _reference_graphs,
-    _reference_segments,
-    tiles,
-)
+from condgrad.backends import _reference, _reference_fused, _reference_segments, tiles
 from condgrad.backends.contract import Drivers
 from condgrad.domains.eigen import SMALL
 
@@ -327,7 +321,7 @@ def installed(memory=float(1 << 33), gpus=1):
     )
     cupy.cuda = types.SimpleNamespace(runtime=runtime)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
-    ends = ("", "_triangles", "_graphs", "_segments", "_entries")
+    ends = ("", "_triangles", "_segments", "_entries")
     names = ["cupy", *(f"condgrad.backends._cupy{end}" for end in ends)]
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.modules["cupy"] = cupy
@@ -339,7 +333,7 @@ def installed(memory=float(1 << 33), gpus=1):
         kernels.triangle_price, kernels.triangle_square = price, table_square
         kernels.own = triangles
         for name in ("earlier", "places", "prefixes"):
-            setattr(kernels, name, unwrapped(getattr(_reference_graphs, name)))
+            setattr(kernels, name, unwrapped(getattr(_reference_segments, name)))
         for name in ("segment_sums", "product_sums"):
             setattr(kernels, name, twin(name))
         for name in ("axpy", "descended", "interval_ascend", "symmetric_part"):

@@ -248,8 +248,3 @@ def test_an_interrupted_start_is_said_by_the_outcome():
     assert outcome.status is Status.INTERRUPTED
     assert outcome.result.status is Status.INTERRUPTED
     assert outcome.to_json()["status"] == "interrupted"
-
-
-def test_the_old_name_of_an_outcome():
-    assert applications.Run is applications.Outcome
-    assert applications.Run is not cg.Run

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from condgrad.backends import _cupy_source, _cupy_sums, tiles
+from condgrad.backends import _cupy_source, tiles
 from stand_in import installed, ndarray
 
 KERNEL = r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?([\w#]+)\(([^)]*)\)'
@@ -19,7 +19,7 @@ WHOLE = np.array([[0, SIZE]])
 
 def signatures():
     """The parameters of every kernel."""
-    source = (_cupy_source.SOURCE + _cupy_sums.SOURCE).replace("\\\n", " ")
+    source = _cupy_source.SOURCE.replace("\\\n", " ")
     found = {m[1]: [p.strip() for p in m[2].split(",")] for m in re.finditer(KERNEL, source)}
     parameters = found.pop("sums##KIND")
     return found | {
@@ -84,7 +84,7 @@ def test_arguments_are_those_of_the_kernels(table, others, monkeypatch):
 @pytest.mark.parametrize("count", [1, 7, 128, 1000, 5000])
 def test_every_apex_is_in_one_part(blocks, count):
     with installed():
-        from condgrad.backends.apexes import LONGEST, split
+        from condgrad.backends.tiles import LONGEST, split
 
         parts, per = split(blocks, count, 264)
     ends = [(i * per, min(count, i * per + per)) for i in range(parts)]
@@ -95,7 +95,7 @@ def test_every_apex_is_in_one_part(blocks, count):
 
 def test_a_salt_differs_from_pass_to_pass():
     with installed():
-        from condgrad.backends.apexes import salt
+        from condgrad.backends.tiles import salt
 
         half, betas = tiles.HALF, (0.7, 0.7 + 1e-15)
         found = {salt(beta, WHOLE + i, half) for beta in betas for i in range(3)}
@@ -106,7 +106,7 @@ def test_a_salt_differs_from_pass_to_pass():
 
 def test_every_apex_of_perimeters_is_in_one_range():
     with installed():
-        from condgrad.backends.apexes import apexes_of
+        from condgrad.backends.tiles import apexes_of
 
         for n in (3, 5, 8, 30):
             size, stretch = n * (n - 1) * (n - 2) // 6, (n - 1) * (n - 2) // 2

@@ -83,7 +83,7 @@ def test_binary_encoding_and_damaged_gzip(read, tmp_path):
 def test_unicode_as_windows_means_it(read, text, tmp_path):
     name = "a.xml" if "xml" in text else "a.txt"
     plain = vars(read(put(tmp_path, name, text.replace(' encoding="utf-16"', ""))))
-    for kind in ("utf-16", "utf-8-sig"):
+    for kind in ("utf-16", "utf-8-sig") if "xml" in text else ("utf-8-sig",):
         text = text.replace("utf-16", kind.removesuffix("-sig"))
         found = vars(read(put(tmp_path, name, text.encode(kind))))
         assert str(found) == str(plain)

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 import condgrad as cg
 import processes
 from condgrad.experiments import plan
-from condgrad.experiments.runner import OLD, reproduce, set_aside, stored, tidy
+from condgrad.experiments.runner import reproduce, set_aside, stored
 from condgrad.plot import _base
 from condgrad.record import COLUMNS, Record
 
@@ -166,28 +165,6 @@ def test_reproduce_sets_damaged_runs_aside(tmp_path):
     paths[0].write_text("damaged")
     with pytest.warns(UserWarning, match="no stored run"), pytest.raises(ValueError, match="work"):
         next(reproduce(jobs[:1], tmp_path, 0))  # it would be run again
-
-
-def test_reproduce_removes_only_what_it_wrote(tmp_path):
-    jobs = plan(["fig1"], seeds=1, quick=True, embedded=True)[:1]
-    folder = (tmp_path / jobs[0].key).parent
-    folder.mkdir(parents=True)
-    ours = folder / ".condgrad-0123456789abcdef.part"
-    others = [
-        tmp_path / "download.part",
-        folder / "download.part",
-        folder / ".condgrad-mine.part",
-        tmp_path / ".condgrad-0123456789abcdef.part",
-        folder / ".condgrad-0123456789abcdee.part",  # young: somebody is writing it
-    ]
-    for path in (ours, *others):
-        path.write_text("x")
-        old = time.time() - 2 * OLD
-        os.utime(path, (old, old))
-    os.utime(others[-1])
-    tidy(jobs, tmp_path)
-    assert not ours.exists()
-    assert all(path.exists() for path in others)
 
 
 def test_predictions_are_those_of_the_saved_model(run, tmp_path):

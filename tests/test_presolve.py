@@ -11,8 +11,7 @@ import condgrad as cg
 from condgrad import ProblemError, Status
 from condgrad.applications import cut_matrix, cut_value, round_cut
 from condgrad.applications import sparsest_cut as relaxation
-from condgrad.applications.blocks import blocks_of, extended, sparser
-from condgrad.applications.cycles import cut_of_cycle
+from condgrad.applications.blocks import blocks_of, cut_of_cycle, extended, sparser
 from condgrad.applications.presolve import by_blocks
 from condgrad.backends import memory
 from condgrad.errors import MemoryLimit

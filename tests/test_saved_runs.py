@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from condgrad import InputError, Trace, plot
 from condgrad.applications import kmeans, sparsest_cut
+from condgrad.cli.plot import drawable
 from condgrad.html import page
 from condgrad.record import COLUMNS, Record
 from files import put
@@ -48,13 +49,14 @@ def drawn_or_refused(path):
     """Whether the file was drawn; anything but a sentence about it is an error."""
     try:
         record = Record.load(path)
+        with drawable(path):
+            assert page(record) if record.facts else plot.sheet(record)
     except InputError as error:
         text = str(error)
         assert text.startswith(str(path))
         assert "\n" not in text
         assert "pickle" not in text
         return False
-    assert page(record) if record.facts else plot.sheet(record)
     return True
 
 

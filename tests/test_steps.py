@@ -9,7 +9,7 @@ import pytest
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps
 from condgrad.applications import kmeans, sparsest_cut
-from condgrad.applications.graphs import laplacian
+from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.backends import threads
 from condgrad.methods import Balance
 from condgrad.methods.sag_cgal import SAFETY_WHOLE
@@ -32,7 +32,8 @@ def clusters(n, k=3):
 
 
 def max_cut(n, seed=0):
-    cost = Term(maps.Inner(-laplacian(graph(n, seed)).toarray() / 4), functions.Linear())
+    L = laplacian_of(adjacency_matrix(graph(n, seed)))
+    cost = Term(maps.Inner(-L.toarray() / 4), functions.Linear())
     ones = Term(maps.Diagonal(n), functions.Equal(1.0))
     return Problem(domains.Spectrahedron(n, n, equality=True), [cost, ones])
 

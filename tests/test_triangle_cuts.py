@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 import condgrad as cg
 from condgrad import ProblemError, Status, applications, quadratic
+from condgrad.applications.annealing import annealed
+from condgrad.applications.max_cut import triangle_terms
 from condgrad.applications.rounding_max_cut import max_cut_value
-from condgrad.applications.triangle_cuts import annealed, triangle_terms
 from condgrad.backends import memory
 from condgrad.cli import app
 

@@ -9,7 +9,7 @@ from benchmark_utils.judge import into_spectrahedron
 
 from condgrad import Problem, Term
 from condgrad.applications import Application
-from condgrad.applications.graphs import laplacian
+from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.domains import Spectrahedron
 from condgrad.functions import Equal, Linear
 from condgrad.maps import Diagonal, Inner
@@ -20,9 +20,9 @@ class Objective(CertifiedObjective):
 
     @staticmethod
     def application(adjacency):
-        n = len(adjacency)
+        n, L = len(adjacency), laplacian_of(adjacency_matrix(adjacency))
         terms = [
-            Term(Inner(-0.25 * laplacian(adjacency)), Linear(), name="cost"),
+            Term(Inner(-0.25 * L), Linear(), name="cost"),
             Term(Diagonal(n), Equal(1.0), name="diagonal"),
         ]
         return Application(

@@ -35,10 +35,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> path.read_text()
     '42'
     """
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    mode = _mode(target)
+    target, mode = _target(path)
     if mode is not None and not stat.S_ISREG(mode):
         with target.open("wb") as file:
             yield file
@@ -69,10 +66,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def writable(path: str | os.PathLike[str]) -> None:
     """Raise an `OSError` where a file of that name cannot be written, and leave all as it is."""
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    mode = _mode(target)
+    target, mode = _target(path)
     if mode is not None and stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if mode is not None and not os.access(target, os.W_OK):
@@ -92,12 +86,15 @@ def abandon() -> None:
             part.unlink()
 
 
-def _mode(path: Path) -> int | None:
-    """The mode of a file that is there."""
+def _target(path: str | os.PathLike[str]) -> tuple[Path, int | None]:
+    """The file behind a path and its links, and its mode if it is there."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     try:
-        return path.stat().st_mode
+        return target, target.stat().st_mode
     except FileNotFoundError:
-        return None
+        return target, None
 
 
 def _settle(folder: Path) -> None:

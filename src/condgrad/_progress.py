@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from condgrad._round import bound_text, percent, up
 from condgrad.errors import ProblemError
@@ -51,18 +51,6 @@ Measure = Callable[[Mapping[str, float]], Seen | None]
 """From the last row of a trace to the numbers of the answer that is made of the run."""
 
 
-class Watched(Protocol):
-    """A run as far as it is shown."""
-
-    @property
-    def counts(self) -> tuple[int, float, int]:
-        """Iterations, epochs and oracle calls."""
-
-    @property
-    def trace(self) -> Any:
-        """The history."""
-
-
 class Display:
     """A line that says what is being done, drawn as often as it pays.
 
@@ -84,7 +72,7 @@ class Display:
     ) -> None:
         self._drawing, self._limits, self._clock = drawing, limits, clock
         self._began = self._last = clock()
-        self._what, self._numbers, self.part = "starting", "", ""
+        self._what, self._numbers, self.part, self._ended = "starting", "", "", False
         self.measure: Measure | None = None
         self.inner: Measure | None = None
         self.change: Callable[[Seen], Seen] | None = None
@@ -101,8 +89,8 @@ class Display:
         if (new and (at_once or self._drawing.quick)) or self._due():
             self._draw(0.0)
 
-    def look(self, run: Watched) -> None:
-        """Show a run where it is."""
+    def look(self, run: Any) -> None:
+        """Show a run, by its `counts` and `trace`, where it is."""
         if not self._due():
             return
         k, epochs, _ = run.counts
@@ -120,14 +108,17 @@ class Display:
 
     def end(self) -> None:
         """Nothing more comes."""
-        self._drawing.end()
-        self._drawing = Nothing()
+        if not self._ended:
+            self._drawing.end()
+        self._ended = True
 
     def _due(self) -> bool:
         now = self._clock()
         return now - self._last >= self._drawing.wait(now - self._began)
 
     def _draw(self, share: float) -> None:
+        if self._ended:
+            return
         self._last = self._clock()
         spent, limit = self._last - self._began, self._limits[2]
         share = min(max(share, spent / limit if limit else 0.0), 1.0)
@@ -152,22 +143,6 @@ def plain(last: Mapping[str, float]) -> str:
     if abs(last["lower_bound"]) == float("inf"):
         return text
     return f"{text}  bound {bound_text(last['lower_bound'], 6, 'min')}  gap {up(last['gap'], 2)}"
-
-
-class Nothing:
-    """Draws nothing."""
-
-    quick = False
-
-    def wait(self, spent: float) -> float:
-        """For ever."""
-        return float("inf")
-
-    def draw(self, text: str, share: float, spent: float) -> None:
-        """Nothing."""
-
-    def end(self) -> None:
-        """Nothing."""
 
 
 class Terminal:
@@ -340,8 +315,8 @@ def part(which: str) -> None:
         display.part = which
 
 
-def look(run: Watched) -> None:
-    """Show a run where it is."""
+def look(run: Any) -> None:
+    """Show a run, by its `counts` and `trace`, where it is."""
     if (display := _current.get()) is not None:
         display.look(run)
 

@@ -38,7 +38,6 @@ class MemoryLimit(ProblemError):
     """
 
     def __init__(self, figures: str, remedy: str) -> None:
-        self.figures = figures
         super().__init__(f"{figures}: {remedy}")
 
 

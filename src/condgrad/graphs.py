@@ -23,7 +23,7 @@ from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, toward, up
 from condgrad._types import Array
-from condgrad.applications import PLAIN, Outcome, Sense, Unit, closeness
+from condgrad.applications import PLAIN, Constructed, Outcome, Sense, Unit, closeness
 from condgrad.applications.max_cut import CUT, check_room
 from condgrad.applications.presolve import by_blocks_of, of_all, uneven
 from condgrad.applications.rounding import smaller_side
@@ -33,10 +33,9 @@ from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
 from condgrad.cluster import Ray, cluster_of
 from condgrad.methods import Method
-from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import Result, Status
 
 SHOWN = 20
 """Number of vertices of a cut that are printed."""
@@ -45,7 +44,7 @@ PASSES = 3000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphCut(Answer):
+class GraphCut(Constructed):
     """A cut of a graph and what is proved of it."""
 
     partition: tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -77,24 +76,9 @@ class GraphCut(Answer):
     unit: Unit = PLAIN
     """Unit of `value`, and its relation to values of `result`."""
 
-    infeasibility = 0.0
-    """A cut is a cut."""
-    _feasible = True
-    _named = "value"
-
     @property
     def _application(self) -> str:  # type: ignore[override]
         return "max-cut" if self.sense == "max" else "sparsest-cut"
-
-    @property
-    def objective(self) -> float:
-        """Alias of `value`."""
-        return self.value
-
-    @property
-    def trace(self) -> Trace:
-        """Trace of `result`, in its units; a single row if no run was needed."""
-        return self.result.trace
 
     def _facts(self) -> dict[str, str]:
         sides = " + ".join(str(len(side)) for side in self.partition)
@@ -206,14 +190,9 @@ def sparsest_cut(
         first, second = map(Fraction, sizes)
         best, times = Fraction(A[0, 1]) / (first * second), (first + second) ** 2 / 2
         return _known(names, np.array([True, False]), best, times, "min", unit_of(sizes), seed)
-    options: dict[str, Any] = {
-        "gap": gap,
-        "max_seconds": max_seconds,
-        "seed": seed,
-        "n_jobs": n_jobs,
-        "device": device,
-        **({} if cluster is None else {"cluster": cluster_of(cluster)}),
-    }
+    options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
+    options |= {"n_jobs": n_jobs, "device": device}
+    options |= {} if cluster is None else {"cluster": cluster_of(cluster)}
     with progress.shown(verbose, max_seconds=max_seconds), checkpoints(checkpoint, every, resume):
         progress.doing("looking for blocks of the graph")
         if not connected or (presolve and method is None):
@@ -294,15 +273,10 @@ def max_cut(
         more: dict[str, Any] = {"warm_seconds": limit, "hyperplanes": hyperplanes, "seed": seed}
         how: dict[str, Any] = {"triangles": triangles, "presolve": presolve, "warm": gap}
         application = applications.max_cut(A, **how, **more)
-        options: dict[str, Any] = {
-            "gap": gap,
-            "max_seconds": max_seconds,
-            "seed": seed,
-            "n_jobs": n_jobs,
-            "device": device,
-            **({} if cluster is None else {"cluster": cluster_of(cluster)}),
-            **({"max_epochs": PASSES} if max_seconds is None else {}),
-        }
+        options: dict[str, Any] = {"gap": gap, "max_seconds": max_seconds, "seed": seed}
+        options |= {"n_jobs": n_jobs, "device": device}
+        options |= {} if cluster is None else {"cluster": cluster_of(cluster)}
+        options |= {"max_epochs": PASSES} if max_seconds is None else {}
         found = application.run(method, **options)
     return _cut(found, names)
 

@@ -15,6 +15,7 @@ from condgrad._check import flag
 from condgrad._deadline import OutOfTime, limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
+from condgrad.applications import Constructed
 from condgrad.applications.theta import (
     UNIT,
     Feasible,
@@ -26,11 +27,10 @@ from condgrad.applications.theta import (
 )
 from condgrad.backends.devices import check_device
 from condgrad.certificate import relative_gap
-from condgrad.run.answer import Answer
 from condgrad.run.callbacks import Info
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import Result, Status
 
 FINER = 30.0
 """The program is solved to the gap asked for divided by this, unless a feasible point is within the
@@ -38,7 +38,7 @@ gap before."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Theta(Answer):
+class Theta(Constructed):
     """The theta function of a graph, or θ⁺, between two proven bounds."""
 
     value: float
@@ -61,22 +61,8 @@ class Theta(Answer):
     """Probability that a bound does not hold; 0 up to 3000 vertices."""
 
     sense = "max"
-    infeasibility = 0.0
-    """W meets all rows."""
-    _feasible = True
-    _named = "value"
     _application = "theta"
     unit = UNIT
-
-    @property
-    def objective(self) -> float:
-        """Alias of `value`."""
-        return self.value
-
-    @property
-    def trace(self) -> Trace:
-        """Trace of `result`, in its units."""
-        return self.result.trace
 
     @property
     def independence_bound(self) -> int:

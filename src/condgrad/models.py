@@ -8,7 +8,8 @@ from typing import Any
 from condgrad._types import Array
 from condgrad.applications.recommender import Factors
 from condgrad.errors import InputError
-from condgrad.io.ids import Ids, broadcast, missing
+from condgrad.io.frames import missing
+from condgrad.io.ids import Ids, broadcast
 from condgrad.record import MODEL, Record
 
 ARRAYS = (

@@ -15,19 +15,18 @@ from condgrad._check import flag
 from condgrad._deadline import limited
 from condgrad._round import bound_text, counted, up
 from condgrad._types import Array
-from condgrad.applications import PLAIN, Application, Outcome, Unit, closeness, gap_of
+from condgrad.applications import PLAIN, Application, Constructed, Outcome, Unit, closeness, gap_of
 from condgrad.applications.correlation import correlation_clustering_of
 from condgrad.applications.section import part_sizes, section_of
 from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
-from condgrad.run.answer import Answer
 from condgrad.run.journal import EVERY, checkpoints
 from condgrad.run.limits import Goal, Limits
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import Result, Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition(Answer):
+class Partition(Constructed):
     """A partition of the vertices of a graph and what is proved of it."""
 
     parts: tuple[tuple[Any, ...], ...]
@@ -50,21 +49,7 @@ class Partition(Answer):
     """Noun of the answer; values have the unit of the run."""
 
     sense = "min"
-    infeasibility = 0.0
-    """A partition is a partition."""
-    _feasible = True
-    _named = "value"
     _application = "partition"
-
-    @property
-    def objective(self) -> float:
-        """Alias of `value`."""
-        return self.value
-
-    @property
-    def trace(self) -> Trace:
-        """Trace of `result`."""
-        return self.result.trace
 
     def _sizes(self, between: str, most: int) -> str:
         sizes = between.join(str(len(part)) for part in self.parts[:most])

@@ -15,12 +15,11 @@ from condgrad._check import WHOLE, canonical, numbers, real_matrix
 from condgrad._floats import EPS
 from condgrad._round import bound_text, toward
 from condgrad._types import Array
-from condgrad.applications import Sense, Unit, closeness
+from condgrad.applications import Constructed, Sense, Unit, closeness
 from condgrad.certificate import relative_gap
 from condgrad.errors import ProblemError
 from condgrad.graphs import GraphCut, max_cut
-from condgrad.run.answer import Answer
-from condgrad.run.result import Result, Status, Trace
+from condgrad.run.result import Result, Status
 
 SHOWN = 60
 """Number of variables that are printed."""
@@ -124,7 +123,7 @@ def qubo_value(Q: Any, x: Any, offset: float = 0.0) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Qubo(Answer):
+class Qubo(Constructed):
     """Zeros and ones, and what is proved of them."""
 
     x: Array
@@ -145,17 +144,8 @@ class Qubo(Answer):
     cut: GraphCut
     """Cut of the graph whose weights are those of 2 xᵀQx, or −2 xᵀQx for a minimum."""
 
-    infeasibility = 0.0
-    """Zeros and ones are what is asked for."""
-    _feasible = True
-    _named = "value"
     _application = "qubo"
     unit = Unit(0.5, words="xᵀQx + offset; the run minimises the negative of a cut, twice that")
-
-    @property
-    def objective(self) -> float:
-        """Alias of `value`."""
-        return self.value
 
     @property
     def bound_failure(self) -> float:
@@ -163,14 +153,9 @@ class Qubo(Answer):
         return self.cut.bound_failure
 
     @property
-    def result(self) -> Result | None:
-        """The run on the relaxation of the graph; None where none was needed."""
+    def result(self) -> Result:
+        """The run on the relaxation of the graph."""
         return self.cut.result
-
-    @property
-    def trace(self) -> Trace:
-        """Trace of the run on the graph, in its units."""
-        return self.cut.trace
 
     def summary(self) -> str:
         """Value, bound and x, as a sentence."""

@@ -36,30 +36,12 @@ ARRAYS = ("edges", "side", "labels", "points", "names")
 """Arrays that belong to a picture."""
 MODEL = "model."
 """Beginning of the names of arrays that are a model."""
-FAMILY = frozenset({"l2", "max", "relative", "scaled"})
-"""Measures of the violation of a family."""
-LARGEST = 1e150
-"""Coordinates and weights that can be drawn are smaller."""
 COMPRESSED = 1 << 23
 """Bytes above which a run is not compressed: W hardly gets smaller, and a signal does not wait."""
 FACTORS = ("U", "s", "V")
 """Arrays of a W that is kept as factors."""
 COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
 """Columns without which a trace cannot be drawn."""
-TEXTS = (
-    *("application", "method", "preset", "status", "message", "bound_kind", "title"),
-    *("method_name", "command"),
-)
-NUMBERS = ("iterations", "objective", "gap", "bound_failure")
-SCALARS = ("beta0", "batch", "seed")
-MAPPINGS = ("profile", "settings", "versions")
-FACTS = frozenset(
-    {
-        *(*TEXTS, *NUMBERS, *SCALARS, *MAPPINGS),
-        *("sense", "infeasibility", "bound_name", "summary", "answer"),
-    }
-)
-"""Facts that every run has."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -276,85 +258,11 @@ def _name_only(argument: str) -> str:
 
 
 def _checked(record: Record) -> Record:
-    """Refuse a record whose parts are not those of a run, in words."""
-    facts, arrays = record.facts, record.arrays
+    """Refuse a record without a trace, or whose facts are not named."""
     if missing := sorted(COLUMNS - set(record.trace)):
         raise ValueError(f"it has no column {', '.join(missing)}")
     if not len(record.trace):
         raise ValueError("it has no rows")
-    if not isinstance(facts, dict) or (facts and not set(facts) >= FACTS):
+    if not isinstance(record.facts, dict):
         raise ValueError("its facts are not those of a run")
-    if odd := _odd(facts):
-        raise ValueError(f"its fact {odd} cannot be that of a run")
-    none: Array = np.zeros(0)
-    side, labels = arrays.get("side", none), arrays.get("labels", none)
-    edges, points = arrays.get("edges", np.zeros((0, 3))), arrays.get("points", np.zeros((0, 2)))
-    parts = labels if side is none else side
-    names, W = arrays.get("names", np.zeros(parts.size, "U1")), record.W
-    known = parts is none or names.shape == parts.shape  # without a rounded cut there is no side
-    right = {
-        "W": W is None or W.dtype.kind in "biuf",
-        "side": side.ndim == 1 and (side is none or side.dtype == np.bool_),
-        "labels": labels.ndim == 1 and (labels is none or labels.dtype.kind in "iu"),
-        "points": points.ndim == 2 and points.dtype.kind == "f" and _sane(points),
-        "names": known and names.ndim == 1 and names.dtype.kind == "U",
-        "edges": edges.shape[1:] == (3,) and edges.dtype.kind in "iuf" and _sane(edges),
-    }
-    if labels is not none and "points" in arrays:
-        right["points"] = right["points"] and len(points) == len(labels)
-    if right["edges"] and edges.size:
-        most = edges[:, :2].max()
-        right["edges"] = edges[:, :2].min() >= 0 and (parts is none or most < parts.size)
-    if wrong := [name for name, good in right.items() if not good]:
-        raise ValueError(f"its {', '.join(wrong)} cannot be those of a run")
     return record
-
-
-def _sane(numbers: Array) -> bool:
-    """Whether there is no number in it whose square is none."""
-    return bool((np.abs(numbers.astype(np.float64)) < LARGEST).all())
-
-
-def _odd(facts: Mapping[str, Any]) -> str:
-    """The name of a fact that is not of its kind; empty where all are."""
-    if not facts:
-        return ""
-    kinds: dict[str, Callable[[Any], bool]] = {
-        **dict.fromkeys(TEXTS, _is_text),
-        **dict.fromkeys(NUMBERS, _is_number),
-        **dict.fromkeys(SCALARS, lambda x: x is None or _is_text(x) or _is_number(x)),
-        **dict.fromkeys(MAPPINGS, lambda x: isinstance(x, dict)),
-        "profile": lambda x: _all(x, lambda s: s is None or (_is_number(s) and 0 <= s < np.inf)),
-        "versions": lambda x: _all(x, _is_text),
-        "sense": lambda x: x in ("min", "max"),
-        "bound_name": lambda x: x in ("lower_bound", "upper_bound") and _is_number(facts.get(x)),
-        "infeasibility": lambda x: (
-            isinstance(x, dict)
-            and _all(
-                x.get("families"), lambda family: _all(family, _is_number) and {*family} >= FAMILY
-            )
-        ),
-        "summary": lambda x: (
-            isinstance(x, list)
-            and all(
-                isinstance(row, list) and len(row) == 2 and all(map(_is_text, row)) for row in x
-            )
-        ),
-        "answer": lambda x: isinstance(x, list) and all(map(_is_text, x)),
-        "limits": lambda x: isinstance(x, dict),
-    }
-    return next(
-        (name for name, right in kinds.items() if name in facts and not right(facts[name])), ""
-    )
-
-
-def _all(mapping: Any, right: Callable[[Any], bool]) -> bool:
-    return isinstance(mapping, dict) and all(right(value) for value in mapping.values())
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)

@@ -12,6 +12,7 @@ import numpy as np
 
 from condgrad import InputError, ProblemError, plot
 from condgrad.applications import kmeans, sparsest_cut
+from condgrad.cli.plot import drawable
 from condgrad.html import page
 from condgrad.record import Record
 
@@ -141,10 +142,11 @@ def test_damaged_runs(tmp_path, rng, many, capsys):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 record = Record.load(path)
-                if record.facts:
-                    page(record) if number % 5 == 0 else plot.pictures(record)
-                if number % 7 == 0:
-                    plot.sheet(record)
+                with drawable(path):
+                    if record.facts:
+                        page(record) if number % 5 == 0 else plot.pictures(record)
+                    if number % 7 == 0:
+                        plot.sheet(record)
             outcomes["drawn"] += 1
         except (InputError, ProblemError) as error:
             outcomes["refused" if "\n" not in str(error) else "BAD"] += 1

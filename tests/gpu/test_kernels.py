@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from condgrad.backends import _reference_fused, _reference_graphs, _reference_segments, tiles
+from condgrad.backends import _reference_fused, _reference_segments, tiles
 from on_gpu import gpu
 
 cupy = gpu()
@@ -207,15 +207,15 @@ def test_orders_of_vertices(n):
     starts = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=n))]).astype(np.int32)
     edges = starts, ends, A[vertex, ends]
     order = np.argsort(rng.random((5, n)), axis=1)
-    place = _reference_graphs.places(order)
-    before = _reference_graphs.earlier(place, *edges)
+    place = _reference_segments.places(order)
+    before = _reference_segments.earlier(place, *edges)
     there = cupy.asarray(order)
     np.testing.assert_array_equal(_cupy.places(there).get(), place)
     found = _cupy.earlier(cupy.asarray(place), *map(cupy.asarray, edges))
     np.testing.assert_allclose(found.get(), before, atol=1e-13)
     degree, total = A.sum(axis=1), float(mu.sum())
     own = _cupy.prefixes(there, found, cupy.asarray(degree), cupy.asarray(mu), total)
-    wanted = _reference_graphs.prefixes(order, before, degree, mu, total)
+    wanted = _reference_segments.prefixes(order, before, degree, mu, total)
     np.testing.assert_allclose(own.get(), wanted, rtol=1e-11, atol=1e-11)
 
 

@@ -7,6 +7,7 @@ from condgrad.applications._base import (
 )
 from condgrad.applications._outcome import (
     PLAIN,
+    Constructed,
     Outcome,
     Rounded,
     Sense,
@@ -32,14 +33,12 @@ from condgrad.applications.rounding_max_cut import (
 )
 from condgrad.applications.sparsest_cut import sparsest_cut
 
-Run = Outcome
-"""The name until `condgrad.Run` was one too."""
-
 __all__ = [
     "PLAIN",
     "PRESETS",
     "Application",
     "Clustering",
+    "Constructed",
     "Cut",
     "Outcome",
     "Rounded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,32 @@ class Rounded(NamedTuple):
     def __repr__(self) -> str:
         side = "×".join(map(str, np.shape(self.W)))
         return f"<Rounded: value {self.value:.6g} in the units of the run; W {side}; answer>"
+
+
+class Constructed(Answer):
+    """An answer that is feasible by its construction, such as a cut, with the `result` of a run."""
+
+    infeasibility = 0.0
+    """It meets all constraints."""
+    _feasible = True
+    _named = "value"
+
+    if TYPE_CHECKING:  # fields of most answers, properties of others
+
+        @property
+        def value(self) -> float: ...
+        @property
+        def result(self) -> Result: ...
+
+    @property
+    def objective(self) -> float:
+        """Alias of `value`."""
+        return self.value
+
+    @property
+    def trace(self) -> Trace:
+        """Trace of `result`, in its units; a single row if no run was needed."""
+        return self.result.trace
 
 
 def least(bound: float, whole: bool) -> float:

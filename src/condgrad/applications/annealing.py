@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from condgrad._types import Array
 from condgrad.applications.rounding import SLACK, Cut
-from condgrad.applications.rounding_max_cut import _cut
-from condgrad.backends import ops
+from condgrad.applications.rounding_max_cut import _cut, _improve
+from condgrad.backends import backend, ops
 
 LENGTHS = (100, 2000)
 """Sweeps of simulated annealing, one run after the other from the best cut so far."""
@@ -22,6 +22,9 @@ HOT = 0.4
 """First temperature of that run, in units of the mean over vertices of the root of Σ_j a_ij²."""
 AT_ONCE = 16
 """Hyperplanes at a time."""
+SWEEPS = (100, 400, 2000)
+"""Of simulated annealing, each time a cut is looked for; where they are not compiled only the first
+two."""
 
 
 class Search:
@@ -127,3 +130,23 @@ def _forest_signs(A: Any) -> Array:
     for vertex, parent, weight in zip(vertices, parents, A[vertices, parents], strict=True):
         sign[vertex] = -sign[parent] if weight > 0 else sign[parent]
     return sign
+
+
+def annealed(A: Any, cut: Cut, seed: int | Sequence[int]) -> Cut:
+    """The best cut that simulated annealing finds from this one, improved by passes at the end.
+
+    Parameters
+    ----------
+    A : SciPy sparse matrix
+        A checked adjacency matrix, weights of any sign.
+    cut : Cut
+        Where to begin.
+    seed : int or sequence of int
+        Of the annealing.
+    """
+    search = Search(A, seed)
+    search.descend(np.where(cut.side, 1.0, -1.0))
+    for sweeps in SWEEPS[:2] if backend() == "reference" else SWEEPS:
+        search.anneal(sweeps)
+    sign = _improve(A, np.where(search.best.side, 1.0, -1.0))
+    return max((cut, search.best, _cut(A, sign > 0)), key=lambda found: found.value)

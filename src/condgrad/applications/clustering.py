@@ -67,7 +67,7 @@ def clustering_matrix(
            [0. , 0.5, 0.5],
            [0. , 0.5, 0.5]])
     """
-    Z = members(*_canonical(labels))
+    Z = members(*canonical(labels))
     total = Z.sum(axis=0)
     if weights is not None:
         Z, total = Z * np.sqrt(weights)[:, None], Z.T @ weights
@@ -100,7 +100,7 @@ def clustering_value(distances: Any, labels: Array, weights: Array | None = None
     1.0
     """
     C = squared_distances(distances)
-    labels, k = _canonical(labels)
+    labels, k = canonical(labels)
     if labels.size != C.shape[0]:
         raise ProblemError(f"labels names {labels.size} points but distances has {C.shape[0]}")
     return _value(C, labels, k, weights_of_points(weights, labels.size))
@@ -199,7 +199,7 @@ def best_start(
         if best is not None and time.perf_counter() > end:
             break
         labels = lloyd(C, seeded(metric, k, rng, weights), k, weights)
-        key = _canonical(labels)[0].astype(np.int32).tobytes()
+        key = canonical(labels)[0].astype(np.int32).tobytes()
         if key not in finished:
             labels = hartigan(C, labels, k, end, weights)
             finished[key] = Clustering(labels, _value(C, labels, k, weights))
@@ -207,7 +207,7 @@ def best_start(
         if best is None or found.value < best.value:
             best = found
     assert best is not None
-    return Clustering(_canonical(best.labels)[0], best.value)
+    return Clustering(canonical(best.labels)[0], best.value)
 
 
 def squared_distances(distances: Any) -> Array:
@@ -229,7 +229,7 @@ def squared_distances(distances: Any) -> Array:
     return C
 
 
-def _canonical(labels: Any) -> tuple[Array, int]:
+def canonical(labels: Any) -> tuple[Array, int]:
     """Labels 0 … k − 1 in the order of first appearance, and k."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.size == 0:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from condgrad._types import Array
 from condgrad.applications._base import Application, require_room
 from condgrad.applications._outcome import Rounded, Unit
+from condgrad.applications.clustering import canonical
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.backends.arrays import host
 from condgrad.domains import Spectrahedron
@@ -68,7 +69,8 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
     positive = math.fsum(S.data[S.data > 0]) / 2
     cost = sp.csr_array(sp.diags_array(np.full(n, positive / n)) - S / 2)
     terms = [
-        Term(_Shared(cost, _symmetric=True), Linear(), name="cost"),
+        # the diagonal is rounded: a sum and a quotient
+        Term(Inner(cost, _symmetric=True, _rounded=4), Linear(), name="cost"),
         Term(Diagonal(n), Equal(1.0), name="diagonal"),
         Term(AllEntries(n), AtLeast(0.0), name="non-negativity"),
     ]
@@ -84,7 +86,7 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
         batch=0.05,
         formula=" + ".join(term.name for term in terms[1:]),
         settings={"vertices": n, "pairs": S.nnz // 2, "triangles": triangles},
-        rounding=_Rounding(S, positive),
+        rounding=_Rounding(S),
         floor=0.0,  # entries of a feasible W lie between 0 and 1
         whole=whole,
         finer=10.0,
@@ -92,21 +94,11 @@ def correlation_clustering_of(S: Any, triangles: bool) -> Application:
     )
 
 
-class _Shared(Inner):
-    """A cost whose diagonal has been rounded: a sum and a quotient."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + 4
-
-
 class _Rounding:
     """From W to clusters."""
 
-    def __init__(self, S: Any, positive: float) -> None:
-        self._S, self._positive = S, positive
+    def __init__(self, S: Any) -> None:
+        self._S = S
 
     def __call__(self, W: Any) -> Rounded:
         found = round_correlation(self._S, np.asarray(host(W), dtype=np.float64))
@@ -123,7 +115,7 @@ def disagreements(S: Any, labels: Array) -> float:
     return math.fsum(np.abs(wrong)) / 2
 
 
-def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
+def round_correlation(S: Any, W: Array) -> Labels:
     """The best clustering read off W.
 
     Vertices are taken in random order; each that is still free gathers the free ones with
@@ -138,15 +130,13 @@ def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
         A checked similarity matrix.
     W : array
         Solution of the relaxation; it may be inaccurate.
-    seed : int, default 0
-        Of the orders.
 
     References
     ----------
     .. [1] N. Ailon, M. Charikar, A. Newman, "Aggregating inconsistent information: ranking and
        clustering", J. ACM 55(5), 2008.
     """
-    n, rng, dense = S.shape[0], np.random.default_rng(seed), S.toarray()
+    n, rng, dense = S.shape[0], np.random.default_rng(0), S.toarray()
     starts = [np.zeros(n, np.int64), np.arange(n)]
     for start in range(STARTS):
         threshold = rng.uniform(0.3, 0.7) if start else 0.5
@@ -156,23 +146,16 @@ def round_correlation(S: Any, W: Array, seed: int = 0) -> Labels:
                 labels[(labels < 0) & (W[i] > threshold)] = i
                 labels[i] = i
         starts.append(labels)
-    distinct = {_canonical(labels).tobytes(): labels for labels in starts}
+    distinct = {canonical(labels)[0].tobytes(): labels for labels in starts}
     found = [_bettered(dense, labels) for labels in distinct.values()]
     options = [Labels(labels, disagreements(S, labels)) for labels in found]
     return min(options, key=lambda one: one.value)
 
 
-def _canonical(labels: Array) -> Array:
-    """Number the clusters of a partition in the order of their first vertices."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return np.asarray(rank[inverse], dtype=np.int64)
-
-
 def _bettered(S: Array, labels: Array) -> Array:
     """Moves of vertices and unions of clusters, the best first, until none gains."""
     n, least = S.shape[0], SLACK * float(np.abs(S).sum())
-    labels = _canonical(labels)
+    labels = canonical(labels)[0]
     every = np.arange(n)
     while True:
         members = np.zeros((n, labels.max() + 2))  # the last cluster is empty
@@ -188,7 +171,7 @@ def _bettered(S: Array, labels: Array) -> Array:
             labels[i] = to
             if to == inside.shape[1] - 1:
                 inside = np.hstack([inside, np.zeros((n, 1))])
-        labels = _canonical(labels)
+        labels = canonical(labels)[0]
         members = np.zeros((n, labels.max() + 1))
         members[every, labels] = 1.0
         between = members.T @ S @ members
@@ -196,4 +179,4 @@ def _bettered(S: Array, labels: Array) -> Array:
         a, b = np.unravel_index(np.argmax(between), between.shape)
         if between[a, b] <= least:
             return labels
-        labels = _canonical(np.where(labels == b, a, labels))
+        labels = canonical(np.where(labels == b, a, labels))[0]

@@ -101,11 +101,6 @@ def check_size(name: str, data: Array, far: float = FAR) -> None:
         )
 
 
-def laplacian(adjacency: Any, *, signed: bool = False) -> Any:
-    """D − A of an adjacency matrix that is checked here, sparse."""
-    return laplacian_of(adjacency_matrix(adjacency, signed=signed))
-
-
 def laplacian_of(A: Any) -> Any:
     """D − A of a checked adjacency matrix, sparse."""
     return sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).reshape(-1)) - A)

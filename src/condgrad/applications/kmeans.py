@@ -173,16 +173,6 @@ def forest_floor(C: Array, k: int) -> float:
     return total - 4 * EPS * (abs(total) + abs(least))
 
 
-class _Weighed(Inner):
-    """A cost that has been rounded already: every entry in four operations."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + 4
-
-
 def _reduced(
     C: Inner, k: int, rounding: Any, floor: float, tight: bool, weights: Array | None
 ) -> Application:
@@ -191,7 +181,8 @@ def _reduced(
     root = np.ones(n)
     if weights is not None:
         root = np.sqrt(weights)
-        C = _Weighed(C.matrix(HOST) * root * root[:, None], _symmetric=True)
+        cost = C.matrix(HOST) * root * root[:, None]
+        C = Inner(cost, _symmetric=True, _rounded=4)  # every entry in four operations
     domain = PinnedSpectrahedron(root, trace=k, values=1.0, equality=True)
     terms = [
         Term(C, Linear(), name="cost"),

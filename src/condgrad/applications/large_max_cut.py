@@ -236,8 +236,18 @@ class _Run:
             status = Status.RELAXED
         status = Status.INTERRUPTED if interrupted else status
         self._append(sweeps, value, floor, off, point)
-        return self._answer(point, status, value, floor, off, failure, kind, sweeps, rounded,
-                            interrupted)  # fmt: skip
+        app = self.application
+        result = Result(
+            point, status, -value, _missed(point), _families(point), sweeps, sweeps, float(sweeps),
+            self.clock.seconds, 0, 0, {"diagonal": sweeps * app.adjacency.shape[0]}, self.trace,
+            "mixing method", self.seed, lower_bound=floor, gap=off, bound_kind=kind,
+            bound_failure=failure, profile=dict(self.clock.parts),
+        )  # fmt: skip
+        settings = {**app.settings, "columns": point.factor.shape[1], **self.facts}
+        return Outcome(
+            app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
+            app.sense, app.whole, 0.0, kind, interrupted, self.gap, app.unit,
+        )  # fmt: skip
 
     def _near(self, floor: float) -> bool:
         """Whether the first cut is as good as was asked for."""
@@ -315,36 +325,6 @@ class _Run:
                 raise
             return True
         return False
-
-    def _answer(
-        self,
-        point: Any,
-        status: Status,
-        value: float,
-        floor: float,
-        off: float,
-        failure: float,
-        kind: str,
-        sweeps: int,
-        rounded: Rounded,
-        interrupted: bool,
-    ) -> Outcome:
-        app = self.application
-        result = Result(
-            point, status, -value, _missed(point), _families(point), sweeps, sweeps, float(sweeps),
-            self.clock.seconds, 0, 0, {"diagonal": sweeps * app.adjacency.shape[0]}, self.trace,
-            "mixing method", self.seed, lower_bound=floor, gap=off, bound_kind=kind,
-            bound_failure=failure, profile=dict(self.clock.parts),
-        )  # fmt: skip
-        settings: Mapping[str, Any] = {
-            **app.settings,
-            "columns": point.factor.shape[1],
-            **self.facts,
-        }
-        return Outcome(
-            app.name, app.preset, "mixing", None, None, result, app.formula, settings, rounded,
-            app.sense, app.whole, 0.0, kind, interrupted, self.gap, app.unit,
-        )  # fmt: skip
 
 
 def positive_weight(A: Any) -> float:

@@ -14,17 +14,17 @@ from condgrad._types import Array
 from condgrad.applications import large_max_cut
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Rounded, Unit
+from condgrad.applications.annealing import annealed
 from condgrad.applications.graphs import adjacency_matrix, laplacian_of
 from condgrad.applications.mixing import mixing
 from condgrad.applications.rounding import KEPT, Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
-from condgrad.applications.triangle_cuts import annealed, require_tables, triangle_terms
-from condgrad.backends import memory
+from condgrad.backends import devices, memory
 from condgrad.domains import Spectrahedron
 from condgrad.domains.eigen import PROOF
-from condgrad.errors import ProblemError
-from condgrad.functions import Equal, Linear
-from condgrad.maps import Diagonal, Inner
+from condgrad.errors import MemoryLimit, ProblemError
+from condgrad.functions import AtLeast, AtMost, Equal, Linear
+from condgrad.maps import Diagonal, Inner, Perimeters, Triangles
 from condgrad.problem import Problem, Term
 from condgrad.run import journal
 
@@ -229,3 +229,25 @@ def _feasible(problem: Problem, W: Array, best: Rounded) -> Array:
     """W scaled to unit diagonal, or the best cut where that is better."""
     X = unit_diagonal(W)
     return X if problem.objective(X) < best.value else best.W
+
+
+def triangle_terms(n: int) -> list[Term]:
+    """All triangle inequalities of n signs, 4 C(n, 3) rows, as two families."""
+    return [
+        Term(Triangles(n, unit=True), AtMost(1.0), name="triangles"),
+        Term(Perimeters(n), AtLeast(-1.0), name="perimeters"),
+    ]
+
+
+def require_tables(n: int) -> None:
+    """Refuse so many inequalities that their multipliers will not fit, before anything is made.
+
+    Where there is a GPU to solve on it is for `condgrad.solve` to say.
+    """
+    remedy = "leave triangles out, or cut a part of the graph"
+    size = 4 * (n * (n - 1) * (n - 2) // 6) * np.dtype(np.float32).itemsize
+    try:
+        memory.require_room(size, remedy, "multipliers of all triangle inequalities")
+    except MemoryLimit:
+        if not devices.any_gpu():
+            raise

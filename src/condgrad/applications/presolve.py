@@ -15,11 +15,11 @@ from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._deadline import limited
 from condgrad._floats import EPS
+from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.applications._base import Application
 from condgrad.applications._outcome import Outcome, Rounded, gap_of
-from condgrad.applications.blocks import Block, blocks_of, extended
-from condgrad.applications.cycles import cut_of_cycle
+from condgrad.applications.blocks import Block, blocks_of, cut_of_cycle, extended
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.applications.rounding import Cut, round_cut, sizes_of, smaller_side, sweep_orders
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
@@ -102,7 +102,7 @@ class ByBlocks(Application):
             best = Cut(smaller_side(label == label[0]), 0.0)
             none = {0: Start(best, 0.0, "exact", 0.0, True)}
             return self._outcome(slug, best, none, [], gap, limits.get("seed", 0))
-        progress.doing(f"bounds and first cuts of {count(self.blocks)}")
+        progress.doing(f"bounds and first cuts of {counted(len(self.blocks), 'block')}")
         like = on_gpu() if limits.get("device") == "cuda" else None
         data = self.adjacency, self.weights
         firsts = settled("cuts", lambda: [self._first(b, like) for b in self.blocks], data)
@@ -358,11 +358,6 @@ def of_all(value: float, bound: float, ends: Sequence[Outcome], seed: Any, floor
         for name, v in r.families.items()
     }
     return Result(np.zeros((0, 0)), Status.CONVERGED, value, 0.0, none, **spent, **how)
-
-
-def count(blocks: Sequence[Block]) -> str:
-    """How many blocks there are, in words."""
-    return "one block" if len(blocks) == 1 else f"{len(blocks)} blocks"
 
 
 def uneven(weights: Array) -> Array | None:

@@ -81,7 +81,9 @@ def section_of(A: Any, sizes: Array, triangles: bool) -> Application:
     require_room((n, n), 4, "take a part of the graph")
     own = 1 - 1 / k
     domain: Domain = Spectrahedron(n, trace=n * own, equality=True)
-    terms = [Term(_Summed(laplacian_of(A) / 2, _symmetric=True), Linear(), name="cost")]
+    # a number of the diagonal is a sum of up to n
+    cost = Inner(laplacian_of(A) / 2, _symmetric=True, _rounded=n)
+    terms = [Term(cost, Linear(), name="cost")]
     if sizes[0] == sizes[-1] and n > 2:
         domain = PinnedSpectrahedron(np.ones(n), trace=n * own, equality=True)
     else:
@@ -110,16 +112,6 @@ def section_of(A: Any, sizes: Array, triangles: bool) -> Application:
     )
 
 
-class _Summed(Inner):
-    """A cost whose diagonal has been rounded, as sums of up to n numbers."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + self.shape[0]
-
-
 class _Rounding:
     """From W to parts of given sizes."""
 
@@ -138,7 +130,7 @@ def section_value(A: Any, labels: Array) -> float:
     return float(edges.data[labels[edges.coords[0]] != labels[edges.coords[1]]].sum() / 2)
 
 
-def round_section(A: Any, W: Array, sizes: Array, seed: int = 0) -> Labels:
+def round_section(A: Any, W: Array, sizes: Array) -> Labels:
     """The best partition with these sizes read off W.
 
     With W = VVᵀ a random vertex and those farthest from it serve as centres of the parts; pairs of
@@ -154,15 +146,13 @@ def round_section(A: Any, W: Array, sizes: Array, seed: int = 0) -> Labels:
         Solution of the relaxation; it may be inaccurate.
     sizes : array of int
         Sizes of the parts.
-    seed : int, default 0
-        Of the centres.
 
     References
     ----------
     .. [1] B. W. Kernighan, S. Lin, "An efficient heuristic procedure for partitioning graphs", Bell
        System Technical Journal 49(2), 1970.
     """
-    n, rng, dense = A.shape[0], np.random.default_rng(seed), A.toarray()
+    n, rng, dense = A.shape[0], np.random.default_rng(0), A.toarray()
     found = []
     for _ in range(STARTS):
         centres = [int(rng.integers(n))]

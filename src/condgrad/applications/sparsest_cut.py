@@ -109,16 +109,6 @@ def sparsest_cut(adjacency: Any, preset: str = "auto", vertex_weights: Any = Non
     )
 
 
-class _Scaled(Inner):
-    """A cost that has been rounded already: every entry in six operations."""
-
-    portable = True
-
-    @property
-    def depth(self) -> int:
-        return super().depth + 6
-
-
 def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
     """The form of preset ``auto``, for a checked adjacency matrix.
 
@@ -131,7 +121,8 @@ def sparsest_cut_of(A: Any, vertex_weights: Any) -> Application:
         weights = sizes_of(weights, n)
         mu = weights = weights * (n / weights.sum())
         triangles, root = Triangles(n, mu), sp.diags_array(1 / np.sqrt(mu))
-        cost = _Scaled(sp.csr_array(root @ L @ root), _symmetric=True)
+        scaled = sp.csr_array(root @ L @ root)  # every entry in six operations
+        cost = Inner(scaled, _symmetric=True, _rounded=6)
     domain = PinnedSpectrahedron(np.sqrt(mu), trace=n / 2, equality=True)
     problem = Problem(
         domain,

@@ -22,13 +22,20 @@ from condgrad.backends._cupy_entries import (  # noqa: F401
     symmetric_part,
     symmetrise,
 )
-from condgrad.backends._cupy_graphs import earlier, places, prefixes  # noqa: F401
-from condgrad.backends._cupy_segments import product_sums, segment_sums  # noqa: F401
+from condgrad.backends._cupy_segments import (  # noqa: F401
+    earlier,
+    places,
+    prefixes,
+    product_sums,
+    segment_sums,
+)
 from condgrad.backends._cupy_triangles import triangle_price, triangle_square  # noqa: F401
 from condgrad.backends._reference import (  # noqa: F401
     gram_product,
     interval_dual,
     interval_slope,
+    perimeter_gather,
+    perimeter_sweep,
     rank_one_step,
     row_gather,
     signed_sums,
@@ -36,10 +43,6 @@ from condgrad.backends._reference import (  # noqa: F401
     triangle_gather,
     triangle_sweep,
     tridiagonal_lowest,
-)
-from condgrad.backends._reference_perimeters import (  # noqa: F401
-    perimeter_gather,
-    perimeter_sweep,
 )
 from condgrad.backends.arrays import host, namespace
 from condgrad.backends.contract import Drivers

@@ -18,10 +18,10 @@ import cupy as cp
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends import _cupy_source, _cupy_sums, tiles
+from condgrad.backends import _cupy_source, tiles
 from condgrad.backends._cupy_entries import axpy
-from condgrad.backends.apexes import apexes_of, salt, split
 from condgrad.backends.contract import Drivers
+from condgrad.backends.tiles import apexes_of, salt, split
 
 THREADS = 256
 RESIDENT = 2
@@ -58,7 +58,7 @@ def module(table: str, perimeters: bool, share: Share = None) -> Any:
     rows = f"-DPERIMETER={int(perimeters)}"
     own = () if share is None else (f"-DSKIP={share[0]}", f"-DHELD={share[1]}")
     options = ("-std=c++17", f"-DREAL={name}", f"-DHALF={half}", rows, *own)
-    found = cp.RawModule(code=_cupy_source.SOURCE + _cupy_sums.SOURCE, options=options)
+    found = cp.RawModule(code=_cupy_source.SOURCE, options=options)
     found.get_function("ascend")
     spent += time.perf_counter() - began
     return found

@@ -5,31 +5,20 @@ Used where numba is not installed, and by the tests that hold the compiled kerne
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
+from scipy.special import expit
 
 from condgrad._types import Array
-from condgrad.backends._reference_cuts import flip_sweep, mixing_sweep  # noqa: F401
-from condgrad.backends._reference_elimination import (  # noqa: F401
-    eliminate,
-    lift_signs,
-    list_triangles,
-    triangle_multipliers,
-)
-from condgrad.backends._reference_factored import (  # noqa: F401
-    pair_dots,
-    sparse_dots,
-    sparse_times,
-)
 from condgrad.backends._reference_fused import fused  # noqa: F401
-from condgrad.backends._reference_perimeters import (  # noqa: F401
-    perimeter_add,
-    perimeter_gather,
-    perimeter_scatter,
-    perimeter_sweep,
-)
-from condgrad.backends._reference_ratings import ridge_rows  # noqa: F401
-from condgrad.backends._reference_vector import vector_sag  # noqa: F401
-from condgrad.backends.addresses import triangle_address
+from condgrad.backends.tiles import perimeter_address, triangle_address
+
+TINY = float(np.finfo(np.float64).tiny)
+PAIRS = 1 << 18
+"""Entries of a product of factors that are computed at a time."""
 
 
 def fresh(ids: Array, seen: Array, out: Array, count: int) -> int:
@@ -115,39 +104,6 @@ def table_swap(table: Array, ids: Array, new: Array) -> Array:
         table[row] = new[i]
         delta[i] = new.dtype.type(table[row]) - new.dtype.type(old)
     return delta
-
-
-def _slot(keys: Array, i: int) -> int:
-    """Slot of key i, or the empty slot for it: open addressing, linear probing."""
-    mask = keys.size - 1
-    j = (((i * 0x9E3779B97F4A7C15) % 2**64) >> 20) & mask
-    while keys[j] not in (i, -1):
-        j = (j + 1) & mask
-    return int(j)
-
-
-def hash_swap(keys: Array, values: Array, ids: Array, new: Array) -> tuple[Array, int]:
-    """`table_swap` for a hash table; absent keys count as 0 and a 0 is not stored for them."""
-    delta, inserted = np.zeros_like(new), 0
-    for i, row in enumerate(ids):
-        j = _slot(keys, int(row))
-        if keys[j] == -1:
-            if new[i] == 0:
-                continue
-            keys[j], values[j], inserted = row, 0, inserted + 1
-        old = values[j]
-        values[j] = new[i]
-        delta[i] = new.dtype.type(values[j]) - new.dtype.type(old)
-    return delta, inserted
-
-
-def hash_grow(keys: Array, values: Array, capacity: int) -> tuple[Array, Array]:
-    """Copy a hash table into a larger one; `capacity` is a power of two."""
-    new_keys, new_values = np.full(capacity, -1, keys.dtype), np.zeros(capacity, values.dtype)
-    for key, value in zip(keys[keys != -1], values[keys != -1], strict=True):
-        j = _slot(new_keys, int(key))
-        new_keys[j], new_values[j] = key, value
-    return new_keys, new_values
 
 
 def triangle_gather(W: Array, ids: Array) -> Array:
@@ -354,3 +310,362 @@ def lanczos(
     value = float(x @ r)
     residual = project(r) - value * x
     return x, value, float(np.linalg.norm(residual)), scale, spent + 1
+
+
+def perimeter_gather(W: Array, ids: Array) -> Array:
+    """z_l = W_pq + W_qr + W_pr for the rows in `ids`."""
+    p, q, r = perimeter_address(ids)
+    return W[q, r] + W[q, p] + W[r, p]
+
+
+def perimeter_scatter(G: Array, ids: Array, y: Array) -> None:
+    """G += Σ y_l a_l, the adjoint of `perimeter_gather`."""
+    p, q, r = perimeter_address(ids)
+    for i, j in ((q, r), (q, p), (r, p)):
+        np.add.at(G, (i, j), y)
+
+
+def perimeter_sweep(W: Array, start: int, stop: int, out: Array) -> None:
+    """`perimeter_gather` of the contiguous range of ids start … stop − 1, written to `out`."""
+    out[: stop - start] = perimeter_gather(W, np.arange(start, stop, like=W))
+
+
+def perimeter_add(G: Array, start: int, stop: int, y: Array) -> None:
+    """`perimeter_scatter` of the contiguous range of ids start … stop − 1."""
+    perimeter_scatter(G, np.arange(start, stop), y)
+
+
+def sparse_times(
+    indptr: Array, indices: Array, values: Array, K: Array, start: int, stop: int, out: Array
+) -> None:
+    """Write rows start to stop of V K to `out`, V in CSR."""
+    for i in range(start, stop):
+        at = slice(indptr[i], indptr[i + 1])
+        out[i] = values[at] @ K[indices[at]]
+
+
+def sparse_dots(
+    indptr: Array, indices: Array, A: Array, B: Array, start: int, stop: int, out: Array
+) -> None:
+    """Write the entries of A Bᵀ on the pattern of a CSR matrix, rows start to stop, to `out`."""
+    for i in range(start, stop):
+        at = slice(indptr[i], indptr[i + 1])
+        out[at] = B[indices[at]] @ A[i]
+
+
+def pair_dots(i: Array, j: Array, A: Array, B: Array, out: Array) -> None:
+    """Write the entries (i_l, j_l) of A Bᵀ to `out`."""
+    for start in range(0, i.size, PAIRS):
+        at = slice(start, start + PAIRS)
+        out[at] = np.sum(A[i[at]] * B[j[at]], axis=1)
+
+
+def mixing_sweep(indptr: Array, indices: Array, data: Array, V: Array) -> None:
+    """Set every row of V in turn to −g/‖g‖, g = Σ_j a_ij v_j of a CSR matrix, where that is not 0.
+
+    So ⟨A, VVᵀ⟩ becomes as small as one row of unit length can make it. A row stays where ‖g‖² is
+    too small to be precise: its length would not be 1.
+    """
+    for i, (start, stop) in enumerate(pairwise(indptr)):
+        g = data[start:stop] @ V[indices[start:stop]]
+        square = g @ g
+        if square > 1e-290:
+            V[i] = g / -np.sqrt(square)
+
+
+def flip_sweep(
+    indptr: Array, indices: Array, data: Array, sign: Array, gain: Array, least: Array
+) -> int:
+    """Let every vertex in turn change sides if the cut gains more than `least`; say how many did.
+
+    `gain` is sign · (A sign), of a CSR matrix without diagonal, and is kept so.
+    """
+    flipped = 0
+    for i in range(sign.size):
+        if gain[i] > least[i]:
+            flipped += 1
+            sign[i], gain[i] = -sign[i], -gain[i]
+            row = slice(indptr[i], indptr[i + 1])
+            near = indices[row]
+            gain[near] += 2 * sign[i] * data[row] * sign[near]
+    return flipped
+
+
+class Eliminated(NamedTuple):
+    """Result of `eliminate`."""
+
+    order: Array
+    """Vertices in the order in which they went."""
+    starts: Array
+    """Beginnings of the neighbours of each vertex in `near`, and the end of the last."""
+    near: Array
+    """Neighbours that a vertex had when it went, by index."""
+    weights: Array
+    """Weights of the edges to the neighbours."""
+    constants: Array
+    """Constant that each step adds to all cuts."""
+    ends: Array
+    """Edges that are left: two rows of vertices, the smaller one first."""
+    left: Array
+    """Weights of the edges that are left."""
+    lost: float
+    """No cut has become lighter by rounding by more than this, constants as they are, but for the
+    rounding of this number itself."""
+
+
+def eliminate(indptr: Array, indices: Array, data: Array, most: int) -> Eliminated:
+    """Take vertices out of a symmetric CSR graph for as long as the maximum cut stays known.
+
+    `condgrad.applications.elimination` has the formulas. A vertex with at most `most` neighbours
+    goes where one edge weighs as much as its others together, else one with three neighbours; one
+    vertex at least is left.
+    """
+    n, lost = indptr.size - 1, 0.0
+    near: list[dict[int, float]] = [
+        dict(zip(indices[a:b].tolist(), data[a:b].tolist(), strict=True))
+        for a, b in pairwise(indptr)
+    ]
+    first, second = deque(range(n)), deque[int]()
+    waits, later, gone = [True] * n, [False] * n, [False] * n
+    order: list[int] = []
+    starts, others, weights, constants = [0], list[int](), list[float](), list[float]()
+
+    def plus(a: float, b: float) -> float:
+        """a + b, and what rounding takes of it is lost."""
+        nonlocal lost
+        s = a + b
+        c = s - a
+        lost += abs((a - (s - c)) + (b - c))
+        return s
+
+    def join(u: int, v: int, weight: float) -> None:
+        s = plus(near[u][v], weight) if v in near[u] else weight
+        if s == 0:
+            near[u].pop(v, None)
+            near[v].pop(u, None)
+        else:
+            near[u][v] = near[v][u] = s
+
+    while (first or second) and len(order) < n - 1:
+        early = bool(first)
+        u = first.popleft() if early else second.popleft()
+        (waits if early else later)[u] = False
+        if gone[u] or len(near[u]) > (most if early else 3):
+            continue
+        at = sorted(near[u])
+        w = [near[u][v] for v in at]
+        sizes = [abs(a) for a in w]
+        top = int(np.argmax(sizes)) if at else 0
+        before, rest = lost, 0.0
+        for j, size in enumerate(sizes):
+            rest = plus(rest, size) if j != top else rest
+        ruled = not at or sizes[top] >= rest
+        if not ruled and (early or len(at) != 3):
+            lost = before
+            if len(at) == 3 and not later[u]:
+                later[u] = True
+                second.append(u)
+            continue
+        gone[u] = True
+        for v in at:
+            del near[v][u]
+        near[u] = {}
+        total = 0.0
+        for a in w if not ruled or (at and w[top] > 0) else ():
+            total = plus(total, a)
+        order.append(u)
+        others += at
+        weights += w
+        starts.append(len(others))
+        constants.append(max(0.0, total))
+        if ruled:
+            constants[-1] = total
+            for j, v in enumerate(at):
+                if j != top:
+                    join(at[top], v, -w[j] if w[top] > 0 else w[j])
+        else:
+            for i, j in ((0, 1), (0, 2), (1, 2)):
+                size = plus(plus(sizes[3 - i - j], -sizes[i]), -sizes[j])
+                lost += TINY if abs(size) < 4 * TINY else 0.0
+                join(at[i], at[j], size / 2 if (w[i] > 0) == (w[j] > 0) else -size / 2)
+        for v in at:
+            if not waits[v]:
+                waits[v] = True
+                first.append(v)
+    left = [(u, v, near[u][v]) for u in range(n) for v in sorted(near[u]) if u < v]
+    ends = np.array([edge[:2] for edge in left], np.int64).reshape(-1, 2).T.copy()
+    return Eliminated(
+        np.array(order, np.int64),
+        np.array(starts, np.int64),
+        np.array(others, np.int64),
+        np.array(weights, np.float64),
+        np.array(constants, np.float64),
+        ends,
+        np.array([weight for *_, weight in left], np.float64),
+        lost,
+    )
+
+
+def lift_signs(order: Array, starts: Array, near: Array, weights: Array, sign: Array) -> None:
+    """Give the vertices that were taken out the best sides, the last one first."""
+    for k in range(order.size - 1, -1, -1):
+        at = slice(starts[k], starts[k + 1])
+        sign[order[k]] = -1.0 if weights[at] @ sign[near[at]] > 0 else 1.0
+
+
+def list_triangles(indptr: Array, indices: Array, edges: Array, most: int) -> Array:
+    """The edges of all triangles of a graph whose edges each have one direction, without cycles.
+
+    Row i of a CSR matrix has the heads of the edges from i, in order, and `edges` their numbers.
+    Where there are more than `most` triangles the answer has none.
+    """
+    number = {
+        (i, int(indices[e])): int(edges[e])
+        for i in range(indptr.size - 1)
+        for e in range(indptr[i], indptr[i + 1])
+    }
+    found = [
+        (number[i, int(indices[a])], number[i, int(indices[b])], number[pair])
+        for i in range(indptr.size - 1)
+        for a in range(indptr[i], indptr[i + 1])
+        for b in range(indptr[i], indptr[i + 1])
+        if (pair := (int(indices[a]), int(indices[b]))) in number
+    ]
+    return np.array(found if len(found) <= most else [], edges.dtype).reshape(-1, 3)
+
+
+def triangle_multipliers(
+    triangles: Array,
+    x: Array,
+    multipliers: Array,
+    cost: Array,
+    rate: float,
+    weights: Array,
+    cover: Array,
+) -> None:
+    """A step of the multipliers of triangle inequalities, λ ← max(0, λ + step · violation).
+
+    The four of a triangle are x₀ + x₁ + x₂ ≤ 2 and x_i ≤ x_j + x_k for its edges; the step is
+    `rate` over the costs of the edges. From `weights` the inequalities times λ are subtracted,
+    `cover` counts the multipliers on each edge that are not 0.
+    """
+    cover[:] = 0
+    signs = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    for t, edges in enumerate(triangles):
+        step = rate / cost[edges].sum()
+        for q, at in enumerate(signs):
+            value = max(0.0, multipliers[t, q] + step * (at @ x[edges] - (2 if q == 0 else 0)))
+            multipliers[t, q] = value
+            if value > 0:
+                weights[edges] -= at * value
+                cover[edges] += 1
+
+
+def ridge_rows(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    X: Array,
+    M: Array,
+    ridge: Array,
+    noise: float,
+    start: int,
+    stop: int,
+    out: Array,
+    moments: Array,
+) -> float:
+    """Factors and bias of the rows start to stop of a ratings matrix, given those of the columns.
+
+    The ratings y of row i, in CSR, are y = p'q + b + c + noise: (p, b) belongs to the row and is
+    unknown, (q, c) to the column, known by its mean, a row of `X`, and its second moments, of `M`.
+    With the precisions `ridge` of (p, b) and the variance `noise` the posterior of (p, b) is
+    normal. Its mean goes to `out` and its second moments to `moments`; returned is the expected
+    Σ (y − p'q − b − c)² of all these rows.
+    """
+    k, total = X.shape[1] - 1, 0.0
+    for i in range(start, stop):
+        at = slice(indptr[i], indptr[i + 1])
+        x, m, y = X[indices[at]], M[indices[at]], values[at]
+        partner = m.copy()  # second moments of (q, 1)
+        partner[:, k, :k] = partner[:, :k, k] = x[:, :k]
+        partner[:, k, k] = 1
+        A = partner.sum(axis=0)
+        b = np.append(y @ x[:, :k] - m[:, :k, k].sum(axis=0), np.sum(y - x[:, k]))
+        covariance = np.linalg.inv(A / noise + np.diag(ridge))
+        out[i] = covariance @ b / noise
+        moments[i] = covariance + np.outer(out[i], out[i])
+        total += np.sum(y**2 - 2 * y * x[:, k] + m[:, k, k])
+        total += -2 * float(out[i] @ b) + float(np.sum(A * moments[i]))
+    return total
+
+
+def _slope(loss: int, z: float, b: float, delta: float) -> float:
+    if loss == 0:
+        return b
+    if loss == 1:
+        return z - b
+    if loss == 2:
+        return float(-b * expit(-b * z))
+    return min(max(z - b, -delta), delta)
+
+
+def vector_sag(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    dense: bool,
+    u: Array,
+    scale: Array,
+    w: Array,
+    G: Array,
+    table: Array,
+    ids: Array,
+    eta: Array,
+    loss: int,
+    target: Array,
+    delta: float,
+    ball: bool,
+    radius: float,
+    weight: float,
+    most: float,
+    done: Array,
+) -> None:
+    r"""SAG Frank-Wolfe on ω Σ_l h_l(⟨x_l, w⟩): iteration k for the rows ``ids[k]`` and η_k.
+
+    .. math:: γ_l ← h'_l(⟨x_l, w⟩) \text{ for the rows of } k, \quad G = X^⊤γ, \quad
+              i = \arg\max |G_i| \text{ or } \arg\min G_i, \quad
+              w ← (1 - η_k) w ± η_k r e_i
+
+    `w`, `G` and the `table` γ change in place; w = c u, of which u and ``scale[0]`` = c are what
+    the next call goes on from. It ends before the step of the first k at which
+    ω²‖G‖² exceeds `most` or is NaN; ``done[0]`` is the number of steps made so far.
+
+    Parameters
+    ----------
+    indptr, indices, data : array
+        X in CSR; where it is `dense`, ``indices`` plays no part.
+    ids : integer array, one row per iteration
+        Rows to draw, repeats allowed.
+    loss : int
+        h' = b, z − b, −b/(1 + exp(bz)) or z − b clipped to ±δ for 0, 1, 2, 3, b the `target`.
+    ball : bool
+        Whether the domain is the l1 ball of that `radius`, or the simplex of that total.
+    """
+    real = w.dtype.type
+    w[...] = scale[0] * u
+    for k, rows in enumerate(ids):
+        before = w.astype(np.float64)
+        for i in rows:
+            part = slice(indptr[i], indptr[i + 1])
+            columns = slice(None) if dense else indices[part]
+            z, old = float(data[part] @ before[columns]), float(table[i])
+            table[i] = real(_slope(loss, z, target[i], delta))
+            G[columns] += (data[part] * real(float(table[i]) - old)).astype(w.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.sum((weight * G.astype(np.float64)) ** 2) <= most:
+                break
+        at = int(np.argmax(np.abs(G))) if ball else int(np.argmin(G))
+        w *= real(1 - eta[k])
+        w[at] += real(eta[k] * (-radius if ball and G[at] > 0 else radius))
+        done[0] = k + 1
+    u[...], scale[0] = w, 1.0

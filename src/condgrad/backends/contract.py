@@ -19,8 +19,6 @@ CONTRACT = {
     "interval_dual": "slopes at z + βy and the multipliers' step towards them",
     "interval_ascend": "the multipliers' step to those slopes, its sum in G and its square",
     "table_swap": "overwrite table rows one after the other, return what changed",
-    "hash_swap": "the same for a table that holds only touched rows",
-    "hash_grow": "move such a table to one of twice the size",
     "triangle_gather": "triangle rows at given ids",
     "triangle_scatter": "their adjoint",
     "triangle_sweep": "a contiguous range of triangle rows",

@@ -1,4 +1,4 @@
-"""How a table of triangle rows lies on a GPU.
+"""Addresses of triangle rows: ids taken apart without a list, and how their table lies on a GPU.
 
 The pairs (p, r), p < r, fill the upper half of a matrix, which is cut into tiles of 64 × 64. A
 table is [tile][apex q][4096]: what one block of threads reads of a tile and an apex lies together.
@@ -6,16 +6,18 @@ Within it thread t of 256 has rows 4(t // 16) … + 3 and columns 4(t % 16) … 
 its numbers are in four groups of four, one for each row: entry (i, k) of a tile is at
 1024 (i mod 4) + 64 (i // 4) + k. Places without a row, p ≥ r, beyond n, or q one of the two, are 0.
 Tables of perimeter rows lie in the same way, q being the largest: two thirds of them are 0.
+A pass takes some apexes, which are dealt to blocks.
 """
 
 from __future__ import annotations
 
+import zlib
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.backends.addresses import perimeter_address, triangle_address
 from condgrad.backends.arrays import host
 
 SIDE = 64
@@ -26,6 +28,40 @@ BUFFER = 1 << 30
 """Bytes for sums over the rows and columns of tiles, at most."""
 HALF = np.dtype(np.uint16)
 """The type of a table in bfloat16, the upper halves of numbers of float32: NumPy has no other."""
+ASIDE = 4
+"""Apexes that a block could work on in the time that it takes to begin and to end."""
+LONGEST = 512
+"""The most apexes of a block."""
+
+
+def triangle_address(n: int, ids: Array) -> tuple[Array, Array, Array]:
+    """The triples (p, q, r), p < r, of given row ids.
+
+    Rows are grouped by apex q. Within a group the pairs p < r of the other n − 1 vertices fill a
+    rectangle: rectangle row ρ holds the pairs (ρ, ·) and then the pairs (mirror − ρ, ·), which
+    together have the same length for every ρ. Two divisions therefore find a row, and both
+    parts are contiguous in r.
+    """
+    others = n - 1
+    width, mirror = (others - 1, others - 1) if others % 2 == 0 else (others, others - 2)
+    q, rest = np.divmod(ids, others * (others - 1) // 2)
+    p, c = np.divmod(rest, width)
+    r = p + 1 + c
+    over = r >= others
+    p = np.where(over, mirror - p, p)
+    r = np.where(over, p + r - (others - 1), r)
+    return p + (p >= q), q, r + (r >= q)
+
+
+def perimeter_address(ids: Array) -> tuple[Array, Array, Array]:
+    """The triples p < r < q of given row ids, id = C(q, 3) + C(r, 2) + p."""
+    ids = np.asarray(ids, np.int64, like=ids)
+    q = np.cbrt(6.0 * ids).astype(np.int64) + 1  # off by one at most, either way
+    q = q + (q * (q - 1) * (q + 1) // 6 <= ids) - (q * (q - 1) * (q - 2) // 6 > ids)
+    rest = ids - q * (q - 1) * (q - 2) // 6
+    r = np.sqrt(2.0 * rest).astype(np.int64)
+    r = r + (r * (r + 1) // 2 <= rest) - (r * (r - 1) // 2 > rest)
+    return rest - r * (r - 1) // 2, q, r
 
 
 def across(n: int) -> int:
@@ -113,3 +149,40 @@ def filled(n: int, start: int, y: Array, dtype: Any = None, perimeters: bool = F
     table = np.zeros(entries(n), dtype or y.dtype, like=y)
     table[places(n, np.arange(start, start + y.size, like=y), perimeters)] = y
     return table
+
+
+@cache
+def split(blocks: int, count: int, slots: int) -> tuple[int, int]:
+    """Parts that so many apexes are cut into, and how many each has, for `blocks` tiles.
+
+    Blocks run `slots` at a time, so that few of them are left for the end.
+    """
+    parts = np.arange(-(-count // LONGEST), count + 1)
+    per = -(-count // parts)
+    rounds = -(-blocks * -(-count // per) // slots)
+    best = int(np.argmin(rounds * (per + ASIDE)))
+    return -(-count // int(per[best])), int(per[best])
+
+
+def apexes_of(n: int, ends: Array, perimeters: bool = False) -> Array:
+    """The apexes whose rows ranges hold, of perimeters those whose first row they hold."""
+    if perimeters:
+        apexes = np.arange(2, n, dtype=np.int64)
+        first = apexes * (apexes - 1) * (apexes - 2) // 6
+        begun = [apexes[(start <= first) & (first < stop)] for start, stop in ends]
+        return np.concatenate(begun).astype(np.int32)
+    pairs = (n - 1) * (n - 2) // 2
+    if (np.asarray(ends) % pairs).any():
+        raise ValueError("ranges of triangle rows on a GPU are whole apexes")
+    ranges = [np.arange(start // pairs, stop // pairs, dtype=np.int32) for start, stop in ends]
+    return np.concatenate(ranges)
+
+
+def salt(beta: float, ends: Array, table: np.dtype) -> np.uint32:
+    """A number for a pass, by which tables in bfloat16 are rounded.
+
+    β mostly differs from that of other passes, and so do the rows that are drawn.
+    """
+    if table != HALF:
+        return np.uint32(0)
+    return np.uint32(zlib.crc32(np.asarray(ends).tobytes(), zlib.crc32(np.float64(beta).tobytes())))

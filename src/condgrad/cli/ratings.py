@@ -113,13 +113,14 @@ def refuse_plain(options: RunOptions, l1: float | None) -> None:
 def split(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, Ratings]:
     """Ratings to fit and ratings to predict."""
     from condgrad.applications.ratings import Observed, held_out
+    from condgrad.io.ids import Ids
     from condgrad.io.ratings import Ratings
 
     if not 0 < share < 1:
         raise ProblemError(f"--holdout is {share:g}: it must be between 0 and 1")
-    sides = [numbered(ids) for ids in (ratings.users, ratings.items)]
-    shape = sides[0][0].size, sides[1][0].size
-    observed = Observed(sides[0][1], sides[1][1], ratings.values, shape)
+    users, items = Ids("user", ratings.users), Ids("item", ratings.items)
+    places = users.positions(ratings.users), items.positions(ratings.items)
+    observed = Observed(*places, ratings.values, (len(users.names), len(items.names)))
     chosen, size = held_out(observed, share, np.random.default_rng(seed))
     if not size:
         raise ProblemError("--holdout leaves nothing to predict: there are too few ratings")
@@ -195,12 +196,14 @@ def recommend(
     from condgrad.applications.choosing import Settings
     from condgrad.applications.ratings import merged, rmse
     from condgrad.applications.recommender import fit_recommender
+    from condgrad.io.ids import Ids
     from condgrad.points.factored import shown
 
     began = time.perf_counter()
-    users, i = numbered(train.users)
-    items, j = numbered(train.items)
-    observed = merged(i, j, train.values, (users.size, items.size))
+    users, items = Ids("user", train.users), Ids("item", train.items)
+    shape = len(users.names), len(items.names)
+    places = users.positions(train.users), items.positions(train.items)
+    observed = merged(*places, train.values, shape)
     settings = Settings(
         radius="auto" if radius is None else radius,
         max_iter=200 if options.iterations is None else options.iterations,
@@ -216,14 +219,14 @@ def recommend(
     metrics = {"train_rmse": rmse(model.rate(observed.rows, observed.cols), observed.values)}
     unknown = 0
     if held is not None:
-        at = positions(users, held.users), positions(items, held.items)
+        at = users.positions(held.users), items.positions(held.items)
         unknown = int(np.count_nonzero((at[0] < 0) | (at[1] < 0)))
         metrics["test_rmse"] = rmse(model.rate(*at, clipped=False), held.values)
         metrics["test_rmse_clipped"] = rmse(model.rate(*at), held.values)
     found = {"W": shown(model.result.W), "metrics": metrics, "seed": options.seed}
     result = replace(model.result, **found)
     facts = facts_of(model) | {"fit_seconds": seconds, "test_unknown": unknown}
-    facts |= {"ratings": observed.values.size, "users": users.size, "items": items.size}
+    facts |= {"ratings": observed.values.size, "users": shape[0], "items": shape[1]}
     run = Outcome(
         application="matrix-completion",
         preset="auto",
@@ -235,7 +238,7 @@ def recommend(
     )
     more = {"input": file, "model": "recommender", **facts}
     arrays = {name: getattr(model, name) for name in MODEL}
-    arrays |= {"users": users.astype(str), "items": items.astype(str)}
+    arrays |= {"users": users.array, "items": items.array}
     own: list[Output] = []
     if held is not None:
         own = [(predictions, lambda path: write_predictions(path, held, model.rate(*at)))]
@@ -255,22 +258,6 @@ def write_predictions(path: Path, held: Ratings, predicted: Any) -> None:
     writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
     with replaced(path) as file:
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))
-
-
-def numbered(ids: Any) -> tuple[Any, Any]:
-    """Ids in their order, each once, and the place of each that was given."""
-    from condgrad.io.roles import in_order
-
-    names, at = np.unique(ids, return_inverse=True)
-    order = np.array(in_order(names.tolist()), dtype=np.intp)
-    return names[order], np.argsort(order)[at]
-
-
-def positions(names: Any, wanted: Any) -> Any:
-    """Places of the wanted names, −1 where there is none."""
-    order = np.argsort(names)
-    at = order[np.minimum(np.searchsorted(names, wanted, sorter=order), names.size - 1)]
-    return np.where(names[at] == wanted, at, -1)
 
 
 def drawn_seed(seed: int) -> int:

@@ -1,4 +1,4 @@
-"""Knowledge of a cone program, and the distance of a point from a bound."""
+"""Options of every door for CVXPY, and the distance of a cone program's point from a bound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,38 @@ from condgrad._types import Array
 from condgrad.certificate import relative_gap
 from condgrad.cvxpy._cone_point import meets
 from condgrad.cvxpy._cone_program import ConeProgram
-from condgrad.cvxpy._options import FEASIBILITY, GAP
+from condgrad.errors import ProblemError
+from condgrad.run.limits import Goal, Limits
 from condgrad.sdp import Solution
 
+OPTIONS = (
+    *("gap", "feasibility", "max_seconds", "max_iter"),
+    *("trace_bound", "method", "seed", "device"),
+)
+"""Options that are handed to `condgrad.sdp.SDP.solve`."""
+GAP = 1e-3
+"""The gap where the user names none."""
+FEASIBILITY = 1e-6
+"""The feasibility where the user names none: solvers of CVXPY's keep rows as closely."""
 ITERATIONS = 20_000
 """Of all runs together, where the user says nothing."""
 UNIT = 1e-9
 """A gap is measured in at least this part of the terms of the value, so that an optimum of 0 can be
 reached. The terms of the bound do not count: multipliers grow without limit near infeasibility."""
+
+
+def checked(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that nobody reads, and tolerances and limits that are no numbers."""
+    for name in options:
+        if name not in OPTIONS:
+            raise ProblemError(
+                f"{name} is no option of condgrad.cvxpy: use {', '.join(OPTIONS)} or verbose, and "
+                "for condgrad.cvxpy.solve backend"
+            )
+    Goal(options.get("gap"), options.get("feasibility"))
+    Limits(options.get("max_iter"), None, options.get("max_seconds"), None)
+    default = {name for name in ("gap", "feasibility") if options.get(name) is None}
+    return {name: value for name, value in options.items() if name not in default}
 
 
 @dataclass(frozen=True, eq=False)

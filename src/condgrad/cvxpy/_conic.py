@@ -17,12 +17,11 @@ from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_valu
 
 from condgrad._deadline import OutOfTime, within
 from condgrad._types import Array
-from condgrad.cvxpy._cone_judge import Outcome
+from condgrad.cvxpy._cone_judge import Outcome, checked
 from condgrad.cvxpy._cone_point import missed
 from condgrad.cvxpy._cone_program import ConeProgram, OtherCones, read
 from condgrad.cvxpy._cone_solve import GONE, Run
 from condgrad.cvxpy._interior import SOLVER, Interior
-from condgrad.cvxpy._options import checked
 from condgrad.cvxpy._recognise import require_room
 from condgrad.cvxpy._write import NAME, Certificate, lowered
 

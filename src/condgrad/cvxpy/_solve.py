@@ -17,7 +17,7 @@ from condgrad.certificate import relative_gap
 from condgrad.cvxpy import _interior as interior
 from condgrad.cvxpy import _solvers as solvers
 from condgrad.cvxpy._affine import NotTaken
-from condgrad.cvxpy._options import FEASIBILITY, GAP, checked
+from condgrad.cvxpy._cone_judge import FEASIBILITY, GAP, checked
 from condgrad.cvxpy._recognise import Form, check, recognise
 from condgrad.cvxpy._write import NAME, Certificate, at_limit, gap_of, row_miss, write
 from condgrad.errors import MemoryLimit, ProblemError

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from condgrad.errors import ProblemError
 from condgrad.experiments import summary
-from condgrad.experiments._base import Job
 from condgrad.experiments.draw import draw
+from condgrad.experiments.figures import Job
 from condgrad.experiments.runner import reproduce, set_aside
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from condgrad._files import replaced
 from condgrad._types import Array
-from condgrad.experiments._base import Figure, Instance, Job
+from condgrad.experiments.figures import Figure, Instance, Job
 from condgrad.experiments.runner import instance_of
 from condgrad.experiments.summary import (
     Groups,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._types import Array
-from condgrad.experiments._base import Job
+from condgrad.experiments.figures import Job
 from condgrad.experiments.summary import groups
 from condgrad.run.result import Trace
 

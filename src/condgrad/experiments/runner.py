@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import multiprocessing
 import os
-import re
 import signal
 import threading
 import time
@@ -22,15 +20,12 @@ from typing import Any
 import numpy as np
 
 from condgrad import _signals
-from condgrad._files import MARK, replaced
+from condgrad._files import replaced, sweep
 from condgrad.errors import InputError, ProblemError, cause
-from condgrad.experiments._base import Figure, Instance, Job
-from condgrad.experiments.figures import FIGURES
+from condgrad.experiments.figures import FIGURES, Figure, Instance, Job
 from condgrad.methods import METHODS
 from condgrad.run.result import Status, Trace
 
-OLD = 3600
-"""Seconds after which a file that is not whole belongs to a run that is no more."""
 COLUMNS = frozenset({"k", "epochs", "seconds", "objective", "infeasibility"})
 """Columns without which a run cannot be drawn."""
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -145,16 +140,6 @@ def set_aside(jobs: Sequence[Job], folder: Path) -> list[str]:
     return said
 
 
-def tidy(jobs: Sequence[Job], folder: Path) -> None:
-    """Remove what a run of ours that was killed has left, in the folders of these jobs alone."""
-    name = re.compile(rf"{re.escape(MARK)}[0-9a-f]{{16}}\.part")
-    for place in {(folder / job.key).parent for job in jobs}:
-        for part in place.glob(f"{MARK}*.part"):
-            with contextlib.suppress(OSError):
-                if name.fullmatch(part.name) and time.time() - part.stat().st_mtime > OLD:
-                    part.unlink()
-
-
 def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[tuple[Job, str]]:
     """Run the jobs that are not stored yet; yield each as it ends, with "" or what went wrong.
 
@@ -175,7 +160,8 @@ def reproduce(jobs: Sequence[Job], folder: Path, workers: int = 2) -> Iterator[t
             yield job, ""
     if not missing:
         return
-    tidy(missing, folder)
+    for place in {(folder / job.key).parent for job in missing}:
+        sweep(place)  # of what runs that were killed have left
     for name in THREADS:
         os.environ.setdefault(name, "1")
     context = multiprocessing.get_context("spawn")

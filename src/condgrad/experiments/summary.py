@@ -13,8 +13,7 @@ import numpy as np
 from condgrad._files import replaced
 from condgrad._round import counted
 from condgrad._types import Array
-from condgrad.experiments._base import Job
-from condgrad.experiments.figures import FIGURES
+from condgrad.experiments.figures import FIGURES, Job
 from condgrad.experiments.runner import instance_of, stored
 from condgrad.methods import METHODS
 from condgrad.run.result import Trace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import csv
 import gzip
 import lzma
@@ -31,9 +30,6 @@ PACKED: dict[str, tuple[re.Pattern[bytes], str, Callable[[BytesIO], Any]]] = {
     ".xz": (re.compile(rb"\xfd7zXZ\0"), "xz", lzma.LZMAFile),
 }
 """Packings by ending of a name: how contents begin, the noun, and the function that unpacks."""
-
-WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""Beginnings of text in UTF-16."""
 
 
 def limit() -> float:
@@ -102,17 +98,7 @@ def read_bytes(path: str | Path) -> bytes:
             break
     if not data or data.isspace():
         raise InputError(path, "the file is empty")
-    return _from_utf16(path, data) if data.startswith(WIDE) else data
-
-
-def _from_utf16(path: str | Path, data: bytes) -> bytes:
-    """Text in UTF-16, as Windows programs call Unicode, in UTF-8; XML says itself what it is in."""
-    require_memory(path, data, 3.0 * len(data))
-    try:
-        text = data.decode("utf-16")
-    except UnicodeDecodeError:
-        return data  # it is no text
-    return data if text.lstrip().startswith("<") else text.encode("utf-8", "surrogatepass")
+    return data
 
 
 def _unpacked(path: str | Path, data: bytes, kind: str, unpack: Callable[[BytesIO], Any]) -> bytes:

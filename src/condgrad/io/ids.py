@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.errors import ProblemError
+from condgrad.io.frames import missing
 from condgrad.io.roles import in_order
 
 WIDE = 1 << 20
@@ -143,14 +144,6 @@ def _no_id(kind: str) -> ProblemError:
 
 def _unhashable(kind: str) -> ProblemError:
     return ProblemError(f"X has a list, a dictionary or the like for a {kind}: give a name")
-
-
-def missing(name: Any) -> bool:
-    """Whether an id is None, NaN or the NA of pandas, whose comparisons have no truth value."""
-    try:
-        return name is None or bool(name != name)
-    except TypeError:
-        return True
 
 
 def broadcast(users: Any, items: Any) -> tuple[NDArray[Any], NDArray[Any]]:

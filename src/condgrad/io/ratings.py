@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,8 @@ from condgrad._round import counted
 from condgrad.errors import InputError
 from condgrad.io._text import data_lines, decode, ending, number, read_bytes, remedy, show, split
 from condgrad.io.frames import Frame, is_parquet, name_of, numbers, read_parquet
-from condgrad.io.roles import WHOLE, in_order, places_of, role_of
+from condgrad.io.ids import Ids
+from condgrad.io.roles import WHOLE, places_of, role_of
 
 _SEPARATORS = {"\t": "tab", "::": "'::'", ";": "semicolon", ",": "comma", " ": "blank"}
 Row = tuple[int, str, str, float]
@@ -179,11 +180,6 @@ def _gathered(path: str | Path, rows: Iterator[Row], repeats: str, unit: str) ->
     return Ratings(users, items, np.array(values))
 
 
-def _positions(names: Iterable[str]) -> dict[str, int]:
-    unique = sorted(set(names))
-    return {unique[k]: at for at, k in enumerate(in_order(unique))}
-
-
 def index_ratings(train: Ratings, test: Ratings | None = None) -> IndexedRatings:
     """Number the items (rows) and users (columns) that have a training rating.
 
@@ -209,14 +205,12 @@ def index_ratings(train: Ratings, test: Ratings | None = None) -> IndexedRatings
     >>> indexed.rows.tolist(), indexed.cols.tolist(), indexed.shape
     ([0, 1], [1, 0], (2, 2))
     """
-    item_at, user_at = _positions(train.items.tolist()), _positions(train.users.tolist())
-    rows = np.array([item_at[name] for name in train.items.tolist()], dtype=np.intp)
-    cols = np.array([user_at[name] for name in train.users.tolist()], dtype=np.intp)
-    shape = (len(item_at), len(user_at))
+    items, users = Ids("item", train.items), Ids("user", train.users)
+    rows, cols = items.positions(train.items), users.positions(train.users)
+    shape = (len(items.names), len(users.names))
     if test is None:
         return IndexedRatings(rows, cols, train.values, None, None, None, shape, 0)
-    test_rows = np.array([item_at.get(name, -1) for name in test.items.tolist()], dtype=np.intp)
-    test_cols = np.array([user_at.get(name, -1) for name in test.users.tolist()], dtype=np.intp)
+    test_rows, test_cols = items.positions(test.items), users.positions(test.users)
     kept = (test_rows >= 0) & (test_cols >= 0)
     return IndexedRatings(
         rows=rows,

@@ -7,10 +7,9 @@ from condgrad.maps.calculus import Restricted, Scaled, Stack
 from condgrad.maps.entries import AllEntries, Diagonal, Entries
 from condgrad.maps.inner import Inner, RowSums, Trace
 from condgrad.maps.low_rank import LowRankStack
-from condgrad.maps.perimeters import Perimeters
 from condgrad.maps.products import Left, Right, Sandwich
 from condgrad.maps.sparse import DataMatrix, SparseStack
-from condgrad.maps.triangles import Triangles
+from condgrad.maps.triangles import Perimeters, Triangles
 
 __all__ = [
     "AllEntries",

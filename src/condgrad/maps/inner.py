@@ -32,7 +32,7 @@ class Inner(LinearMap):
     size = storage = 1
     portable = True
 
-    def __init__(self, C: Any, _symmetric: bool = False) -> None:
+    def __init__(self, C: Any, _symmetric: bool = False, _rounded: int = 0) -> None:
         if sp.issparse(C):
             C = csr = canonical("C", C)
             data = csr.data
@@ -48,7 +48,12 @@ class Inner(LinearMap):
             raise ProblemError(f"C has shape {self.shape}: it must not be empty")
         self._data = data.copy()
         self._objection = None if _symmetric else asymmetry("C", C)
+        self._rounded = _rounded  # operations that have rounded a number of C already
         self.row_norm = length(self._data)
+
+    @property
+    def depth(self) -> int:
+        return 1 + self._rounded
 
     def require_symmetric(self) -> None:
         if self._objection:

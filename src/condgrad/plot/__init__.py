@@ -7,9 +7,7 @@ notebooks show it where it is the last value of a cell. It is written to a file 
 
 from condgrad.applications.planes import principal_plane
 from condgrad.plot._base import check_path, new_figure, save, write
-from condgrad.plot.answers import answer
-from condgrad.plot.choices import radius
-from condgrad.plot.curves import LABELS, Found, convergence, profile
+from condgrad.plot.curves import LABELS, Found, answer, convergence, profile, radius
 from condgrad.plot.partitions import clusters, cut, heat_map
 from condgrad.plot.pictures import Picture, pictures, sheet
 

@@ -1,4 +1,4 @@
-"""Convergence and profile."""
+"""Convergence and profile of a run, its value and bound, and the errors of a path of radii."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from condgrad.applications import gap_of
 from condgrad.applications.answers import outcome_of
 from condgrad.errors import ProblemError
 from condgrad.plot._base import COLOURS, new_figure, plain, save
-from condgrad.plot._scales import scale_across, scale_positive, scale_values
 from condgrad.run.answer import Answer
 from condgrad.run.result import Result, Trace
 
@@ -24,6 +23,12 @@ CLOSED = 1e-6
 """Gaps below this are as good as closed: the axis ends there."""
 TINY = 1e-100
 """Numbers below this, and above its inverse, are not drawn."""
+SMALL = 1e-4
+"""Least range of an answer's picture, relative to the largest number: digits that can be read."""
+SQUEEZED = 0.15
+"""Share of an axis that the second half of a run takes at least; else early values are cut off."""
+START = 1e-3
+"""How far below the second half of a run an axis goes for its start."""
 
 
 class Line(NamedTuple):
@@ -241,8 +246,7 @@ def _scale(ax: Any, name: str, lines: Sequence[Line], found: Found | None) -> No
         (line, line.y[_points(line) & ((line.trace["k"] > 0) | (not logged))]) for line in lines
     ]
     if name in ("gap", "infeasibility"):
-        text = _percent if name == "gap" else "{:g}".format
-        scale_positive(ax, [y for _, y in drawn], text, CLOSED if name == "gap" else 0.0)
+        scale_positive(ax, [y for _, y in drawn], CLOSED if name == "gap" else 0.0)
         return
     curves = [y for line, y in drawn if line.scales]
     ends = [y[-1:] for line, y in drawn if not line.scales]  # early bounds may be far off
@@ -251,8 +255,84 @@ def _scale(ax: Any, name: str, lines: Sequence[Line], found: Found | None) -> No
     scale_values(ax, curves, np.concatenate([[], *ends]))
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
+def scale_across(ax: Any, x: Array) -> None:
+    """A logarithmic axis where what comes after the start spans a factor of ten."""
+    later = x[x > 0]
+    if later.size and later.max() >= 10 * later.min():
+        ax.set_xscale("log")
+    else:
+        ax.xaxis.get_major_locator().set_params(nbins=6)
+
+
+def scale_values(ax: Any, curves: Sequence[Array], ends: Array) -> None:
+    """Limits around curves and what they should end at; logarithmic over a factor of ten.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where they are drawn.
+    curves : sequence of array
+        Values in the order of their recording.
+    ends : array
+        Numbers that must be in sight.
+    """
+    values = np.concatenate([*curves, ends])
+    late = np.concatenate([*(y[y.size // 2 :] for y in curves), ends])
+    if not values.size:
+        return
+    shown = values
+    if _spans(values) and _spans(late):
+        squeezed = np.ptp(np.log10(late)) < SQUEEZED * np.ptp(np.log10(values))
+    else:
+        squeezed = _size(late) < SQUEEZED * _size(values)
+    if squeezed and (size := _size(late)) > 0:
+        reach = np.array([late.min() - size, late.max() + size])
+        shown = np.clip(reach, values.min(), values.max())
+    low, high = float(shown.min()), float(shown.max())
+    if low > 0 and high / 10 >= low:
+        pad = 0.05 * (np.log10(high) - np.log10(low))
+        scale_log(ax, *10.0 ** np.clip([np.log10(low) - pad, np.log10(high) + pad], -307, 307))
+    else:
+        pad = 0.1 * (high / 2 - low / 2) or 0.05 * abs(high) or 1.0
+        ax.set_ylim(low - pad, high + pad)
+        ax.ticklabel_format(axis="y", useOffset=False)
+
+
+def scale_positive(ax: Any, curves: Sequence[Array], least: float = 0.0) -> None:
+    """A logarithmic axis for numbers that should fall; those of a feasible start are cut off.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where they are drawn.
+    curves : sequence of array
+        Numbers of at least 0, in the order of their recording.
+    least : float, default 0
+        Where the axis ends if some are below.
+    """
+    values = np.concatenate([y[y > 0] for y in curves])
+    if values.size:
+        late = np.concatenate([y[y.size // 2 :] for y in curves])
+        low = max(values.min(), START * late[late > 0].min(initial=values.max()))
+        scale_log(ax, 0.8 * max(low, min(least, values.max())), 1.25 * values.max())
+
+
+def scale_log(ax: Any, low: float, high: float) -> None:
+    """A logarithmic axis from `low` to `high`, or somewhat beyond, so that there are labels."""
+    middle = np.sqrt(low) * np.sqrt(high)
+    low, high = min(low, middle / 2), max(high, 2 * middle)
+    ax.set_yscale("log")
+    ax.set_ylim(low, high)
+
+
+def _spans(values: Array) -> bool:
+    """Whether all are positive."""
+    return bool(values.size and values.min() > 0)
+
+
+def _size(values: Array) -> float:
+    """Half of the largest less half of the smallest, which cannot overflow."""
+    return float(values.max() / 2 - values.min() / 2) * 2 if values.size else 0.0
 
 
 def profile(
@@ -291,4 +371,108 @@ def profile(
         ax.margins(x=0.15)
         ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
+    return save(fig, path, title)
+
+
+def answer(
+    found: Mapping[str, float],
+    bound: Mapping[str, float],
+    path: str | Path | None = None,
+    *,
+    title: str = "",
+    figure: Any = None,
+) -> Any:
+    """Draw values on a line each, with a band between the first and its bound.
+
+    The picture of a run without a history: one that ended at its start, or was not needed.
+
+    Parameters
+    ----------
+    found : mapping of str to float
+        Values by what they are of, that of the answer first.
+    bound : mapping of str to float
+        The bound by its name, or nothing; with an infinite bound no band is drawn.
+    path, title, figure
+        As for `convergence`.
+
+    Returns
+    -------
+    Figure
+    """
+    values = {name: v for name, v in {**found, **bound}.items() if np.isfinite(v)}
+    fig = figure or new_figure(6.4, 1.0 + 0.4 * max(len(values), 1))
+    ax = fig.subplots()
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    if not values:
+        ax.set_axis_off()
+        ax.text(0.5, 0.5, "no value was found", ha="center", transform=ax.transAxes)
+        return save(fig, path, title)
+    low, high = min(values.values()), max(values.values())
+    size = max(high / 2 - low / 2, SMALL * abs(high)) or 0.5
+    ax.set_xlim(low - 0.3 * size, high + 0.9 * size)
+    first = next(iter(found.values()))
+    for limit in bound.values():
+        if np.isfinite(limit) and np.isfinite(first) and limit != first:
+            ax.axvspan(min(first, limit), max(first, limit), color=COLOURS[4], alpha=0.25, lw=0)
+    for i, (name, value) in enumerate(values.items()):
+        known = name in bound
+        ax.plot([value], [i], "D" if known else "s" if not i else "o", ms=8,
+                color=COLOURS[0] if known else COLOURS[3] if not i else COLOURS[2])  # fmt: skip
+        ax.annotate(f"{value:.6g}", (value, i), (9, 0), textcoords="offset points", va="center")
+    ax.set_yticks(range(len(values)), [plain(name) for name in values])
+    ax.set_ylim(len(values) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.ticklabel_format(axis="x", useOffset=False)
+    ax.xaxis.get_major_locator().set_params(nbins=5)
+    ax.grid(True, axis="x", alpha=0.25)
+    return save(fig, path, title)
+
+
+def radius(
+    path_of_radii: Any,
+    biases: float = np.nan,
+    chosen: float = np.nan,
+    path: str | Path | None = None,
+    *,
+    title: str = "",
+    figure: Any = None,
+) -> Any:
+    """Draw the error on ratings held out against the radius of the nuclear ball.
+
+    Parameters
+    ----------
+    path_of_radii : array
+        A row for each radius, as `condgrad.applications.choosing.Choice.table` has it: the
+        radius, the root mean square error (RMSE) of the convex fit, that of its factors fitted
+        again, and for how many sweeps.
+    biases : float, optional
+        The error of mean and biases alone, a line.
+    chosen : float, optional
+        The radius that was chosen, to be marked.
+    path, title, figure
+        As for `convergence`.
+
+    Returns
+    -------
+    Figure
+    """
+    table = np.asarray(path_of_radii, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != 4 or not len(table):
+        raise ProblemError(
+            f"path_of_radii has shape {table.shape}: give a row of 4 for each radius"
+        )
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    fig = figure or new_figure(6.4, 3.4)
+    ax = fig.subplots()
+    at, convex, fitted = table.T[:3]
+    ax.plot(at, convex, "s--", color=COLOURS[0], ms=5, label="convex fit")
+    ax.plot(at, fitted, "o-", color=COLOURS[2], ms=5, label="factors fitted again")
+    if np.isfinite(biases):
+        ax.axhline(biases, color=COLOURS[6], ls=":", label="mean and biases alone")
+    if (best := at == chosen).any():
+        ax.plot(at[best], fitted[best], "D", color=COLOURS[3], ms=9, label="chosen", zorder=3)
+    ax.set_xlabel("radius of the nuclear ball")
+    ax.set_ylabel("RMSE, ratings held out")
+    ax.grid(True, alpha=0.25)
+    ax.legend(fontsize="small")
     return save(fig, path, title)

@@ -12,9 +12,7 @@ import numpy as np
 from condgrad._round import bound_text, counted, percent
 from condgrad.errors import ProblemError
 from condgrad.plot._base import new_figure, save
-from condgrad.plot.answers import answer
-from condgrad.plot.choices import radius
-from condgrad.plot.curves import Found, convergence, profile
+from condgrad.plot.curves import Found, answer, convergence, profile, radius
 from condgrad.plot.partitions import clusters, cut, heat_map
 from condgrad.record import Record
 from condgrad.run.answer import Answer

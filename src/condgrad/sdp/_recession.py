@@ -5,7 +5,7 @@
 is the largest λ with C − A*y ⪰ λ I for some multipliers y. Where it is positive, multipliers of it
 make Z ≻ 0, and with their help every bound holds for all W, however large. Where it is negative
 and some W is feasible, W + tD goes on for ever with a falling value. Where it is 0 nothing
-follows.
+follows. At the end are proofs that no W ⪰ 0 meets the rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from condgrad._floats import EPS
 from condgrad._types import Array
 from condgrad.functions import Absolute, Equal, Interval, Linear
 from condgrad.maps import Inner, SparseStack
+from condgrad.methods import Method
 from condgrad.problem import Problem, Term
 from condgrad.run.callbacks import Info
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import solve
+from condgrad.sdp import exact
 from condgrad.sdp._dual import Point, Repair, slack, worth
 from condgrad.sdp._families import images, stacked, terms
 from condgrad.sdp._model import Loss
 from condgrad.sdp._reduce import Reduced
 from condgrad.sdp._trace import TraceRows
+from condgrad.sdp._watch import SLIGHTLY
 
 ITERATIONS = 1000
 """The most that the search takes."""
@@ -308,3 +311,39 @@ def _checked(reduced: Reduced, D: Array) -> Array | None:
     miss = np.where(kinds == 0, np.abs(z), -kinds * z) + more
     firm = (miss <= FIRM * gain * terms(reduced.sdp, flat)) | (miss <= 0)
     return flat if gain > CLEARLY and firm.all() and shift.max() < 1e-13 else None
+
+
+def refuted(
+    reduced: Reduced,
+    trace: float,
+    seconds: float | None,
+    method: Method | None,
+    options: Mapping[str, Any],
+) -> Result:
+    """Try to prove that no W ⪰ 0 with Tr W ≤ trace meets the rows: with cost 0 a bound above 0."""
+
+    def proved(info: Info) -> bool:
+        return bool(info.trace.last["lower_bound"] > 0)
+
+    proved.final = True  # type: ignore[attr-defined]
+    rows = reduced.problem(SLIGHTLY * trace, equality=False, cost=False)
+    callbacks = [*options.get("callbacks", ()), proved]
+    more = {"callbacks": callbacks, "max_seconds": seconds, "gap": None, "floor": None}
+    return solve(rows, method, **{**options, **more, "duals": True})
+
+
+def impossible(reduced: Reduced, y: Array, ray: Repair | None) -> bool:
+    """Whether multipliers y, or some near them along a ray, prove that no W ⪰ 0 meets the rows."""
+    b, kinds = reduced.sdp.b, reduced.sdp.kinds
+    if not y.any():
+        return False
+    y = np.where(kinds == 0, y, kinds * np.maximum(kinds * y, 0.0))
+    if ray is not None and ray.ray:
+        lowest = slack(reduced, Point(y), cost=False).lowest
+        moved = y - min(0.0, 2 * lowest) / ray.lowest * ray.point.y
+        size = float(np.abs(b) @ np.abs(moved))
+        above = float(b @ moved) > (b.size + 64) * EPS * size
+        if above and slack(reduced, Point(moved), cost=False).lowest >= 0:
+            return True
+    found = exact.proved(reduced, y, cost=False)
+    return found is not None and found[0] > 0

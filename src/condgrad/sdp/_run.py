@@ -12,22 +12,23 @@ import numpy as np
 from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._types import Array
+from condgrad.backends import devices
 from condgrad.backends.arrays import HOST, foreign
+from condgrad.errors import ProblemError
 from condgrad.evaluation import worst
 from condgrad.methods import Method
 from condgrad.run.journal import advanced
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
+from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
 from condgrad.run.solve import start, unstarted
 from condgrad.sdp import exact
 from condgrad.sdp._answer import answer, nothing, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP, check
-from condgrad.sdp._place import place_of
-from condgrad.sdp._recession import from_multipliers, ray, recession
+from condgrad.sdp._recession import from_multipliers, impossible, ray, recession, refuted
 from condgrad.sdp._reduce import Reduced
-from condgrad.sdp._refute import impossible, refuted
 from condgrad.sdp._size import GROWTH, from_rows, least_squares, trace_of
 from condgrad.sdp._solution import Solution
 from condgrad.sdp._trace import scale_of
@@ -393,3 +394,20 @@ def _ended(reduced: Reduced, solution: Solution) -> Solution:
 def _miss(solution: Solution) -> float:
     """Infeasibility, where it is large."""
     return max(HOPELESS, worst(solution.families))
+
+
+def place_of(sdp: SDP, device: str) -> Array:
+    """Device on which eigenvalues are bounded: a GPU if runs can be there and it pays."""
+    devices.check_device(device)
+    sides = [b for b in sdp.blocks if b > 0]
+    large = sdp.size >= devices.WORTH or max(sides, default=0) >= devices.WIDE
+    if device == "cpu" or (device == "auto" and not large):
+        return HOST
+    try:
+        for i, one in enumerate(sdp.losses):
+            require_portable(one.function, f"loss {i + 1} has")
+        return devices.on_gpu()
+    except ProblemError:
+        if device == "cuda":
+            raise
+        return HOST

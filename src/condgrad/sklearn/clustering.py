@@ -24,8 +24,7 @@ from condgrad._deadline import OutOfTime, limited, within
 from condgrad._types import Array
 from condgrad.applications import Rounded, clustering_matrix, clustering_value
 from condgrad.sklearn._certification import Certification
-from condgrad.sklearn._checks import checked, partition
-from condgrad.sklearn._interrupt import pass_on, say_early
+from condgrad.sklearn._checks import checked, partition, pass_on, say_early
 from condgrad.sklearn._kmeans import (
     Points,
     centres,

@@ -22,8 +22,7 @@ from condgrad.io.ids import Ids, broadcast
 from condgrad.methods import Method
 from condgrad.run.journal import fresh_seed
 from condgrad.run.limits import Limits
-from condgrad.sklearn._checks import checked, unmasked
-from condgrad.sklearn._interrupt import pass_on, say_early
+from condgrad.sklearn._checks import checked, pass_on, say_early, unmasked
 from condgrad.sklearn._tables import (
     LAYOUTS,
     Places,

@@ -14,8 +14,7 @@ from condgrad._deadline import within
 from condgrad.applications.graphs import adjacency_matrix
 from condgrad.partitions import correlation_clustering
 from condgrad.run.journal import fresh_seed
-from condgrad.sklearn._checks import checked
-from condgrad.sklearn._interrupt import pass_on, say_early
+from condgrad.sklearn._checks import checked, pass_on, say_early
 
 
 class CorrelationClustering(

@@ -11,8 +11,8 @@ References
    convex minimization", AISTATS 2022.
 """
 
-from condgrad.theory.bounds import Constants
 from condgrad.theory.guarantees import (
+    Constants,
     Diameters,
     constants,
     diameters,
