@@ -29,9 +29,8 @@ import ray
 
 import condgrad as cg
 from condgrad import applications
-from condgrad.cluster import Ray
+from condgrad.cluster import Ray, Table
 from condgrad.cluster.connect import connected
-from condgrad.cluster.engine import INLINE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from on_gpu import planted  # after the path
@@ -88,7 +87,7 @@ def resident(process: int | str = "self") -> int:
 def memory(n: int) -> None:
     """Resident memory of actors with their tables, less that of one with hardly any rows."""
     small = started(applications.sparsest_cut(planted(40, 1)), cluster=Ray(shards=1))
-    base = resident(small._engine.facts()[0][1])
+    base = resident(small._engine.facts[0][1])
     small.close()
     application = applications.sparsest_cut(planted(n, n))
     rows = application.problem.terms[-1].map.size
@@ -96,11 +95,13 @@ def memory(n: int) -> None:
     for shards in (1, 2, 4):
         before = resident()
         run = started(application, cluster=Ray(shards=shards)).advance(iterations=10)
-        sizes = [(resident(process) - base) / MIB for _, process in run._engine.facts()]
+        facts = run._engine.facts.values()
+        sizes = [(resident(process) - base) / MIB for _, process, _ in facts]
         after, tables = resident(), np.zeros(shards)
-        for table in run._engine.tables:
-            parts = run._engine.ask(table.name, "fetch", table)
-            tables += [part[0].nbytes / MIB for part in parts]
+        for table in (value for part in run.state.tables for value in vars(part).values()):
+            if isinstance(table, Table):
+                parts = run._engine.ask(table.name, "fetch", table)
+                tables += [part.nbytes / MIB for part in parts]
         run.close()
         each, held = (", ".join(f"{x:.0f}" for x in some) for some in (sizes, tables))
         print(
@@ -157,7 +158,7 @@ def travel(n: int, repeats: int) -> None:
         spent = []
         for _ in range(repeats):
             began = time.perf_counter()
-            sent = W if W.nbytes <= INLINE else ray.put(W)
+            sent = ray.put(W)
             found = ray.get([a.answer.remote(sent) for a in actors])
             total = sum(found[1:], found[0].copy())
             spent.append(time.perf_counter() - began)

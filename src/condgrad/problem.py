@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -58,8 +58,6 @@ class Term:
     function: Function
     weight: float = 1.0
     name: str = ""
-    dealt: ClassVar[bool] = False
-    """Whether the rows are kept by other processes (`condgrad.cluster`)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.map, LinearMap):

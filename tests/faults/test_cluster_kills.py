@@ -52,7 +52,7 @@ def test_actors_killed_at_random_moments(address, true, rng, many, monkeypatch):
         moment["asked"] += 1
         found = send(self, *args)
         if moment["asked"] == moment["kill"]:
-            pid = self.facts()[moment["victim"]][1]
+            pid = self.facts[moment["victim"]][1]
             threading.Timer(moment["after"], os.kill, (pid, signal.SIGKILL)).start()
         return found
 

@@ -54,7 +54,7 @@ def test_an_actor_on_a_gpu_is_killed():
     del how["max_iter"]
     run = cg.start(problem, cg.spdhg(), device="cuda", cluster=HALVES, **how)
     run.advance(iterations=10)
-    os.kill(run._engine.facts()[1][1], signal.SIGKILL)
+    os.kill(run._engine.facts[1][1], signal.SIGKILL)
     end = run.advance(until=cg.Goal(gap=1e-3)).result()
     run.close()
     assert end.status is cg.Status.CONVERGED

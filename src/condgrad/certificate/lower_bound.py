@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, singledispatch
 from itertools import chain, product
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -129,13 +129,12 @@ class Part(NamedTuple):
     sizes: Sizes
 
 
+@singledispatch
 def part_of(term: Term, W: Array | None, y: Dual) -> Part:
     """One term at the dual point y; W is needed of slopes, and for ⟨y, z⟩.
 
     Of a constraint with a map of condgrad's own, whose adjoint is not in doubt, ⟨y, z⟩ is ⟨v, W⟩.
     """
-    if term.dealt:
-        return cast(Part, cast(Any, term).part(W, y))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     trusted = table is not None and term.function.indicator and ours(term.map)
     images = None if trusted else W
@@ -194,10 +193,9 @@ def margin(sizes: Sequence[Sizes], reach: float, terms: int) -> float:
     return EPS * (reach * v + conjugates) + TINY if v or conjugates else 0.0
 
 
+@singledispatch
 def point_of(term: Term, W: Array, y: Dual) -> Array:
     """A dual point of a term row by row, in dom h*, in a new array of NumPy."""
-    if term.dealt:
-        return cast(Array, cast(Any, term).point(W, y))
     slopes = term.function.slope(term.map.rows(W), y.beta, ALL) if isinstance(y, Slopes) else y
     slopes = np.array(host(term.map.listed(slopes)), np.float64)
     inside: Array = (term.function.origin or term.function).into_dual(slopes, ALL)
@@ -483,10 +481,9 @@ def price(problem: Problem, W: Array, duals: dict[str, Duals], which: str, point
     return sum(t.weight * price_of(t, W, y, point) for t, y in pairs if t.function.indicator)
 
 
+@singledispatch
 def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
     """Σ |y_l| |r_l| of a constraint at a point."""
-    if term.dealt:
-        return float(cast(Any, term).price(W, y, point))
     table, beta = (None, y.beta) if isinstance(y, Slopes) else (y, 1.0)
     return sum(term.passes.price(W, b, table, beta, point) for b in term.chunks())
 

@@ -4,8 +4,8 @@ The rows of a large term are dealt to actors, which keep the tables of their own
 cotangents come back summed. Ray is an extra, imported if a cluster is asked for.
 """
 
+from condgrad.cluster.connect import Ray, cluster_of
 from condgrad.cluster.engine import Engine, Lost
-from condgrad.cluster.options import Ray, cluster_of
 from condgrad.cluster.shard import Table
 from condgrad.cluster.terms import dealt, large, require_large
 

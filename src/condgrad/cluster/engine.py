@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakSet
+
+import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad.backends import memory
 from condgrad.backends.arrays import host
-from condgrad.cluster.connect import connected, short, within
-from condgrad.cluster.options import Ray
-from condgrad.cluster.shard import Shard, Summand, Table
+from condgrad.cluster.connect import Ray, connected, short
+from condgrad.cluster.shard import Shard, Table
 from condgrad.errors import ProblemError
 from condgrad.problem import Term
 
 PATIENCE = 120.0
-"""Seconds for actors to begin, or to say that they are alive."""
+"""Seconds for actors to begin."""
 TRIES = 3
 """Times in a row that actors may be lost at one question."""
-INLINE = 80_000
-"""Bytes of an array that goes with every call; larger ones go once to every node."""
 
 
 class Lost(Exception):
@@ -36,19 +34,33 @@ class Engine:
     ----------
     wish : Ray
         What is asked for.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such cluster, or it has not so many CPUs or GPUs.
     """
 
     def __init__(self, wish: Ray) -> None:
         self._ray, self.gpu = connected(wish), wish.gpus_per_shard > 0
         self._faults: type[Exception] = self._ray.exceptions.RayError
         self._each = {"CPU": wish.cpus_per_shard, "GPU": wish.gpus_per_shard}
-        self.shards = wish.shards or self._room()
-        self.tables: WeakSet[Table] = WeakSet()
-        """The tables that are in use."""
+        kind, free = "GPU" if self.gpu else "CPU", self._ray.available_resources()
+        self.shards = wish.shards or max(1, int(free.get(kind, 0) / self._each[kind]))
+        there = self._ray.cluster_resources()
+        for kind, each in self._each.items():
+            if there.get(kind, 0) < each * self.shards:  # Ray would wait without end
+                raise ProblemError(
+                    f"{self.shards} shards need {each * self.shards:g} {kind}s, but the cluster "
+                    f"has {there.get(kind, 0):g}: ask for fewer shards, or add nodes"
+                )
+        self.actors: dict[int, Any] = {}
+        self.facts: dict[int, tuple[str, int, float]] = {}
+        """Place, process and free memory of every actor when it began (`Shard.where`)."""
         self.losses: list[str] = []
-        self.actors: list[Any] = []
+        self.doubts = 0
+        """Questions that were not answered by all: sums from before may not be of what there is."""
         self._terms: list[Any] = []
-        self._numbers = itertools.count()
 
     # --- to begin
 
@@ -57,174 +69,120 @@ class Engine:
 
         `needed` are the bytes that each of them will take.
         """
-        errors = self._ray.exceptions
         try:
             if not self.actors:
-                self._require_room()
-                self.actors = [self._actor(i) for i in range(self.shards)]
-            places = [place for place, _ in self.facts()]
-            pairs = zip(self.actors, places, strict=True)
-            self.get([a.require.remote(needed, remedy, places.count(p)) for a, p in pairs])
-            self._terms = [self._ray.put(t) for t in terms]
-            self.get([a.hold.remote(t) for a in self.actors for t in self._terms])
-        except errors.GetTimeoutError:
+                self._terms = [self._ray.put(t) for t in terms]
+                self._start(range(self.shards))
+        except self._faults as error:
+            self._require_fault(error)
             raise ProblemError(
-                f"{self.shards} shards were not ready after {PATIENCE:g} s: the cluster is busy, "
-                "or its nodes lack CPUs or GPUs for them (ray status)"
+                f"{self.shards} shards could not begin ({short(error)}): see that the cluster has "
+                "CPUs, GPUs and memory for them (ray status)"
             ) from None
-        except errors.RayTaskError as error:
-            raise within(error) from None
-        except errors.RayError as error:
-            raise ProblemError(f"a shard could not begin: {short(error)}") from None
         except (TypeError, AttributeError) as error:
             raise ProblemError(
                 f"the rows cannot be sent to other processes ({short(error)}): a map or a "
                 "function of your own must be one that pickle can copy"
             ) from None
+        places = [place for place, *_ in self.facts.values()]
+        free = min(free / places.count(place) for place, _, free in self.facts.values())
+        where = "each shard's part of the memory of its node or GPU"
+        memory.require_room(needed, f"{remedy}, or add nodes", free=free, where=where)
 
-    def _room(self) -> int:
-        """Number of shards for which the cluster has room."""
-        free, kind = self._ray.available_resources(), "GPU" if self.gpu else "CPU"
-        return max(1, int(free.get(kind, 0) / self._each[kind]))
-
-    def _require_room(self) -> None:
-        """Refuse more shards than the cluster has CPUs or GPUs for; Ray would wait without end."""
-        for kind, each in self._each.items():
-            wanted, there = each * self.shards, self._ray.cluster_resources().get(kind, 0)
-            if there < wanted:
-                raise ProblemError(
-                    f"{self.shards} shards need {wanted:g} {kind}s, but the cluster has {there:g}: "
-                    "ask for fewer shards, or add nodes"
-                )
-
-    def _actor(self, number: int) -> Any:
+    def _start(self, numbers: Iterable[int]) -> None:
+        """Start actors, in the place of those that had these numbers."""
         cpus, gpus = self._each.values()
-        how = {"max_restarts": 0, "max_task_retries": 0, "enable_task_events": False}
-        kind = self._ray.remote(Shard).options(
-            num_cpus=cpus, num_gpus=gpus, scheduling_strategy="SPREAD", **how
-        )
-        return kind.remote(number, self.shards, cpus, gpus)
-
-    def facts(self) -> list[tuple[str, int]]:
-        """Node and process of every actor."""
-        found: list[tuple[str, int]] = self.get([a.where.remote() for a in self.actors], PATIENCE)
-        return found
+        how = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+        kind = self._ray.remote(Shard).options(**how)
+        new = {i: kind.remote(i, self.shards, cpus, gpus) for i in numbers}
+        self.get([a.hold.remote(t) for a in new.values() for t in self._terms], PATIENCE)
+        facts = self.get([a.where.remote() for a in new.values()], PATIENCE)
+        self.actors |= new  # now that they have their rows
+        self.facts |= zip(new, facts, strict=True)
 
     # --- tables
 
-    def table(self, name: str, size: int, dtype: Any) -> Table:
-        """A table with a number 0 for every row of a term."""
-        table = Table(next(self._numbers), name, size, dtype)
-        self.tables.add(table)
-        self.ask(name, "table", table)
-        return table
-
     @contextlib.contextmanager
-    def fetched(self) -> Iterator[None]:
-        """With all tables here, so that they can be written to a file."""
+    def fetched(self, state: Any) -> Iterator[None]:
+        """With all tables of a state here, so that they can be written to a file."""
         try:
-            for table in self.tables:
+            for table in _tables(state):
                 table.parts = self.ask(table.name, "fetch", table)
             yield
         finally:
-            for table in self.tables:
+            for table in _tables(state):
                 table.parts = None
 
     def revive(self, state: Any) -> None:
         """Let the actors go on with the tables of a state that comes from a file."""
-        values = [value for part in state.tables for value in vars(part).values()]
-        for table in (value for value in values if isinstance(value, Table)):
-            parts, table.parts = self._ray.put(table.parts), None
-            table.number = next(self._numbers)
-            self.tables.add(table)
-            self.ask(table.name, "table", table, parts)
+        for table in _tables(state):
+            parts = self._ray.put(tuple(table.parts or ()))
+            table.parts, table.doubts = None, self.doubts
+            self.ask(table.name, "give", table, parts)
 
     # --- questions
 
-    def ask(self, name: str, what: str, *args: Any, total: bool = False, once: bool = False) -> Any:
-        """Answers of every actor in their order, or the `total` of their arrays and all else.
-
-        A lost actor is replaced, and all are asked again; or what may be done but `once` is None.
-        """
+    def ask(self, name: str, what: Any, *args: Any) -> list[Any]:
+        """What all actors answer; those that are lost are replaced, and all are asked again."""
+        why = ""
         for _ in range(TRIES):
-            try:
-                found = self.get(self._asked(name, what, *args))
-                return _summed(found) if total else found
-            except self._faults as error:
-                self._heal(error)
-                if once:
-                    return None
-            except BaseException:  # actors may have done it when the clock ended
-                if once:
-                    self._doubt()
-                raise
-        raise Lost(f"{self.losses[-1]}, and so were others {TRIES} times in a row")
+            self.doubts += 1  # until all have answered
+            found: list[Any] = []
+            lost: list[int] = []
+            for number, answer in self._asked(name, what, *args).items():
+                try:
+                    found.append(self.get(answer))
+                except self._faults as error:
+                    self._require_fault(error)
+                    why = short(error)
+                    lost.append(number)
+            if not lost:
+                self.doubts -= 1
+                return found
+            self._replace(lost, why)
+        raise Lost(f"shards of the cluster could not be brought back ({why})")
 
-    def _asked(self, name: str, what: str, *args: Any) -> list[Any]:
+    def _asked(self, name: str, what: Any, *args: Any) -> dict[int, Any]:
         """Ask all actors; the answers are still to come."""
         if not self.actors:
             raise Lost("the run was closed, and its actors were given back: start or resume it")
-        alive, put = [t.number for t in self.tables], self._ray.put
-        sent = [put(a) if getattr(a, "nbytes", 0) > INLINE else a for a in map(host, args)]
-        return [actor.answer.remote(alive, name, what, *sent) for actor in self.actors]
+        put = self._ray.put  # once for every node
+        sent = [put(a) if isinstance(a, np.ndarray) else a for a in map(host, args)]
+        return {i: actor.answer.remote(name, what, *sent) for i, actor in self.actors.items()}
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
         """Answers, which are waited for as long as the call may take."""
-        room = deadline.room()
-        most = min(patience, room)
+        most = min(patience, deadline.room())
         try:
             return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
         except self._ray.exceptions.GetTimeoutError:
-            if room <= patience:  # Ray's clock may be a little ahead
+            if most < patience:
                 raise deadline.OutOfTime from None
             raise
 
     # --- losses
 
-    def _doubt(self) -> None:
-        """What the driver knows of the tables may not be what the actors have."""
-        for table in self.tables:
-            table.fresh = False
+    def _require_fault(self, error: Any) -> None:
+        """Raise what the work of an actor has raised, as it would have been raised here."""
+        own = isinstance(error, self._ray.exceptions.RayTaskError)
+        if own and not isinstance(error.cause, self._faults):
+            raise error.cause from None
 
-    def _heal(self, error: Exception) -> None:
-        """Replace the actors that are gone; what else can be behind an error is raised."""
-        self._doubt()
-        errors = self._ray.exceptions
-        for _ in range(TRIES):
-            cause = getattr(error, "cause", None)
-            if isinstance(error, errors.RayTaskError) and not isinstance(cause, errors.RayError):
-                raise within(error) from None
-            try:
-                gone = [i for i, actor in enumerate(self.actors) if not self._alive(actor)]
-                for number in gone:
-                    self._replace(number, error)
-            except self._faults as other:
-                error = other
-                continue
-            if not gone:
-                self.losses.append(f"an answer was lost ({short(error)}) and asked for again")
-            return
-        raise Lost(f"shards of the cluster could not be brought back ({short(error)})")
-
-    def _alive(self, actor: Any) -> bool:
-        """Whether an actor answers."""
+    def _replace(self, lost: Sequence[int], why: str) -> None:
+        """Start other actors for those that are lost; if that fails the next question finds out."""
+        self._kill([self.actors[number] for number in lost])  # they may only be out of reach
         with contextlib.suppress(self._faults):
-            return bool(self.get(actor.where.remote(), PATIENCE))
-        return False
+            self._start(lost)
+            self.losses += [
+                f"shard {number + 1} of {self.shards} was lost ({why}) and began again with empty "
+                "multipliers"
+                for number in lost
+            ]
 
-    def _replace(self, number: int, error: Exception) -> None:
-        with contextlib.suppress(Exception):
-            self._ray.kill(self.actors[number])  # it may only be out of reach
-        new = self._actor(number)
-        self.get(new.where.remote(), PATIENCE)
-        self.get([new.hold.remote(term) for term in self._terms])
-        alive = [t.number for t in self.tables]
-        self.get([new.answer.remote(alive, t.name, "table", t) for t in self.tables])
-        self.actors[number] = new  # now that it has its rows
-        self.losses.append(
-            f"shard {number + 1} of {self.shards} was lost ({short(error)}) and began again with "
-            "empty multipliers"
-        )
+    def _kill(self, actors: Iterable[Any]) -> None:
+        for actor in actors:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
 
     @property
     def note(self) -> str:
@@ -233,15 +191,11 @@ class Engine:
 
     def close(self) -> None:
         """Give the actors back."""
-        actors, self.actors = self.actors, []
-        for actor in actors:
-            with contextlib.suppress(Exception):
-                self._ray.kill(actor)
+        self._kill(self.actors.values())
+        self.actors = {}
 
 
-def _summed(parts: list[Summand]) -> Summand:
-    """The sum of arrays in a new one, and all that was said with them."""
-    total = parts[0][0].copy()
-    for array, _ in parts[1:]:
-        total += array
-    return total, [more for _, said in parts for more in said]
+def _tables(state: Any) -> list[Table]:
+    """The tables of a state that are with actors."""
+    values = [value for part in state.tables for value in vars(part).values()]
+    return [value for value in values if isinstance(value, Table)]

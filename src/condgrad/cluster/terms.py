@@ -1,109 +1,57 @@
-"""Terms whose rows are with actors, and the passes over such rows."""
+"""Terms whose rows are with actors."""
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from condgrad._types import Array
 from condgrad.backends import memory, tiles
-from condgrad.backends.arrays import placed
-from condgrad.certificate.lower_bound import Part, Sizes
+from condgrad.backends.arrays import HOST, placed
+from condgrad.certificate.lower_bound import part_of, point_of, price_of
 from condgrad.cluster.engine import Engine
-from condgrad.cluster.shard import cuttable
+from condgrad.cluster.shard import Table, cuttable
 from condgrad.errors import ProblemError
-from condgrad.maps import Perimeters, RowStorage, Triangles
-from condgrad.maps.dealt import Deal
+from condgrad.maps import RowStorage
+from condgrad.maps.dealt import Dealt
 from condgrad.methods.protocol import Method
-from condgrad.passes import Fused, Miss, Plain
 from condgrad.problem import Problem, Term
 
 
-def summed(what: str) -> Callable[..., float]:
-    """A method that sums what actors say."""
+def asked(what: Any, *first: Any) -> Callable[..., Any]:
+    """A method whose result is the sum of what actors answer."""
 
-    def method(self: Any, *args: Any) -> float:
-        return float(sum(self.engine.ask(self.name, what, *args)))
+    def method(self: Any, *args: Any) -> Any:
+        return self.ask(what, *first, *args)
 
     return method
 
 
-class Dealt(Plain):
-    """Passes over rows that are with actors: W, ranges and β go out, sums come back.
+@dataclass(frozen=True, eq=False, repr=False)
+class DealtTerm(Term):
+    """A term whose rows are with actors, and the passes over them: W goes out, sums come back.
 
     A table is a `Table`. Rows are drawn here, and every actor takes its part of what was drawn: the
     number of actors changes nothing but the order of sums.
     """
 
-    square, squares = summed("passes.square"), summed("passes.squares")
-
-    def __init__(self, term: DealtTerm) -> None:
-        super().__init__(term.map, term.function)
-        self.name, self.engine, self.halves = term.name, term.engine, term.engine.gpu
-
-    def renew(
-        self,
-        W: Array,
-        G: Array,
-        ranges: Sequence[slice],
-        y: Any,
-        slopes: Any,
-        beta: float,
-        theta: float,
-    ) -> None:
-        found = self._swept("renew", G, slopes, W, ranges, y, slopes, beta, theta)
-        G[...] = placed(self._adjoint(slopes, G) if found is None else found[0], G)
-
-    def ascend(self, W: Array, G: Array, ranges: Sequence[slice], y: Any, beta: float) -> float:
-        found = self._swept("ascend", G, None, W, ranges, y, beta)
-        if found is None:  # `resum` sees what has changed
-            return 0.0
-        G += placed(found[0], G)
-        return float(sum(found[1]))
-
-    def _swept(self, what: str, G: Array, *args: Any) -> Any:
-        """`Shard.sweep` of all actors; None if one was lost."""
-        return self.engine.ask(self.name, "sweep", what, G.dtype, *args, total=True, once=True)
-
-    def _adjoint(self, y: Any, G: Array) -> Array:
-        """A*y."""
-        found: Array = self.engine.ask(self.name, "adjoint", y, G.dtype, total=True)[0]
-        return found
-
-    def collect(self, G: Array, y: Any) -> None:
-        G += placed(self._adjoint(y, G), G)
-        y.fresh = True
-
-    def resum(self, G: Array, y: Any) -> None:
-        if not y.fresh:
-            G.fill(0)
-            self.collect(G, y)
-
-    def table(self, dtype: Any) -> Any:
-        return self.engine.table(self.name, self.map.size, np.dtype(dtype))
-
-    def scale(self, y: Any, G: Array, share: float) -> None:
-        self.engine.ask(self.name, "scale", y, share, once=True)
-        y.fresh = False
-        self.resum(G, y)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DealtTerm(Term):
-    """A term whose rows are with actors: what is asked of all rows is asked of them."""
-
-    dealt: ClassVar[bool] = True
     engine: Any = None
-    value, smoothed, merit = summed("value"), summed("smoothed"), summed("merit")
-    lengths, price = summed("lengths"), summed("price")
+    halves: bool = False
+    """Whether a table can be in bfloat16."""
+    parallel = False
+    value, smoothed, merit = asked(Term.value), asked(Term.smoothed), asked(Term.merit)
+    misses, lengths = asked(Term.misses), asked(Term.lengths)
+    square, squares = asked("passes", "square"), asked("passes", "squares")
 
     @property
-    def passes(self) -> Plain:
-        """Object that makes the passes over the rows of the term."""
-        return Dealt(self)
+    def passes(self) -> Any:
+        """The term itself."""
+        return self
 
     @property
     def alone(self) -> Term:
@@ -111,27 +59,68 @@ class DealtTerm(Term):
         map, function = self.map.origin or self.map, self.function.origin or self.function
         return Term(map, function, self.weight, self.name)
 
-    def misses(self, W: Array, unit: float) -> list[Miss]:
-        return [m for part in self.engine.ask(self.name, "misses", W, unit) for m in part]
+    def ask(self, what: Any, *args: Any) -> Any:
+        """The sum of what actors answer, with arrays where those of the map lie."""
+        return _sum(self.engine.ask(self.name, what, *args), self.map.like)
 
-    def part(self, W: Array | None, y: Any) -> Part:
-        """`part_of`; a sum over actors is one more addition for each."""
-        total, parts = self.engine.ask(self.name, "part", W, y, total=True)
-        v, more = placed(total, self.map.zeros()), len(parts) - 1
-        _, conjugates, products, values, sizes = zip(*parts, strict=True)
-        spreads, depths, absolutes, additions = zip(*sizes, strict=True)
-        own = Sizes(sum(spreads), max(depths) + more, sum(absolutes), max(additions) + more)
-        return Part(v, sum(conjugates), sum(products), sum(values), own)
+    def table(self, dtype: Any) -> Table:
+        """A table with a number 0 for every row."""
+        return Table(self.name, self.map.size, np.dtype(dtype), self.engine.doubts)
 
-    def point(self, W: Array, y: Any) -> Array:
-        """`point_of`."""
-        found, shards = self.engine.ask(self.name, "point", W, y), self.engine.shards
-        if self.engine.gpu:  # each with zeros for the others
-            return np.asarray(sum(found))
-        whole = np.empty(self.map.size)
-        for i, own in enumerate(found):
-            whole[Deal.of(self.map, shards, i).ids()] = own
-        return whole
+    def renew(
+        self, W: Array, G: Array, drawn: Sequence[slice], y: Any, slopes: Any, *steps: float
+    ) -> None:
+        """As `Plain.renew`."""
+        found, _ = self.ask("sweep", "renew", G, W, drawn, y, slopes, *steps)
+        G[...] = found
+        self.resum(G, slopes)
+
+    def ascend(self, W: Array, G: Array, drawn: Sequence[slice], y: Any, beta: float) -> float:
+        """As `Plain.ascend`; if an actor was lost `resum` sees what has changed."""
+        found, moved = self.ask("sweep", "ascend", G[:0], W, drawn, y, beta)
+        G += found
+        return float(moved)
+
+    def collect(self, G: Array, y: Any) -> None:
+        """G += A*y of a table."""
+        G += self.ask("adjoint", y, G.dtype)
+        y.doubts = self.engine.doubts
+
+    def resum(self, G: Array, y: Any) -> None:
+        """Make G = A*y again if rows of y may have been lost."""
+        if y.doubts != self.engine.doubts:
+            G.fill(0)
+            self.collect(G, y)
+
+    def scale(self, y: Any, G: Array, share: float) -> None:
+        """Multiply a table, and the cotangent G = A*y that belongs to it, by a share, in place."""
+        self.ask("passes", "scale", y, np.zeros_like(G), share)
+        G.fill(0)
+        self.collect(G, y)
+
+
+def _sum(answers: Sequence[Any], like: Array) -> Any:
+    """The sum of arrays and numbers, all that is in lists, and tuples of such."""
+    if isinstance(answers[0], tuple):
+        parts = (_sum(some, like) for some in zip(*answers, strict=True))
+        return tuple.__new__(type(answers[0]), parts)
+    total = None if answers[0] is None else functools.reduce(operator.add, answers)
+    return placed(total, like) if isinstance(total, np.ndarray) else total
+
+
+part_of.register(DealtTerm, lambda term, *args: term.ask(part_of, *args))
+price_of.register(DealtTerm, lambda term, *args: term.ask(price_of, *args))
+
+
+@point_of.register(DealtTerm)
+def _point(term: DealtTerm, W: Array, y: Any) -> Array:
+    found, map = term.engine.ask(term.name, point_of, HOST, y), term.alone.map
+    if term.engine.gpu:  # each with zeros for the others
+        return np.asarray(sum(found))
+    whole = np.empty(map.size)
+    for i, own in enumerate(found):
+        whole[Dealt(map, len(found), i).ids()] = own
+    return whole
 
 
 def large(term: Term) -> bool:
@@ -162,40 +151,22 @@ def dealt(problem: Problem, method: Method, engine: Engine, free: float | None =
             f"{method.name} cannot be dealt to a cluster: use condgrad.spdhg or condgrad.sag_cgal"
         )
     terms = [
-        DealtTerm(t.map, t.function, t.weight, t.name, engine) if large(t) else t
+        DealtTerm(t.map, t.function, t.weight, t.name, engine, engine.gpu) if large(t) else t
         for t in problem.terms
     ]
-    own = [t.alone for t in terms if isinstance(t, DealtTerm)]
-    for term in own:
-        _check(term, engine)
+    own = [t for t in terms if isinstance(t, DealtTerm)]
+    for t in own:
+        if engine.shards > t.map.size or not cuttable(t.function):
+            kind = type(t.function).__name__
+            raise ProblemError(
+                f"the {t.map.size} rows of term {t.name!r} ({kind}) cannot be dealt to "
+                f"{engine.shards} shards one by one: use fewer shards, or leave cluster out"
+            )
     found = problem.over(problem.domain, terms, problem.like)
-    rows = sum(method.row_bytes(t, found) for t in terms if t.dealt)
+    rows = sum(method.row_bytes(t, found) for t in own)
     where = "memory" if free is None else "a GPU's memory"
     memory.require_room(method.memory(found) - rows, method.remedy, free=free, where=where)
-    sums = 8 * 8 * int(np.prod(problem.domain.shape))
-    buffers = tiles.buffers(problem.domain.shape[0]) if engine.gpu else 0
-    engine.begin(own, -(-rows // engine.shards) + sums + buffers, method.remedy)
+    side, entries = problem.domain.shape[0], int(np.prod(problem.domain.shape))
+    sums = tiles.buffers(side) if engine.gpu else 8 * 8 * entries
+    engine.begin([t.alone for t in own], rows // engine.shards + sums, method.remedy)
     return found
-
-
-def _check(term: Term, engine: Engine) -> None:
-    """Refuse a term that cannot be dealt."""
-    why, units, what = "", term.map.size, "rows"
-    if engine.gpu:
-        fit = Fused.serves(term.map, term.function)
-        if not (fit and type(term.map) in (Triangles, Perimeters)):
-            why = (
-                "to GPUs, which are for triangles and perimeters with one interval for all rows: "
-                "use gpus_per_shard=0"
-            )
-        units, what = tiles.count(term.map.shape[0]), "tiles of 64 × 64 pairs"
-    if not cuttable(term.function):
-        kind = type(term.function).__name__
-        why = f"to a cluster one by one, as rows of a {kind} cannot: leave cluster out"
-    if why:
-        raise ProblemError(f"term {term.name!r} cannot be dealt {why}")
-    if engine.shards > units:
-        raise ProblemError(
-            f"there are {engine.shards} shards, but term {term.name!r} has only {units} {what}: "
-            f"use at most {units} shards"
-        )

@@ -125,7 +125,7 @@ def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     about |= {"device": "cuda" if foreign(run.problem.like) else "cpu"}
     about |= {"prints": prints, "goal": asked.goal, "seed": asked.seed}
     about["options"] = {name: getattr(asked.watch, name) for name in OPTIONS}
-    with nullcontext() if engine is None else engine.fetched():
+    with nullcontext() if engine is None else engine.fetched(run.state):
         return Entry(about, Pack.of(tree, "run"))
 
 
