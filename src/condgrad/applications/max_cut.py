@@ -21,7 +21,6 @@ from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.applications.triangle_cuts import annealed, require_tables, triangle_terms
 from condgrad.backends import memory
 from condgrad.domains import Spectrahedron
-from condgrad.domains.eigen import PROOF
 from condgrad.errors import ProblemError
 from condgrad.functions import Equal, Linear
 from condgrad.maps import Diagonal, Inner
@@ -146,7 +145,7 @@ def max_cut(
     }
 
     def large() -> bool:
-        hurried = not deadline.fits(BOUNDS * deadline.cost(n, PROOF))
+        hurried = not deadline.fits(BOUNDS * deadline.cost(n, deadline.PROOF))
         much = memory.OTHER + DENSE * n * n > memory.free_memory()
         return hurried or n > large_max_cut.FACTORED or much
 

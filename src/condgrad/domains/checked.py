@@ -27,8 +27,17 @@ def symmetric(v: Array, spent: bool = False) -> Array:
     return V
 
 
+def mean_eigenvalue(V: Array, basis: Array) -> float:
+    """The mean eigenvalue of a symmetric V off orthonormal columns."""
+    n, r = basis.shape
+    return (float(np.trace(V)) - float(np.vdot(basis, V @ basis))) / (n - r)
+
+
 def deflate(V: Array, basis: Array, top: float | None = None) -> None:
-    """`eigen.deflated` in place, with the same operations."""
+    """Project orthonormal columns out of a symmetric V, in place; they get the eigenvalue `top`.
+
+    Default: beyond the top of the spectrum.
+    """
     if basis.shape[1] == 0:
         return
     Q = basis.astype(V.dtype, copy=False)
@@ -39,6 +48,7 @@ def deflate(V: Array, basis: Array, top: float | None = None) -> None:
         part -= X[s] @ Q.T
         part -= Q[s] @ Z
     if top is None:
+        # no eigenvalue of V lies above
         top = 2 * max(float(np.abs(V[s]).sum(axis=1).max()) for s in slabs(V)) or 1.0
     Y = V.dtype.type(top) * Q
     for s in slabs(V):

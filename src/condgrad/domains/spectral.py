@@ -7,12 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dpotrf
 
 from condgrad._check import dimension, numbers, positive
 from condgrad._floats import EPS, below, length
 from condgrad._types import Array
-from condgrad.backends import kernels
 from condgrad.backends.arrays import (
     SMALL,
     contiguous,
@@ -25,13 +23,8 @@ from condgrad.backends.arrays import (
     slabs,
 )
 from condgrad.domains._base import Domain, Face, Minimum
-from condgrad.domains.checked import deflate, symmetric
-from condgrad.domains.eigen import (
-    Pair,
-    deflated,
-    lowest_bound,
-    lowest_eigpair,
-)
+from condgrad.domains.checked import deflate, mean_eigenvalue, symmetric
+from condgrad.domains.eigen import Pair, lowest_bound, lowest_eigpair
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne
 
@@ -269,15 +262,10 @@ class PinnedSpectrahedron(Domain):
         """
         (n, r), V = self._basis.shape, _symmetric(v, spent)
         size = length(V)
-        mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
+        mean = mean_eigenvalue(V, self._basis)
         inside, products = self._with_offset(V)
-        if foreign(V):
-            deflate(V, self._basis, mean)
-            kernels(V).symmetrise(V)
-        else:
-            D = deflated(V, self._basis, mean)
-            V = 0.5 * D + 0.5 * D.T
-        value, failure = lowest_bound(V, near, spent=True)
+        deflate(V, self._basis, mean)
+        value, failure = lowest_bound(_symmetric(V, True), near, spent=True)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
@@ -296,9 +284,6 @@ class PinnedSpectrahedron(Domain):
         """⟨V, offset⟩, and the absolute values that are summed."""
         if self._offset is None:
             return 0.0, 0.0
-        if not foreign(V):
-            products = V * self._offset
-            return float(products.sum(axis=1).sum()), float(np.abs(products).sum())
         rows, sizes = np.empty(V.shape[0], like=V), np.empty(V.shape[0], like=V)
         for s in slabs(V):
             products = V[s] * self._offset[s]
@@ -353,19 +338,10 @@ def _even(W: Array, slack: float) -> bool:
 
 def _semidefinite(W: Array, slack: float) -> bool:
     """Whether no eigenvalue of a symmetric W lies below −slack."""
-    if foreign(W):  # where a factorisation costs a small part of the eigenvalues
-        X = contiguous(W)
-        own = diagonal(X).copy()
-        diagonal(X)[:] += slack
-        try:
-            if factor_of(X) is not None:
-                return True
-        finally:
-            diagonal(X)[:] = own
-    elif W.shape[0] > SMALL:  # and here, where others may see W
+    if foreign(W) or W.shape[0] > SMALL:  # a factorisation costs a small part of the eigenvalues
         X = W.astype(np.float64, order="C")
         diagonal(X)[:] += slack
-        if dpotrf(X.T, clean=False, overwrite_a=True)[1] == 0:
+        if factor_of(X) is not None:
             return True
     return bool(namespace(W).linalg.eigvalsh(W)[0] >= -slack)
 
