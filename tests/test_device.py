@@ -12,7 +12,6 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.backends import tiles
-from condgrad.certificate.lower_bound import best_step
 from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import lowest_bound
@@ -249,24 +248,6 @@ def test_a_factor_that_is_none_proves_nothing(cupy):
     for wrong in (np.eye(3), np.full((3, 3), np.nan), 10 * np.eye(3)):
         cupy.linalg.cholesky = lambda B, wrong=wrong: ndarray(wrong.copy())
         assert lowest_bound(ndarray(V))[0] <= 1.0
-
-
-@pytest.mark.parametrize("low", [0.0, -20.0])
-@SEED
-def test_the_search_by_tangents_finds_as_much_as_bisection(seed, low, monkeypatch):
-    rng = np.random.default_rng(seed)
-    v, d = (x + x.T for x in rng.standard_normal((2, 30, 30)))
-    domain = domains.Spectrahedron(30, 1.0, equality=True)
-
-    def value(t):
-        return np.linalg.eigvalsh(v + t * d)[0] - t * c
-
-    for c in (-3.0, -1.0, 0.0):
-        bisected = best_step(domain, v, d, c, low, 1.0 - low)
-        with monkeypatch.context() as patch:
-            patch.setattr("condgrad.certificate.lower_bound.foreign", lambda array: True)
-            cut = best_step(domain, v, d, c, low, 1.0 - low)
-        assert value(cut) >= value(bisected) - 2e-2 * np.linalg.norm(v, 2)
 
 
 @SEED

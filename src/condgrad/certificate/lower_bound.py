@@ -29,18 +29,16 @@ So every operation is counted once, and `margin` adds them up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from itertools import chain, product
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
-from condgrad import _deadline as deadline
 from condgrad._floats import EPS, TINY, length
 from condgrad._ours import ours
 from condgrad._types import ALL, Array
@@ -219,50 +217,49 @@ class Shift(NamedTuple):
     sizes: Sizes
 
 
-class Constants:
-    """What bounds need of a problem: the dual point y = 0, and shifts along the identity."""
-
-    def __init__(self, problem: Problem) -> None:
-        zero = [_at_zero(t) for t in problem.terms]
-        pairs = list(zip(problem.terms, zero, strict=True))
-        self.zero = [(c, s) for t, (c, s) in pairs if not t.function.smooth]
-        """ω h*(0) of every composite term, and what it is rounded against."""
-        self.trivial = -sum(c for c, _ in zero)
-        """The bound of y = 0, Σ ω inf h; −∞ if that is."""
-        sizes = [s for _, s in zero]
-        if any(s.conjugates for s in sizes):
-            self.trivial -= margin(sizes, float(problem.domain.reach), len(zero))
-        self._shifts: list[Shift] | None = None
-
-    def shifts(self, problem: Problem) -> list[Shift]:
-        """The shifts along which families of equations have A*c near the identity.
-
-        If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades
-        the smallest eigenvalue of v for that number instead of the domain's larger bound.
-        """
-        if self._shifts is None:
-            found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
-            self._shifts = [s for s in found if s is not None and not _fixed(problem, s.v)]
-        return self._shifts
+T = TypeVar("T")
 
 
-_constants: WeakKeyDictionary[Problem, Constants] = WeakKeyDictionary()
+def kept(make: Callable[[Problem], T]) -> Callable[[Problem], T]:
+    """A function of a problem that keeps its answer as long as the problem is there."""
+    answers: WeakKeyDictionary[Problem, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def found(problem: Problem) -> T:
+        if problem not in answers:
+            answers[problem] = make(problem)
+        return answers[problem]
+
+    return found
 
 
-def constants(problem: Problem) -> Constants:
-    """The constants of a problem, kept as long as it is."""
-    if problem not in _constants:
-        _constants[problem] = Constants(problem)
-    return _constants[problem]
+@kept
+def at_zero(problem: Problem) -> list[tuple[float, Sizes]]:
+    """ω h*(0) = −ω inf h of every term, and what it is rounded against."""
+    return [_at_zero(t) for t in problem.terms]
 
 
 def trivial(problem: Problem) -> float:
-    """The bound of the dual point y = 0; −∞ if it proves nothing."""
-    return float(constants(problem).trivial)
+    """The bound of the dual point y = 0, Σ ω inf h; −∞ if it proves nothing."""
+    zero = at_zero(problem)
+    lowest = -sum(c for c, _ in zero)
+    if any(s.conjugates for _, s in zero):
+        lowest -= margin([s for _, s in zero], float(problem.domain.reach), len(zero))
+    return float(lowest)
+
+
+@kept
+def shifts(problem: Problem) -> list[Shift]:
+    """The shifts along which families of equations have A*c near the identity.
+
+    If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades the
+    smallest eigenvalue of v for that number instead of the domain's larger bound.
+    """
+    found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
+    return [s for s in found if s is not None and not _fixed(problem, s.v)]
 
 
 def _at_zero(term: Term) -> tuple[float, Sizes]:
-    """ω h*(0) = −ω inf h, and what it is rounded against."""
     pieces, h = list(term.chunks()), term.function
     if h.interval is not None:  # 0 for any interval
         return 0.0, sizes_of(term, 0.0, 0.0, pieces)
@@ -335,23 +332,33 @@ def proved(
     return Bound(value, low.kind, low.failure, source), low.value
 
 
+def unrepaired(problem: Problem, parts: Sequence[Part], source: str, more: float = 0.0) -> Bound:
+    """The bound of a dual point as it is; `more` is rounding beside that of v and conjugates."""
+    v, conjugate = _sum(parts, problem), sum(p.conjugate for p in parts)
+    sizes, reach = [p.sizes for p in parts], float(problem.domain.reach)
+    rounding = margin(sizes, reach, len(problem.terms)) + more
+    if not np.isfinite([rounding, conjugate, length(v)]).all():
+        return Bound()
+    return proved(problem, v, conjugate, rounding, source)[0]
+
+
 def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None = None) -> Proof:
     """The bound of a dual point, and of its repairs, scaled and shifted: the best counts.
 
     y of the composite terms becomes t y, 0 ≤ t ≤ 1; then y of a family of equations becomes y + r c
     for each shift c. `near` are columns near the lowest eigenvectors of v (`section.served`).
     """
-    domain, known = problem.domain, constants(problem)
-    smooth = [p for p, t in zip(parts, problem.terms, strict=True) if t.function.smooth]
-    other = [p for p, t in zip(parts, problem.terms, strict=True) if not t.function.smooth]
-    base, pull = (_sum(some, problem) for some in (smooth, other))
-    fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
-    zero, reach = sum(c for c, _ in known.zero), float(domain.reach)
-    sizes = [*(p.sizes for p in parts), *(s for _, s in known.zero)]
+    domain, moves = problem.domain, shifts(problem)
+    trios = list(zip(problem.terms, parts, at_zero(problem), strict=True))
+    smooth = [p for t, p, _ in trios if t.function.smooth]
+    other = [(p, own) for t, p, own in trios if not t.function.smooth]
+    base, pull = _sum(smooth, problem), _sum([p for p, _ in other], problem)
+    fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p, _ in other)
+    zero, reach = sum(c for _, (c, _) in other), float(domain.reach)
+    sizes = [*(p.sizes for p in parts), *(s for _, (_, s) in other)]
     rounding, total = margin(sizes, reach, len(parts)), sum(p.product for p in parts)
     if not np.isfinite([rounding, total, length(base), length(pull)]).all():
         return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
-    shifts = known.shifts(problem)
     scale = Scale(1.0, near, near, None)
     if near is not None and other and domain.face is not None:
         scale = best_scale(domain.face, base, pull, moving - zero, near)
@@ -359,25 +366,21 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
         scale = scale._replace(t=best_step(domain, base, pull, moving - zero, 0.0, 1.0))
     best, points, low = Bound(), [], scale.lowest
     gap = 0.0 if low is None else max(total - low, 0.0)  # a section's gap needs no proof
-    tried = [(1.0, scale.whole)] if low is None or scale.t == 1.0 or shifts else []
+    tried = [(1.0, scale.whole)] if low is None or scale.t == 1.0 or moves else []
     tried += [(scale.t, scale.scaled)] if scale.t < 1.0 else []
-    try:
-        for t, columns in tried:
-            conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
-            v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
-            points += [(v, conjugate, source)] if shifts else []
-            how = {} if columns is None else {"near": columns, "spent": not shifts}
-            found, lowest = proved(problem, v, conjugate, rounding, source, **how)
-            best, gap = better(best, found), total - lowest if t == 1.0 else gap
-        for shift, (v, conjugate, source) in product(shifts, points):
-            far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
-            r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
-            more = abs(r) * margin([shift.sizes], reach, len(parts))
-            moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
-            best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
-    except deadline.OutOfTime:  # the bound so far stands
-        if best.kind == "none":
-            raise
+    for t, columns in tried:
+        conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
+        v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
+        points += [(v, conjugate, source)] if moves else []
+        how = {} if columns is None else {"near": columns, "spent": not moves}
+        found, lowest = proved(problem, v, conjugate, rounding, source, **how)
+        best, gap = better(best, found), total - lowest if t == 1.0 else gap
+    for shift, (v, conjugate, source) in product(moves, points):
+        far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+        r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+        more = abs(r) * margin([shift.sizes], reach, len(parts))
+        moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
+        best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
     return Proof(best, gap, scale.t)
 
 
@@ -417,20 +420,18 @@ def measure(
     first = bound(problem, parts, name, near)
     best, scales = first.bound, {name: first.scale}
     for other, y in others:
-        with suppress(deadline.OutOfTime):  # what the first proves stands
-            proof = bound(problem, _others(problem, parts, point, y), other, near)
-            best, scales[other] = better(best, proof.bound), proof.scale
+        quads = zip(problem.terms, parts, point, y, strict=True)
+        same = [
+            p if own is x or isinstance(own, Slopes) else part_of(t, None, own)
+            for t, p, x, own in quads
+        ]
+        proof = bound(problem, same, other, near)
+        best, scales[other] = better(best, proof.bound), proof.scale
     return Report(evaluation, best, first.gap, slack, scales)
 
 
 def _parts(problem: Problem, W: Array | None, point: Duals) -> list[Part]:
     return [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
-
-
-def _others(problem: Problem, first: Sequence[Part], own: Duals, point: Duals) -> list[Part]:
-    """The parts of a further dual point; those of terms at which it is the first are the same."""
-    quads = zip(problem.terms, first, own, point, strict=True)
-    return [p if y is x or isinstance(y, Slopes) else part_of(t, None, y) for t, p, x, y in quads]
 
 
 def improved(
@@ -443,12 +444,7 @@ def improved(
     found = nuclear.improved(problem, _sum(parts, problem), given)
     if found.changes:
         parts = _parts(problem, None, found.points)
-    v, conjugate = _sum(parts, problem), sum(p.conjugate for p in parts)
-    rounding = margin([p.sizes for p in parts], float(problem.domain.reach), len(parts))
-    if not np.isfinite([rounding, conjugate, length(v)]).all():
-        return Proof(Bound(), np.inf), given
-    source = ", ".join(["slopes", *found.changes])
-    best, _ = proved(problem, v, conjugate, rounding, source)
+    best = unrepaired(problem, parts, ", ".join(["slopes", *found.changes]))
     return Proof(best, total - found.lowest), found.points
 
 

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from condgrad import _deadline as deadline
 from condgrad._types import Array
-from condgrad.backends.arrays import beyond, diagonal, foreign, host
+from condgrad.backends.arrays import beyond, foreign, host
 from condgrad.domains import Domain, Face
 from condgrad.domains import eigen as sides
 from condgrad.domains.bottom import BLOCK, bottom, drawn
-from condgrad.domains.checked import deflate, symmetric
+from condgrad.domains.checked import deflate, mean_eigenvalue, symmetric
 
 HALVINGS = {"scale": 6, "shift": 30, "section": 8}
 """Bisections for a factor in [0, 1], for a shift of any size, and for a factor on a section."""
@@ -50,7 +49,6 @@ def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: fl
     rng = np.random.default_rng(0)
 
     def slope(t: float) -> float:
-        deadline.require(0.0)
         s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
         return float(np.vdot(d, s)) - c
 
@@ -99,48 +97,29 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
         own = value if face.equality else min(0.0, value)
         return face.trace * own + constant + t * rise
 
-    means = [_mean(x, face.basis) for x in (v, d)]
-    whole = bottom(_inner(v, d, 1.0, means, face.basis), near)
+    whole = bottom(_inner(v, d, 1.0, face.basis), near)
     seen = [(lowest(whole.values[0], 1.0), 1.0, whole.vectors)]
-    P = whole.vectors
+    P = beyond(face.basis, whole.vectors)
     for _ in range(LOOKS - 1):
-        small = _small((v, d), means, P, face.basis)
-        t, promised = _highest(small, face, rise, lowest)
+        small = [host(P.T @ (X @ P)) for X in (v, d)]
+        t, promised = _highest([0.5 * (X + X.T) for X in small], face, rise, lowest)
         best = max(seen, key=lambda found: found[0])
         if t == 1.0 or promised - best[0] <= ENOUGH * max(promised - seen[0][0], 0.0):
             break
-        found = bottom(_inner(v, d, t, means, face.basis), seen[-1][2])
+        found = bottom(_inner(v, d, t, face.basis), seen[-1][2])
         seen.append((lowest(found.values[0], t), t, found.vectors))
-        P = beyond(np.empty((P.shape[0], 0), like=P), P[:, :KEPT], found.vectors[:, :KEPT])
+        P = beyond(face.basis, P[:, :KEPT], found.vectors[:, :KEPT])
     _, t, vectors = max(seen, key=lambda found: found[0])
     return Scale(t, whole.vectors, vectors, seen[0][0] + c)
 
 
-def _mean(v: Array, basis: Array) -> float:
-    """The mean eigenvalue of the symmetric part of v off the pinned vectors, if there are any."""
-    n, r = basis.shape
-    if r == 0:
-        return 0.0
-    return (float(diagonal(v).sum()) - float(np.vdot(basis, v @ basis))) / (n - r)
-
-
-def _inner(v: Array, d: Array, t: float, means: list[float], basis: Array) -> Array:
+def _inner(v: Array, d: Array, t: float, basis: Array) -> Array:
     """The symmetric part of v + t d without the pinned vectors, which get its mean eigenvalue."""
     V = t * d
     V += v
     V = symmetric(V, spent=True)
-    deflate(V, basis, means[0] + t * means[1])
+    deflate(V, basis, mean_eigenvalue(V, basis))
     return V
-
-
-def _small(pair: tuple[Array, Array], means: list[float], P: Array, basis: Array) -> list[Array]:
-    """PᵀXP for both X, without the pinned vectors as by `_inner`, in arrays of NumPy."""
-    inner, pinned = P, np.zeros((P.shape[1], P.shape[1]))
-    if basis.shape[1]:
-        along = basis.T @ P
-        inner, pinned = P - basis @ along, host(along.T @ along)
-    T = host(np.stack([inner.T @ (X @ inner) for X in pair]))
-    return [0.5 * (X + X.T) + mean * pinned for X, mean in zip(T, means, strict=True)]
 
 
 def _highest(
