@@ -29,11 +29,11 @@ So every operation is counted once, and `margin` adds them up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import partial
 from itertools import chain, product
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -212,49 +212,32 @@ class Shift(NamedTuple):
     sizes: Sizes
 
 
-T = TypeVar("T")
+_shifts: WeakKeyDictionary[Problem, list[Shift]] = WeakKeyDictionary()
 
 
-def kept(make: Callable[[Problem], T]) -> Callable[[Problem], T]:
-    """A function of a problem that keeps its answer as long as the problem is there."""
-    answers: WeakKeyDictionary[Problem, T] = WeakKeyDictionary()
+def shifts(problem: Problem) -> list[Shift]:
+    """The shifts along which families of equations have A*c near the identity, found once.
 
-    @wraps(make)
-    def found(problem: Problem) -> T:
-        if problem not in answers:
-            answers[problem] = make(problem)
-        return answers[problem]
-
-    return found
-
-
-@kept
-def at_zero(problem: Problem) -> list[tuple[float, Sizes]]:
-    """ω h*(0) = −ω inf h of every term, and what it is rounded against."""
-    return [_at_zero(t) for t in problem.terms]
+    If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades the
+    smallest eigenvalue of v for that number instead of the domain's larger bound.
+    """
+    if problem not in _shifts:
+        found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
+        _shifts[problem] = [s for s in found if s is not None and not _fixed(problem, s.v)]
+    return _shifts[problem]
 
 
 def trivial(problem: Problem) -> float:
     """The bound of the dual point y = 0, Σ ω inf h; −∞ if it proves nothing."""
-    zero = at_zero(problem)
+    zero = [at_zero(t) for t in problem.terms]
     lowest = -sum(c for c, _ in zero)
     if any(s.conjugates for _, s in zero):
         lowest -= margin([s for _, s in zero], float(problem.domain.reach), len(zero))
     return float(lowest)
 
 
-@kept
-def shifts(problem: Problem) -> list[Shift]:
-    """The shifts along which families of equations have A*c near the identity.
-
-    If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades the
-    smallest eigenvalue of v for that number instead of the domain's larger bound.
-    """
-    found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
-    return [s for s in found if s is not None and not _fixed(problem, s.v)]
-
-
-def _at_zero(term: Term) -> tuple[float, Sizes]:
+def at_zero(term: Term) -> tuple[float, Sizes]:
+    """ω h*(0) = −ω inf h, and what it is rounded against."""
     pieces, h = list(term.chunks()), term.function
     if h.interval is not None:  # 0 for any interval
         return 0.0, sizes_of(term, 0.0, 0.0, pieces)
@@ -344,9 +327,9 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
     for each shift c. `near` are columns near the lowest eigenvectors of v.
     """
     domain, moves = problem.domain, shifts(problem)
-    trios = list(zip(problem.terms, parts, at_zero(problem), strict=True))
-    smooth = [p for t, p, _ in trios if t.function.smooth]
-    other = [(p, own) for t, p, own in trios if not t.function.smooth]
+    pairs = list(zip(problem.terms, parts, strict=True))
+    smooth = [p for t, p in pairs if t.function.smooth]
+    other = [(p, at_zero(t)) for t, p in pairs if not t.function.smooth]
     base, pull = _sum(smooth, problem), _sum([p for p, _ in other], problem)
     fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p, _ in other)
     zero, reach = sum(c for _, (c, _) in other), float(domain.reach)
@@ -478,12 +461,11 @@ def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) 
     which = report.bound.source.partition(",")[0]
     if which not in duals:
         return {}
-    point, scale = duals[which], 1.0
+    point, scaled = duals[which], "scaled" in report.bound.source
+    scale = report.scales.get(which, 1.0) if scaled else 1.0
+    points: Sequence[Array] = _points(problem, W, point)
     if nuclear.serves(problem) and len(duals) == 1:
         _, points = improved(problem, W, _parts(problem, W, point), point)
-    else:
-        points = _points(problem, W, point)
-        scale = report.scales.get(which, 1.0) if "scaled" in report.bound.source else 1.0
     pairs = zip(problem.terms, points, strict=True)
     return {t.name: scale * y for t, y in pairs if not t.function.smooth}
 

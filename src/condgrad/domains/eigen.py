@@ -95,14 +95,14 @@ def lowest_eigpair(
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
         if pair is not None:
             return pair
-    if there and effort is not None and n > WHOLE_GPU:
-        deflate(V, basis, mean_eigenvalue(V, basis))
+    block = there and effort is not None and n > WHOLE_GPU
+    deflate(V, basis, mean_eigenvalue(V, basis) if block else None)
+    if block:
         values, vectors, _, products = bottom(V)
     elif there:
-        values, vectors = eigenpairs(deflated(V, basis))
+        values, vectors = eigenpairs(V)
     else:
-        one = {"subset_by_index": (0, 0), "check_finite": False}
-        values, vectors = scipy.linalg.eigh(deflated(V, basis), **one)
+        values, vectors = scipy.linalg.eigh(V, subset_by_index=(0, 0), check_finite=False)
     vector = vectors[:, 0]
     if basis.shape[1]:
         vector = vector - basis @ (basis.T @ vector)
@@ -114,14 +114,6 @@ def lowest_eigpair(
 def _room(n: int, dtype: np.dtype[Any], thread: int) -> Array:
     """A square array to write to, the same for a thread while the size is."""
     return np.empty((n, n), dtype)
-
-
-def deflated(V: Array, basis: Array, top: float | None = None) -> Array:
-    """`deflate` of a copy."""
-    if basis.shape[1]:
-        V = V.copy()
-        deflate(V, basis, top)
-    return V
 
 
 def top_singular_pair(

@@ -116,10 +116,7 @@ class BlockSpectrahedron(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
-        total = float(np.trace(W))
-        if not _even(W, slack) or total > self.trace + slack:
-            return False
-        if self.equality and total < self.trace - slack:
+        if not (_even(W, slack) and _trace_fits(W, self.face, slack)):
             return False
         outside, singles = W.copy(), self.face.diagonal
         for part in self.face.parts:
@@ -225,21 +222,20 @@ class PinnedSpectrahedron(Domain):
         rest = positive("trace", trace) - float(mu.sum())
         if rest <= 0:
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
-        self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
-        self.values, self._basis = mu, basis
+        self.shape, self.trace, self.equality, self.values = (n, n), float(trace), equality, mu
         self._tilt, self._error = _basis_errors(unit, basis, triangle)
-        self._offset: Array | None = _product(basis * mu, basis) if mu.any() else None
-        self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
+        offset = _product(basis * mu, basis) if mu.any() else None
+        self.face: Face = Face(rest, equality, (slice(0, n),), NONE, basis, offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
     def lmo(self, v: Array, **options: Any) -> Atom:
-        pair = lowest_eigpair(v, fixed=self._basis, **options)
-        u, scale = pair.vector, self._rest
+        pair = lowest_eigpair(v, fixed=self.face.basis, **options)
+        u, scale = pair.vector, self.face.trace
         if pair.value >= 0 and not self.equality:
             scale = 0.0
         atom = RankOne(scale, u, u, pair.products)
-        return atom if self._offset is None else Moved(atom, self._offset)
+        return atom if self.face.offset is None else Moved(atom, self.face.offset)
 
     @property
     def reach(self) -> float:
@@ -260,19 +256,19 @@ class PinnedSpectrahedron(Domain):
         `near`, on a GPU, are columns near the lowest eigenvectors; there v is written to where it
         is `spent`.
         """
-        (n, r), V = self._basis.shape, _symmetric(v, spent)
+        (n, r), V = self.face.basis.shape, _symmetric(v, spent)
         size = length(V)
-        mean = mean_eigenvalue(V, self._basis)
+        mean = mean_eigenvalue(V, self.face.basis)
         inside, products = self._with_offset(V)
-        deflate(V, self._basis, mean)
+        deflate(V, self.face.basis, mean)
         value, failure = lowest_bound(_symmetric(V, True), near, spent=True)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
             value = min(0.0, value)
-        total = self._rest * value
+        total = self.face.trace * value
         total -= (r + 4) * EPS * self.trace * abs(value)
-        if self._offset is not None:
+        if self.face.offset is not None:
             mu = self.values
             total += inside
             total -= EPS * ((2 * n + 10) * products + 4 * abs(total))
@@ -282,34 +278,31 @@ class PinnedSpectrahedron(Domain):
 
     def _with_offset(self, V: Array) -> tuple[float, float]:
         """⟨V, offset⟩, and the absolute values that are summed."""
-        if self._offset is None:
+        if self.face.offset is None:
             return 0.0, 0.0
         rows, sizes = np.empty(V.shape[0], like=V), np.empty(V.shape[0], like=V)
         for s in slabs(V):
-            products = V[s] * self._offset[s]
+            products = V[s] * self.face.offset[s]
             rows[s], sizes[s] = products.sum(axis=1), np.abs(products).sum(axis=1)
         return float(rows.sum()), float(sizes.sum())
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
-        inner = W if self._offset is None else W - self._offset
-        total = float(np.trace(inner))
-        if not _even(W, slack) or total > self._rest + slack:
+        inner = W if self.face.offset is None else W - self.face.offset
+        if not (_even(W, slack) and _trace_fits(inner, self.face, slack)):
             return False
-        if self.equality and total < self._rest - slack:
-            return False
-        pinned = np.abs(inner @ self._basis).max() <= slack
+        pinned = np.abs(inner @ self.face.basis).max() <= slack
         return bool(pinned and _semidefinite(inner, slack))
 
     def center(self) -> Array:
-        n, r = self._basis.shape
-        share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W = _product(self._basis, self._basis)
+        n, r = self.face.basis.shape
+        share = self.face.trace / (n - r) * (1.0 if self.equality else 0.5)
+        W = _product(self.face.basis, self.face.basis)
         W *= -1.0
         diagonal(W)[:] += 1.0
         W *= share
-        if self._offset is not None:
-            W += self._offset
+        if self.face.offset is not None:
+            W += self.face.offset
         return W
 
 
@@ -334,6 +327,12 @@ def _even(W: Array, slack: float) -> bool:
         D = W - W.T
     np.abs(D, out=D)
     return bool(D.max() <= slack)
+
+
+def _trace_fits(W: Array, face: Face, slack: float) -> bool:
+    """Whether the trace of W is that of a face, or below it if it may be, up to slack."""
+    over = float(np.trace(W)) - face.trace
+    return abs(over) <= slack if face.equality else over <= slack
 
 
 def _semidefinite(W: Array, slack: float) -> bool:

@@ -15,7 +15,8 @@ from condgrad._floats import EPS, power_of_two, powers_of_two
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, SMALL
 from condgrad.domains import BlockSpectrahedron, Domain, PinnedSpectrahedron
-from condgrad.domains.eigen import deflated, lowest_bound
+from condgrad.domains.checked import deflate
+from condgrad.domains.eigen import lowest_bound
 from condgrad.functions import Interval, Linear
 from condgrad.maps import Inner, LinearMap, LowRankStack, SparseStack, Stack
 from condgrad.problem import Problem, Term
@@ -239,8 +240,9 @@ class Reduced:
             return -np.inf
         if self.pins.shape[1]:
             V = (V + V.T) / 2
-            D = deflated(V, self.pins)
-            return self.eigenvalue((D + D.T) / 2) - TILT * float(np.linalg.norm(V))
+            size = float(np.linalg.norm(V))
+            deflate(V, self.pins)
+            return self.eigenvalue((V + V.T) / 2) - TILT * size
         values, start = [], 0
         singles = self.blocks.count(1)
         for b in self.blocks[: len(self.blocks) - singles]:
