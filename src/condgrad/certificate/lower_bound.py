@@ -148,7 +148,14 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
 
     shares = [list(term.chunks())]
     if table is not None and term.passes.parallel:  # slopes at W make an array
-        shares = [list(chain(*map(_cut, share))) for share in term.parts()]
+        shares = [  # so that sums stay short
+            [
+                slice(i, min(i + CHUNK, at.stop))
+                for at in share
+                for i in range(at.start, at.stop, CHUNK)
+            ]
+            for share in term.parts()
+        ]
     done = threads.run([partial(work, share) for share in shares])
     G = done[0][0]
     for other, _ in done[1:]:
@@ -162,12 +169,6 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
         inner = float(np.vdot(v, W)) / w
     sizes = sizes_of(term, spread, conjugates, pieces, len(shares))
     return Part(v, w * conjugate, w * inner, w * value, sizes)
-
-
-def _cut(at: slice) -> list[slice]:
-    """Rows in pieces, so that sums over them stay short."""
-    starts = range(at.start, at.stop, CHUNK)
-    return [slice(i, min(i + CHUNK, at.stop)) for i in starts]
 
 
 def sizes_of(

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
+from condgrad.backends.arrays import diagonal
 
 COLUMNS = 8
 """Random starts; with all of them the bound may fail only where each misses the eigenvector."""
@@ -77,8 +78,13 @@ def bound_by_products(
 
     low, high = _ends(partial(times, M, t), n, max(20, steps // 2), rng)
     center, width = (low + high) / 2, max((high - low) / 2, 1e-3)
-    H, rank = (M - center * sp.eye_array(n)) * (1 / width), t / width
-    longest = int(np.diff(sp.csr_array(H).indptr).max()) if sparse else n
+    H, longest, rank = M, n, t / width
+    if sparse:
+        H = M - center * sp.eye_array(n)
+        longest = int(np.diff(H.indptr).max())
+    else:
+        diagonal(H)[:] -= center
+    H *= 1 / width
     size = above(float(abs(H).sum(axis=1).max()), longest)
     long = above(rank * float(q @ q), n)  # ‖|t q qᵀ|‖
     rounded = (longest + 4) * size

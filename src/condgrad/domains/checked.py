@@ -1,4 +1,7 @@
-"""Bounds on eigenvalues on a GPU, where few arrays of the size of a matrix may be had."""
+"""Bounds on eigenvalues on a GPU, where few arrays of the size of a matrix may be had.
+
+`symmetric`, `mean_eigenvalue` and `deflate` serve the CPU as well.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ import numpy as np
 from condgrad._floats import EPS, above
 from condgrad._types import Array
 from condgrad.backends import kernels
-from condgrad.backends.arrays import contiguous, diagonal, factor_of, namespace, slabs
+from condgrad.backends.arrays import (
+    contiguous,
+    diagonal,
+    factor_of,
+    floats,
+    foreign,
+    namespace,
+    slabs,
+)
 from condgrad.backends.scalars import norm, square
 from condgrad.domains.bottom import bottom
 
@@ -20,7 +31,10 @@ CLOSE = 1e-7
 
 
 def symmetric(v: Array, spent: bool = False) -> Array:
-    """v/2 + vᵀ/2 in float64, of a v on a GPU, in v itself where that is `spent`."""
+    """v/2 + vᵀ/2 in float64, on a GPU in v itself where that is `spent`."""
+    if not foreign(v):
+        half = 0.5 * floats(v)
+        return np.asarray(half + half.T)
     V = v if spent and v.dtype == np.float64 else v.astype(np.float64)
     V = contiguous(V)
     kernels(V).symmetrise(V)

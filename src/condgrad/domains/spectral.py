@@ -16,7 +16,6 @@ from condgrad.backends.arrays import (
     contiguous,
     diagonal,
     factor_of,
-    floats,
     foreign,
     host,
     namespace,
@@ -104,7 +103,7 @@ class BlockSpectrahedron(Domain):
         """
         values, failure = host(diagonal(v)[self.face.diagonal]).tolist(), 0.0
         for part in self.face.parts:
-            V = _symmetric(v if self._whole else v[part, part], spent and self._whole)
+            V = symmetric(v if self._whole else v[part, part], spent and self._whole)
             V = host(V) if V.shape[0] <= SMALL and not self._whole else V
             size = length(V)
             value, chance = lowest_bound(V, near, spent=True)
@@ -256,12 +255,12 @@ class PinnedSpectrahedron(Domain):
         `near`, on a GPU, are columns near the lowest eigenvectors; there v is written to where it
         is `spent`.
         """
-        (n, r), V = self.face.basis.shape, _symmetric(v, spent)
+        (n, r), V = self.face.basis.shape, symmetric(v, spent)
         size = length(V)
         mean = mean_eigenvalue(V, self.face.basis)
         inside, products = self._with_offset(V)
         deflate(V, self.face.basis, mean)
-        value, failure = lowest_bound(_symmetric(V, True), near, spent=True)
+        value, failure = lowest_bound(symmetric(V, True), near, spent=True)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
@@ -304,15 +303,6 @@ class PinnedSpectrahedron(Domain):
         if self.face.offset is not None:
             W += self.face.offset
         return W
-
-
-def _symmetric(v: Array, spent: bool) -> Array:
-    """The symmetric part of v in float64, on a GPU in v itself where that is `spent`."""
-    if foreign(v):
-        return symmetric(v, spent)
-    V = 0.5 * floats(v)
-    V = V + V.T
-    return V
 
 
 def _product(X: Array, Y: Array) -> Array:
