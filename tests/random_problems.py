@@ -326,7 +326,7 @@ def _variable(domain: Domain) -> tuple[cp.Expression, list[cp.Constraint]]:
             rule = total == domain.trace if domain.equality else total <= domain.trace
             return cp.vec(W, order="C"), [rule]
         case domains.PinnedSpectrahedron():
-            (n, r), Q = domain._basis.shape, domain._basis
+            (n, r), Q = domain.face.basis.shape, domain.face.basis
             E = np.linalg.qr(np.c_[Q, np.eye(n)])[0][:, r:]
             inner = cp.Variable((n - r, n - r), PSD=True)
             total, rest = cp.trace(inner), domain.trace - domain.values.sum()

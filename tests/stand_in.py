@@ -354,6 +354,5 @@ def alike(monkeypatch):
     """The same with the oracle and the search of the CPU, so that runs can be compared."""
     monkeypatch.setattr("condgrad.domains.eigen.SMALL_GPU", SMALL)
     monkeypatch.setattr("condgrad.methods.balance.GPU_EFFORT", None)
-    monkeypatch.setattr("condgrad.certificate.lower_bound.foreign", lambda array: False)
     with installed() as module:
         yield module

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import condgrad as cg
 from condgrad import Problem, Term, domains, functions, maps, solve
 from condgrad.certificate import lower_bound
-from condgrad.certificate.lower_bound import Bound, _shift_of, constants, part_of
+from condgrad.certificate.lower_bound import Bound, _shift_of, part_of
 from condgrad.errors import ProblemError
 from condgrad.methods.table1 import Full
 from exact import DIGITS, DUAL, FUNCTIONS, KINDS, Known, decimal, fractions, known
@@ -51,7 +51,7 @@ def bound_and_truth(case: Known, duals: list[np.ndarray], monkeypatch) -> tuple[
 
 def shifts(problem: Problem) -> list[tuple[int, np.ndarray]]:
     """The terms that are shifted, in order, and the directions of their multipliers."""
-    used = [s.v for s in constants(problem).shifts(problem)]
+    used = [s.v for s in lower_bound.shifts(problem)]
     found = [(i, _shift_of(t)) for i, t in enumerate(problem.terms) if used]
     return [(i, s.c) for i, s in found if s and any(np.array_equal(s.v, v) for v in used)]
 

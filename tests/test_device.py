@@ -12,8 +12,6 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.backends import tiles
-from condgrad.certificate.lower_bound import best_step
-from condgrad.certificate.section import best_scale, nearby, served
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import lowest_bound
 from stand_in import Passes, alike, installed, ndarray
@@ -209,37 +207,12 @@ def test_the_lower_end_of_a_spectrum(cupy, seed):
         assert found.residual == pytest.approx(np.linalg.norm(residual), abs=2e-7)  # by squares
 
 
-@pytest.mark.parametrize("equality", [True, False])
-@SEED
-def test_the_scale_by_sections(cupy, seed, equality):
-    """It is as good as the best of many scales."""
-    rng = np.random.default_rng(seed)
-    v, d = (x + x.T for x in rng.standard_normal((2, 60, 60)))
-    domain = domains.PinnedSpectrahedron(np.ones(60), 3.0, values=1.0, equality=equality)
-    there = domain.on(cupy.empty(0))
-
-    def value(t, c):
-        return domain.minimum(v + t * d).value - t * c
-
-    for c in (-40.0, -20.0, 0.0, 20.0):
-        near = nearby(there.center())
-        t, whole, scaled, low = best_scale(there.face, ndarray(v), ndarray(d), c, near)
-        assert low == pytest.approx(domain.minimum(v + d).value, abs=1e-4)
-        best = max(value(x, c) for x in np.linspace(0, 1, 101))
-        assert value(t, c) >= best - 0.1 * (best - value(1.0, c)) - 1e-9
-        for x, near in ((1.0, whole), (t, scaled)):
-            low = there.minimum(ndarray(v + x * d), near=near).value
-            assert low == pytest.approx(domain.minimum(v + x * d).value, abs=1e-5)
-
-
 def test_a_certificate_by_blocks_is_that_by_all_eigenvalues(cupy, monkeypatch):
     application, found = applications.sparsest_cut(graph(45)), []
     for side in (600, 30):
         monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", side)
-        monkeypatch.setattr("condgrad.certificate.section.foreign", lambda array: True)
         run = cg.start(application.problem, gap=1e-4, device="cuda").advance(iterations=40)
         found.append(run.result())
-    assert served(application.problem.domain, cupy.empty(0))
     assert found[1].lower_bound == pytest.approx(found[0].lower_bound, rel=1e-3)
 
 
@@ -249,24 +222,6 @@ def test_a_factor_that_is_none_proves_nothing(cupy):
     for wrong in (np.eye(3), np.full((3, 3), np.nan), 10 * np.eye(3)):
         cupy.linalg.cholesky = lambda B, wrong=wrong: ndarray(wrong.copy())
         assert lowest_bound(ndarray(V))[0] <= 1.0
-
-
-@pytest.mark.parametrize("low", [0.0, -20.0])
-@SEED
-def test_the_search_by_tangents_finds_as_much_as_bisection(seed, low, monkeypatch):
-    rng = np.random.default_rng(seed)
-    v, d = (x + x.T for x in rng.standard_normal((2, 30, 30)))
-    domain = domains.Spectrahedron(30, 1.0, equality=True)
-
-    def value(t):
-        return np.linalg.eigvalsh(v + t * d)[0] - t * c
-
-    for c in (-3.0, -1.0, 0.0):
-        bisected = best_step(domain, v, d, c, low, 1.0 - low)
-        with monkeypatch.context() as patch:
-            patch.setattr("condgrad.certificate.lower_bound.foreign", lambda array: True)
-            cut = best_step(domain, v, d, c, low, 1.0 - low)
-        assert value(cut) >= value(bisected) - 2e-2 * np.linalg.norm(v, 2)
 
 
 @SEED

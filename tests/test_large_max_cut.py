@@ -291,7 +291,7 @@ def test_eigenvalues_of_sparse_matrices_are_bounded(seed, steps):
     M = sparse(n, 3 * n, seed, signs=True, whole=False) * 10.0 ** rng.integers(-8, 8)
     M = sp.csr_array(M + sp.diags_array(rng.standard_normal(n)))
     values = np.linalg.eigvalsh(M.toarray())
-    bound = chebyshev.sparse_bound(M, 1e-10, steps)
+    bound = chebyshev.bound_by_products(M, 1e-10, steps)
     size = np.abs(values).max()
     assert bound <= values[0] + 1e-13 * size
     if steps == 60:
@@ -305,13 +305,13 @@ def test_guesses_do_not_make_a_bound_wrong(monkeypatch):
     for ends in ((-100.0, 100.0), (0.0, 1.0), (3.0, 4.0), (-1.0, -0.9), (0.0, 0.0)):
         monkeypatch.setattr(chebyshev, "_ends", lambda *_, ends=ends: ends)
         for steps in (1, 7, 40, 300):
-            assert chebyshev.sparse_bound(M, 1e-10, steps) <= lowest
+            assert chebyshev.bound_by_products(M, 1e-10, steps) <= lowest
 
 
 def test_equal_numbers_on_the_diagonal():
     for value in (-2.0, 3.0):
         M = sp.csr_array(value * sp.eye_array(50))
-        bound = chebyshev.sparse_bound(M, 1e-10, 40)
+        bound = chebyshev.bound_by_products(M, 1e-10, 40)
         assert value - 0.2 < bound <= value
     assert eigen.lowest_bound(sp.csr_array((9, 9))) == (0.0, 0.0)
     value, failure = eigen.lowest_bound(sp.csr_array(np.diag([1.0, -2.0])))

@@ -21,7 +21,6 @@ from condgrad.applications.rounding import KEPT, Cut
 from condgrad.applications.rounding_max_cut import round_max_cut, unit_diagonal
 from condgrad.backends import devices, memory
 from condgrad.domains import Spectrahedron
-from condgrad.domains.eigen import PROOF
 from condgrad.errors import MemoryLimit, ProblemError
 from condgrad.functions import AtLeast, AtMost, Equal, Linear
 from condgrad.maps import Diagonal, Inner, Perimeters, Triangles
@@ -146,7 +145,7 @@ def max_cut(
     }
 
     def large() -> bool:
-        hurried = not deadline.fits(BOUNDS * deadline.cost(n, PROOF))
+        hurried = not deadline.fits(BOUNDS * deadline.cost(n, deadline.PROOF))
         much = memory.OTHER + DENSE * n * n > memory.free_memory()
         return hurried or n > large_max_cut.FACTORED or much
 

@@ -148,6 +148,7 @@ def mixing(
         try:
             if factored:
                 return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)), local)
+            deadline.require(deadline.cost(n, deadline.PROOF))
             return _bound(A, V)
         except deadline.OutOfTime:
             return Minimum(np.inf, "none", 0.0)

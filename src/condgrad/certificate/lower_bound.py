@@ -30,7 +30,6 @@ So every operation is counted once, and `margin` adds them up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
 from itertools import chain, product
@@ -40,19 +39,22 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsqr
 
-from condgrad import _deadline as deadline
 from condgrad._floats import EPS, TINY, length
 from condgrad._ours import ours
 from condgrad._types import ALL, Array
 from condgrad.backends import threads
 from condgrad.backends.arrays import foreign, host, namespace
 from condgrad.certificate import nuclear
-from condgrad.certificate.section import Scale, best_scale, best_step, nearby, served
+from condgrad.domains import Domain, eigen
+from condgrad.domains.bottom import BLOCK, drawn
 from condgrad.evaluation import Evaluation
-from condgrad.maps import Covering
 from condgrad.passes import Pairing
 from condgrad.problem import CHUNK, Problem, Term
 
+HALVINGS = {"scale": 6, "shift": 30}
+"""Bisections for a factor in [0, 1] and for a shift of any size."""
+FRESH = 8
+"""Random columns among those near the lowest eigenvectors."""
 NEAR_IDENTITY = 0.5
 """A combination of equality rows counts as the identity if it misses less than this of it."""
 
@@ -145,35 +147,27 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
 
     shares = [list(term.chunks())]
     if table is not None and term.passes.parallel:  # slopes at W make an array
-        shares = [list(chain(*map(_cut, share))) for share in term.parts()]
+        shares = [  # so that sums stay short
+            [
+                slice(i, min(i + CHUNK, at.stop))
+                for at in share
+                for i in range(at.start, at.stop, CHUNK)
+            ]
+            for share in term.parts()
+        ]
     done = threads.run([partial(work, share) for share in shares])
     G = done[0][0]
     for other, _ in done[1:]:
         G += other
     sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
     conjugate, conjugates, spread, inner, value = sums
-    v, w, pieces = _dense(term, G), term.weight, list(chain(*shares))
+    w, pieces = term.weight, list(chain(*shares))
+    v: Array = G.reshape(term.map.shape) if term.map.covers else np.empty(term.map.shape, like=G)
+    term.map.set_to(G, w, v)
     if images is None and W is not None:
         inner = float(np.vdot(v, W)) / w
     sizes = sizes_of(term, spread, conjugates, pieces, len(shares))
     return Part(v, w * conjugate, w * inner, w * value, sizes)
-
-
-def _dense(term: Term, G: Array) -> Array:
-    """ω A*y by its cotangent, in a dense array."""
-    if foreign(G) and type(term.map).add_to is Covering.add_to:  # an array less
-        if term.weight != 1:
-            G *= term.weight
-        return G.reshape(term.map.shape)
-    v = np.zeros(term.map.shape, like=G)
-    term.map.add_to(G, term.weight, v)
-    return v
-
-
-def _cut(at: slice) -> list[slice]:
-    """Rows in pieces, so that sums over them stay short."""
-    starts = range(at.start, at.stop, CHUNK)
-    return [slice(i, min(i + CHUNK, at.stop)) for i in starts]
 
 
 def sizes_of(
@@ -217,49 +211,31 @@ class Shift(NamedTuple):
     sizes: Sizes
 
 
-class Constants:
-    """What bounds need of a problem: the dual point y = 0, and shifts along the identity."""
-
-    def __init__(self, problem: Problem) -> None:
-        zero = [_at_zero(t) for t in problem.terms]
-        pairs = list(zip(problem.terms, zero, strict=True))
-        self.zero = [(c, s) for t, (c, s) in pairs if not t.function.smooth]
-        """ω h*(0) of every composite term, and what it is rounded against."""
-        self.trivial = -sum(c for c, _ in zero)
-        """The bound of y = 0, Σ ω inf h; −∞ if that is."""
-        sizes = [s for _, s in zero]
-        if any(s.conjugates for s in sizes):
-            self.trivial -= margin(sizes, float(problem.domain.reach), len(zero))
-        self._shifts: list[Shift] | None = None
-
-    def shifts(self, problem: Problem) -> list[Shift]:
-        """The shifts along which families of equations have A*c near the identity.
-
-        If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades
-        the smallest eigenvalue of v for that number instead of the domain's larger bound.
-        """
-        if self._shifts is None:
-            found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
-            self._shifts = [s for s in found if s is not None and not _fixed(problem, s.v)]
-        return self._shifts
+_shifts: WeakKeyDictionary[Problem, list[Shift]] = WeakKeyDictionary()
 
 
-_constants: WeakKeyDictionary[Problem, Constants] = WeakKeyDictionary()
+def shifts(problem: Problem) -> list[Shift]:
+    """The shifts along which families of equations have A*c near the identity, found once.
 
-
-def constants(problem: Problem) -> Constants:
-    """The constants of a problem, kept as long as it is."""
-    if problem not in _constants:
-        _constants[problem] = Constants(problem)
-    return _constants[problem]
+    If Σ_l c_l a_l = I the constraint fixes the trace to ⟨b, c⟩, so that moving y along c trades the
+    smallest eigenvalue of v for that number instead of the domain's larger bound.
+    """
+    if problem not in _shifts:
+        found = [_shift_of(t) for t in problem.terms] if problem.domain.symmetric else []
+        _shifts[problem] = [s for s in found if s is not None and not _fixed(problem, s.v)]
+    return _shifts[problem]
 
 
 def trivial(problem: Problem) -> float:
-    """The bound of the dual point y = 0; −∞ if it proves nothing."""
-    return float(constants(problem).trivial)
+    """The bound of the dual point y = 0, Σ ω inf h; −∞ if it proves nothing."""
+    zero = [at_zero(t) for t in problem.terms]
+    lowest = -sum(c for c, _ in zero)
+    if any(s.conjugates for _, s in zero):
+        lowest -= margin([s for _, s in zero], float(problem.domain.reach), len(zero))
+    return float(lowest)
 
 
-def _at_zero(term: Term) -> tuple[float, Sizes]:
+def at_zero(term: Term) -> tuple[float, Sizes]:
     """ω h*(0) = −ω inf h, and what it is rounded against."""
     pieces, h = list(term.chunks()), term.function
     if h.interval is not None:  # 0 for any interval
@@ -333,54 +309,85 @@ def proved(
     return Bound(value, low.kind, low.failure, source), low.value
 
 
+def unrepaired(problem: Problem, parts: Sequence[Part], source: str, more: float = 0.0) -> Bound:
+    """The bound of a dual point as it is; `more` is rounding beside that of v and conjugates."""
+    v, conjugate = _sum(parts, problem), sum(p.conjugate for p in parts)
+    sizes, reach = [p.sizes for p in parts], float(problem.domain.reach)
+    rounding = margin(sizes, reach, len(problem.terms)) + more
+    if not np.isfinite([rounding, conjugate, length(v)]).all():
+        return Bound()
+    return proved(problem, v, conjugate, rounding, source)[0]
+
+
 def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None = None) -> Proof:
     """The bound of a dual point, and of its repairs, scaled and shifted: the best counts.
 
     y of the composite terms becomes t y, 0 ≤ t ≤ 1; then y of a family of equations becomes y + r c
-    for each shift c. `near` are columns near the lowest eigenvectors of v (`section.served`).
+    for each shift c. `near` are columns near the lowest eigenvectors of v.
     """
-    domain, known = problem.domain, constants(problem)
-    smooth = [p for p, t in zip(parts, problem.terms, strict=True) if t.function.smooth]
-    other = [p for p, t in zip(parts, problem.terms, strict=True) if not t.function.smooth]
-    base, pull = (_sum(some, problem) for some in (smooth, other))
-    fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p in other)
-    zero, reach = sum(c for c, _ in known.zero), float(domain.reach)
-    sizes = [*(p.sizes for p in parts), *(s for _, s in known.zero)]
+    domain, moves = problem.domain, shifts(problem)
+    pairs = list(zip(problem.terms, parts, strict=True))
+    smooth = [p for t, p in pairs if t.function.smooth]
+    other = [(p, at_zero(t)) for t, p in pairs if not t.function.smooth]
+    base, pull = _sum(smooth, problem), _sum([p for p, _ in other], problem)
+    fixed, moving = sum(p.conjugate for p in smooth), sum(p.conjugate for p, _ in other)
+    zero, reach = sum(c for _, (c, _) in other), float(domain.reach)
+    sizes = [*(p.sizes for p in parts), *(s for _, (_, s) in other)]
     rounding, total = margin(sizes, reach, len(parts)), sum(p.product for p in parts)
     if not np.isfinite([rounding, total, length(base), length(pull)]).all():
         return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
-    shifts = known.shifts(problem)
-    scale = Scale(1.0, near, near, None)
-    if near is not None and other and domain.face is not None:
-        scale = best_scale(domain.face, base, pull, moving - zero, near)
-    elif other:
-        scale = scale._replace(t=best_step(domain, base, pull, moving - zero, 0.0, 1.0))
-    best, points, low = Bound(), [], scale.lowest
-    gap = 0.0 if low is None else max(total - low, 0.0)  # a section's gap needs no proof
-    tried = [(1.0, scale.whole)] if low is None or scale.t == 1.0 or shifts else []
-    tried += [(scale.t, scale.scaled)] if scale.t < 1.0 else []
-    try:
-        for t, columns in tried:
-            conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
-            v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
-            points += [(v, conjugate, source)] if shifts else []
-            how = {} if columns is None else {"near": columns, "spent": not shifts}
-            found, lowest = proved(problem, v, conjugate, rounding, source, **how)
-            best, gap = better(best, found), total - lowest if t == 1.0 else gap
-        for shift, (v, conjugate, source) in product(shifts, points):
-            far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
-            r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
-            more = abs(r) * margin([shift.sizes], reach, len(parts))
-            moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
-            best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
-    except deadline.OutOfTime:  # the bound so far stands
-        if best.kind == "none":
-            raise
-    return Proof(best, gap, scale.t)
+    scale = best_step(domain, base, pull, moving - zero, 0.0, 1.0) if other else 1.0
+    best, points, gap = Bound(), [], np.inf
+    how = {} if near is None else {"near": near, "spent": not moves}
+    for t in dict.fromkeys((1.0, scale)):
+        conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
+        v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
+        points += [(v, conjugate, source)] if moves else []
+        found, lowest = proved(problem, v, conjugate, rounding, source, **how)
+        best, gap = better(best, found), total - lowest if t == 1.0 else gap
+    for shift, (v, conjugate, source) in product(moves, points):
+        far = 2 * np.sqrt(v.shape[0]) * length(v) / length(shift.v)
+        r = best_step(domain, v, shift.v, shift.conjugate, -far, far)
+        more = abs(r) * margin([shift.sizes], reach, len(parts))
+        moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
+        best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
+    return Proof(best, gap, scale)
+
+
+def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: float) -> float:
+    """Maximise t ↦ min ⟨v + t d, s⟩ − t c between both ends, a concave function, about.
+
+    The oracle's answers s give its slope ⟨d, s⟩ − c, on which bisection goes. What is found is not
+    beyond the maximum, and less than (high − low)/2^`HALVINGS` before it.
+    """
+    rng = np.random.default_rng(0)
+
+    def rises(t: float) -> bool:
+        s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
+        return float(np.vdot(d, s)) >= c
+
+    if rises(high):
+        return high
+    for _ in range(HALVINGS["scale" if low == 0 else "shift"]):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rises(middle) else (low, middle)
+    return low
+
+
+def _nearby(problem: Problem, W: Array) -> Array | None:
+    """Columns near the lowest eigenvectors of a direction: in the end those are W's range.
+
+    None unless W is one block on a GPU, and so large that all eigenvalues would be slow.
+    """
+    face, n = problem.domain.face, W.shape[0]
+    if not foreign(W) or face is None or face.parts != (slice(0, n),) or n <= eigen.WHOLE_GPU:
+        return None
+    columns = drawn(n, BLOCK, W)
+    return np.hstack([W @ columns[:, FRESH:], columns[:, :FRESH]])
 
 
 def _sum(parts: Sequence[Part], problem: Problem) -> Array:
-    if foreign(problem.like) and len(parts) == 1:  # an array less
+    if len(parts) == 1:
         return parts[0].v
     total = np.zeros(problem.domain.shape, like=problem.like)
     for p in parts:
@@ -411,24 +418,22 @@ def measure(
     if not others and nuclear.serves(problem):
         first, _ = improved(problem, W, parts, point)
         return Report(evaluation, first.bound, first.gap, slack)
-    near = nearby(W) if served(problem.domain, W) else None
+    near = _nearby(problem, W)
     first = bound(problem, parts, name, near)
     best, scales = first.bound, {name: first.scale}
     for other, y in others:
-        with suppress(deadline.OutOfTime):  # what the first proves stands
-            proof = bound(problem, _others(problem, parts, point, y), other, near)
-            best, scales[other] = better(best, proof.bound), proof.scale
+        quads = zip(problem.terms, parts, point, y, strict=True)
+        same = [
+            p if own is x or isinstance(own, Slopes) else part_of(t, None, own)
+            for t, p, x, own in quads
+        ]
+        proof = bound(problem, same, other, near)
+        best, scales[other] = better(best, proof.bound), proof.scale
     return Report(evaluation, best, first.gap, slack, scales)
 
 
 def _parts(problem: Problem, W: Array | None, point: Duals) -> list[Part]:
     return [part_of(t, W, y) for t, y in zip(problem.terms, point, strict=True)]
-
-
-def _others(problem: Problem, first: Sequence[Part], own: Duals, point: Duals) -> list[Part]:
-    """The parts of a further dual point; those of terms at which it is the first are the same."""
-    quads = zip(problem.terms, first, own, point, strict=True)
-    return [p if y is x or isinstance(y, Slopes) else part_of(t, None, y) for t, p, x, y in quads]
 
 
 def improved(
@@ -441,12 +446,7 @@ def improved(
     found = nuclear.improved(problem, _sum(parts, problem), given)
     if found.changes:
         parts = _parts(problem, None, found.points)
-    v, conjugate = _sum(parts, problem), sum(p.conjugate for p in parts)
-    rounding = margin([p.sizes for p in parts], float(problem.domain.reach), len(parts))
-    if not np.isfinite([rounding, conjugate, length(v)]).all():
-        return Proof(Bound(), np.inf), given
-    source = ", ".join(["slopes", *found.changes])
-    best, _ = proved(problem, v, conjugate, rounding, source)
+    best = unrepaired(problem, parts, ", ".join(["slopes", *found.changes]))
     return Proof(best, total - found.lowest), found.points
 
 
@@ -460,12 +460,11 @@ def behind(problem: Problem, W: Array, duals: dict[str, Duals], report: Report) 
     which = report.bound.source.partition(",")[0]
     if which not in duals:
         return {}
-    point, scale = duals[which], 1.0
+    point, scaled = duals[which], "scaled" in report.bound.source
+    scale = report.scales.get(which, 1.0) if scaled else 1.0
+    points: Sequence[Array] = _points(problem, W, point)
     if nuclear.serves(problem) and len(duals) == 1:
         _, points = improved(problem, W, _parts(problem, W, point), point)
-    else:
-        points = _points(problem, W, point)
-        scale = report.scales.get(which, 1.0) if "scaled" in report.bound.source else 1.0
     pairs = zip(problem.terms, points, strict=True)
     return {t.name: scale * y for t, y in pairs if not t.function.smooth}
 

@@ -71,7 +71,7 @@ def improved(problem: Problem, v: Array, points: Sequence[Array]) -> Better:
     assert isinstance(problem.domain, NuclearBall)
     terms, radius = problem.terms, problem.domain.radius
     values, frame = _spectrum(v)
-    whole, half = (sum(_conjugates(terms, points, t)) for t in (1.0, 0.5))
+    whole, half = (_conjugate(terms, points, t) for t in (1.0, 0.5))
     bend = max(2 * whole - 4 * half, 0.0)  # Σ ω h*(ty) ≈ t (whole − bend) + t² bend
     linear = whole - bend
 
@@ -80,7 +80,7 @@ def improved(problem: Problem, v: Array, points: Sequence[Array]) -> Better:
         rise, t = -radius * top - linear, 1.0
         if bend > 0:
             t = max(rise / (2 * bend), 0.0)
-            t = t if t <= 1 or np.isfinite(_conjugates(terms, points, FAR)).all() else 1.0
+            t = t if t <= 1 or np.isfinite(_conjugate(terms, points, FAR)) else 1.0
         return Guess(t * rise - t * t * bend, t, top, change)
 
     best = guess(values[0], linear)
@@ -107,32 +107,31 @@ def improved(problem: Problem, v: Array, points: Sequence[Array]) -> Better:
         if free is not None and best.change is not None:
             moved[free] += t * best.change
         moved = [term.function.into_dual(y) for term, y in zip(terms, moved, strict=True)]
-        value = -t * radius * best.top - sum(_conjugates(terms, moved, 1.0))
+        value = -t * radius * best.top - _conjugate(terms, moved, 1.0)
         if value > known:
             names = {"clipped": best.change is not None, "scaled": t != 1.0}
-            found = Better(moved, tuple(name for name, is_so in names.items() if is_so), lowest)
-            known = value
+            changes = tuple(name for name, is_so in names.items() if is_so)
+            found, known = Better(moved, changes, lowest), value
     return found
 
 
 def _climbed(look: Callable[[int], Guess]) -> Guess:
-    """The best guess that climbing from the middle level leads to, upwards or else downwards."""
-    first = look(LEVELS // 2)
+    """The best guess that climbing from the middle level leads to, upwards and downwards."""
+    best = look(LEVELS // 2)
     for way in (1, -1):
-        last, level = first, LEVELS // 2 + way
-        while 1 <= level < LEVELS and (found := look(level)).value > last.value:
-            last, level = found, level + way
-        if last is not first:
-            return last
-    return first
+        level = LEVELS // 2 + way
+        while 1 <= level < LEVELS and (found := look(level)).value > best.value:
+            best, level = found, level + way
+    return best
 
 
-def _conjugates(terms: Sequence[Term], points: Sequence[Array], t: float) -> list[float]:
-    """ω h*(ty) of every term."""
-    return [
+def _conjugate(terms: Sequence[Term], points: Sequence[Array], t: float) -> float:
+    """Σ ω h*(ty) over the terms."""
+    pairs = zip(terms, points, strict=True)
+    return sum(
         term.weight * sum(term.function.conjugate(t * y[b], b) for b in term.chunks())
-        for term, y in zip(terms, points, strict=True)
-    ]
+        for term, y in pairs
+    )
 
 
 def _free(term: Term) -> bool:

@@ -13,7 +13,7 @@ from condgrad._check import positive
 from condgrad._floats import EPS, TINY, length
 from condgrad._shown import shown
 from condgrad._types import Array
-from condgrad.backends.arrays import HOST, moved
+from condgrad.backends.arrays import HOST, moved, placed
 from condgrad.domains.projections import Formula, Projector
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Full
@@ -25,7 +25,7 @@ class Minimum(NamedTuple):
     value: float
     kind: str
     """``exact``: a formula; ``exact-eigenvalue``, ``exact-singular-value``: all of them by LAPACK;
-    ``probabilistic``: Lanczos from a random start; ``oracle``: the user's oracle is believed. In
+    ``probabilistic``: products with random columns; ``oracle``: the user's oracle is believed. In
     all of them `value` has been lowered by what rounding can have done to it."""
     failure: float = 0.0
     """Probability that `value` is too large."""
@@ -81,9 +81,9 @@ class Domain(ABC):
         """Return this domain with points that lie where `like` does."""
         new = moved(self, like)
         if (face := self.face) is not None:
-            arrays = [n for n in ("diagonal", "basis", "offset") if getattr(face, n) is not None]
-            there: dict[str, Any] = {n: np.asarray(getattr(face, n), like=like) for n in arrays}
-            new.face = face._replace(**there)
+            diagonal, basis = (placed(x, like) for x in (face.diagonal, face.basis))
+            offset = None if face.offset is None else placed(face.offset, like)
+            new.face = face._replace(diagonal=diagonal, basis=basis, offset=offset)
         return new
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -134,20 +134,20 @@ def projected(V: Array, Y: Array) -> Bottom:
 
     Where the columns, scaled to length 1, are near dependence, they are made orthonormal first.
     """
-    Z, k = V @ Y, Y.shape[1]
-    B = np.concatenate([Y, Z], axis=1)
-    M = host(B.T @ B)
+
+    def gram(Y: Array) -> Array:
+        B = np.concatenate([Y, V @ Y], axis=1)
+        return host(B.T @ B)
+
+    M, k = gram(Y), Y.shape[1]
     if not np.isfinite(M).all():  # a filter can make columns too long for squares
         Y = Y / np.maximum(np.abs(Y).max(axis=0), TINY)
-        Z = V @ Y
-        B = np.concatenate([Y, Z], axis=1)
-        M = host(B.T @ B)
+        M = gram(Y)
     scale = 1 / np.sqrt(np.maximum(np.diagonal(M)[:k], TINY))
     squares, W = np.linalg.eigh(scale[:, None] * M[:k, :k] * scale)
     if not squares[0] > DEPENDENT:
         P = beyond(np.empty((V.shape[0], 0), like=V), Y * np.asarray(scale, like=V))
-        B = np.concatenate([P, V @ P], axis=1)
-        M, W = host(B.T @ B), np.eye(k)
+        M, W = gram(P), np.eye(k)
     else:
         P, W = Y, scale[:, None] * W / np.sqrt(squares)
     T = W.T @ M[:k, k:] @ W
@@ -164,15 +164,12 @@ def projected(V: Array, Y: Array) -> Bottom:
     return Bottom(values, P @ np.asarray(U, like=V), residual, 0)
 
 
-_drawn = threading.local()
-
-
 def drawn(n: int, width: int, like: Array) -> Array:
     """Random columns, the same at every call."""
-    kept: Array | None = getattr(_drawn, "columns", None)
-    same = kept is not None and kept.shape[0] == n and type(kept) is type(like)
-    if kept is None or not same or kept.shape[1] < width:
-        some = np.random.default_rng(0).standard_normal((n, max(BLOCK, width)))
-        kept = np.asarray(some, like=like)
-        _drawn.columns = kept
-    return kept[:, :width]
+    columns: Array = np.asarray(_columns(n, max(BLOCK, width))[:, :width], like=like)
+    return columns
+
+
+@lru_cache(maxsize=1)
+def _columns(n: int, width: int) -> Array:
+    return np.random.default_rng(0).standard_normal((n, width))

@@ -1,4 +1,7 @@
-"""Bounds on eigenvalues on a GPU, where few arrays of the size of a matrix may be had."""
+"""Bounds on eigenvalues on a GPU, where few arrays of the size of a matrix may be had.
+
+`symmetric`, `mean_eigenvalue` and `deflate` serve the CPU as well.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ import numpy as np
 from condgrad._floats import EPS, above
 from condgrad._types import Array
 from condgrad.backends import kernels
-from condgrad.backends.arrays import contiguous, diagonal, factor_of, namespace, slabs
+from condgrad.backends.arrays import (
+    contiguous,
+    diagonal,
+    factor_of,
+    floats,
+    foreign,
+    namespace,
+    slabs,
+)
 from condgrad.backends.scalars import norm, square
 from condgrad.domains.bottom import bottom
 
@@ -20,15 +31,27 @@ CLOSE = 1e-7
 
 
 def symmetric(v: Array, spent: bool = False) -> Array:
-    """v/2 + vᵀ/2 in float64, of a v on a GPU, in v itself where that is `spent`."""
+    """v/2 + vᵀ/2 in float64, on a GPU in v itself where that is `spent`."""
+    if not foreign(v):
+        half = 0.5 * floats(v)
+        return np.asarray(half + half.T)
     V = v if spent and v.dtype == np.float64 else v.astype(np.float64)
     V = contiguous(V)
     kernels(V).symmetrise(V)
     return V
 
 
+def mean_eigenvalue(V: Array, basis: Array) -> float:
+    """The mean eigenvalue of a symmetric V off orthonormal columns."""
+    n, r = basis.shape
+    return (float(np.trace(V)) - float(np.vdot(basis, V @ basis))) / (n - r)
+
+
 def deflate(V: Array, basis: Array, top: float | None = None) -> None:
-    """`eigen.deflated` in place, with the same operations."""
+    """Project orthonormal columns out of a symmetric V, in place; they get the eigenvalue `top`.
+
+    Default: beyond the top of the spectrum.
+    """
     if basis.shape[1] == 0:
         return
     Q = basis.astype(V.dtype, copy=False)
@@ -39,6 +62,7 @@ def deflate(V: Array, basis: Array, top: float | None = None) -> None:
         part -= X[s] @ Q.T
         part -= Q[s] @ Z
     if top is None:
+        # no eigenvalue of V lies above
         top = 2 * max(float(np.abs(V[s]).sum(axis=1).max()) for s in slabs(V)) or 1.0
     Y = V.dtype.type(top) * Q
     for s in slabs(V):

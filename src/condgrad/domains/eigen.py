@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from functools import lru_cache
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,14 +11,13 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
-from condgrad import _deadline as deadline
 from condgrad._floats import EPS, above, below, power_of_two
 from condgrad._types import Array
 from condgrad.backends import kernels, ops
 from condgrad.backends.arrays import eigenpairs, foreign
 from condgrad.domains.bottom import bottom
-from condgrad.domains.chebyshev import sparse_bound
-from condgrad.domains.checked import checked, deflate
+from condgrad.domains.chebyshev import bound_by_products
+from condgrad.domains.checked import checked, deflate, mean_eigenvalue
 
 SMALL = 40
 """Up to this side LAPACK answers faster than Lanczos."""
@@ -47,18 +46,14 @@ TIGHT = 1e-9
 
 
 LARGE = 3000
-"""Up to this side a bound on an extreme eigenvalue comes from LAPACK, above from Lanczos."""
+"""Up to this side a bound on an extreme eigenvalue comes from LAPACK, above from products."""
 FAR = 1e100
 """A matrix whose eigenvalues are larger, or all smaller than 1/FAR, is scaled first (float64)."""
-PROOF = deadline.VALUES + deadline.CHOLESKY
-"""Cost of such a bound by LAPACK, in products."""
 NEAR, CLOSE = 8, 1e-12
 """Factorisations that are tried at a vector near the lowest eigenvector, each four times farther
 below its value, and how far below the first is, in units of ‖V‖_F."""
-FEWEST = 60
-"""Steps of Lanczos below which there is no bound where time is short."""
 FAILURE = 1e-10
-"""Probability with which one bound from Lanczos may be wrong."""
+"""Probability with which one bound from random starts may be wrong."""
 
 
 class Pair(NamedTuple):
@@ -88,63 +83,37 @@ def lowest_eigpair(
 
     `fixed` holds orthonormal columns q_i: then the pair is that of V on their complement.
     """
-    n = v.shape[0]
-    V = room("V", (n, n), v)
+    n, there = v.shape[0], foreign(v)
+    V = np.empty((n, n), v.dtype, like=v) if there else _room(n, v.dtype, get_ident())
     kernels(v).symmetric_part(v, V)
     basis = np.empty((n, 0), V.dtype, like=V)
     if fixed is not None:
         basis = fixed.astype(V.dtype, copy=False)
-    small = SMALL if not foreign(V) else LARGE_GPU if effort is None else SMALL_GPU
-    if foreign(V) and effort is not None and WHOLE_GPU < n <= small:
-        return _by_block(V, basis)
+    small, products = SMALL if not there else LARGE_GPU if effort is None else SMALL_GPU, 0
     if n > small:
         rng = rng or np.random.default_rng(0)
         pair = _lanczos(V, False, _start(n, V, rng, hint), effort, basis)
         if pair is not None:
             return pair
-    V = deflated(V, basis)
-    if foreign(V):
+    block = there and effort is not None and n > WHOLE_GPU
+    deflate(V, basis, mean_eigenvalue(V, basis) if block else None)
+    if block:
+        values, vectors, _, products = bottom(V)
+    elif there:
         values, vectors = eigenpairs(V)
     else:
         values, vectors = scipy.linalg.eigh(V, subset_by_index=(0, 0), check_finite=False)
     vector = vectors[:, 0]
     if basis.shape[1]:
         vector = vector - basis @ (basis.T @ vector)
-    return Pair(float(values[0]), (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False), 0)
+    vector = (vector / np.linalg.norm(vector)).astype(V.dtype, copy=False)
+    return Pair(float(values[0]), vector, products)
 
 
-def _by_block(V: Array, basis: Array) -> Pair:
-    """The lowest pair off an orthonormal basis, about, of a V on a GPU that is written to."""
-    n, r = basis.shape
-    if r:  # the pinned get the mean eigenvalue
-        along = float(np.vdot(basis, V @ basis))
-        deflate(V, basis, (float(np.trace(V)) - along) / (n - r))
-    found = bottom(V)
-    vector = found.vectors[:, 0]
-    if r:
-        vector = vector - basis @ (basis.T @ vector)
-    return Pair(float(found.values[0]), vector / np.linalg.norm(vector), found.products)
-
-
-def deflated(V: Array, basis: Array, top: float | None = None) -> Array:
-    """A symmetric V with orthonormal columns projected out and given the eigenvalue `top`.
-
-    Default: beyond the top of the spectrum.
-    """
-    if basis.shape[1] == 0:
-        return V
-    if foreign(V):
-        V = V.copy()
-        deflate(V, basis, top)
-        return V
-    Q = basis.astype(V.dtype, copy=False)
-    X = V @ Q
-    V = V - X @ Q.T
-    V -= Q @ (X.T - (Q.T @ X) @ Q.T)
-    if top is None:
-        top = 2 * float(np.abs(V).sum(axis=1).max()) or 1.0  # no eigenvalue of V lies above
-    V += (V.dtype.type(top) * Q) @ Q.T
-    return V
+@lru_cache(maxsize=1)
+def _room(n: int, dtype: np.dtype[Any], thread: int) -> Array:
+    """A square array to write to, the same for a thread while the size is."""
+    return np.empty((n, n), dtype)
 
 
 def top_singular_pair(
@@ -206,29 +175,18 @@ def lowest_bound(
 ) -> tuple[float, float]:
     r"""A number below the smallest eigenvalue of a symmetric V, and the chance that it is not.
 
-    Up to side 3000, if there is time, there is no chance: LAPACK's smallest eigenvalue is only the
-    guess σ, lowered a little, and what proves it is that the Cholesky factorisation of V − σI runs
-    to its end (`_proved`). Else k steps of Lanczos from a random start give ξ with
-
-    .. math:: P\big(ξ - λ_{min} > ε (λ_{max} - λ_{min})\big) ≤ 1.648 \sqrt{n}\, e^{-\sqrt{ε}(2k-1)}
-
-    and ε is chosen for a probability of 1e-10; 4nε‖V‖_F more is for rounding, which is not proved.
-    `near` may hold columns that are near the eigenvectors, which saves time. On a GPU there is no
-    chance, whatever the side is (`condgrad.domains.checked`); there V is written to where it is
-    `spent`, then equal to its transpose to the last bit. Of a sparse V only `steps` products are
-    taken there (`sparse_bound`, with the same chance, and there rounding is proved). With (t, q)
-    `beside` a sparse V the matrix is V + t q qᵀ, each entry rounded thrice if that is made.
-
-    References
-    ----------
-    .. [1] J. Kuczyński, H. Woźniakowski, "Estimating the largest eigenvalue by the power and
-       Lanczos algorithms with a random start", SIAM J. Matrix Anal. Appl. 13(4), 1992.
+    Up to side 3000 there is no chance: LAPACK's smallest eigenvalue is only the guess σ, lowered a
+    little, and what proves it is that the Cholesky factorisation of V − σI runs to its end
+    (`_proved`). Of a larger V only `steps` products with random columns are taken, and the chance
+    is 1e-10 (`bound_by_products`). `near` may hold columns that are near the eigenvectors, which
+    saves time. On a GPU there is no chance, whatever the side is (`condgrad.domains.checked`);
+    there V is written to where it is `spent`, then equal to its transpose to the last bit. With
+    (t, q) `beside` a sparse V the matrix is V + t q qᵀ, each entry rounded thrice if that is made.
     """
-    n = V.shape[0]
-    quick = n <= LARGE and deadline.fits(deadline.cost(n, PROOF))
+    if V.shape[0] > LARGE and not foreign(V):
+        empty = V.nnz == 0 if sp.issparse(V) else not V.any()
+        return (0.0, 0.0) if empty else (bound_by_products(V, FAILURE, steps, beside), FAILURE)
     if sp.issparse(V):
-        if not quick and V.nnz:
-            return sparse_bound(V, FAILURE, steps, beside), FAILURE
         V = V.toarray()
         if beside is not None:
             V += beside[0] * (beside[1][:, None] * beside[1])
@@ -242,21 +200,7 @@ def lowest_bound(
             V = V / unit
             kernels(V).symmetrise(V)
         return below(unit, checked(V, near, WHOLE_GPU)), 0.0
-    if n > LARGE and 1 / FAR < unit < FAR:
-        unit = 1.0
-    else:
-        V = V / unit  # products of entries stay in the range of floats
-    if quick:
-        with deadline.job(n, PROOF, asked=True):
-            return below(unit, _proved(V, near)), 0.0
-    size, steps = float(np.linalg.norm(V)), min(n, 600, _affordable(V))
-    bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
-    start = np.random.default_rng([0, n, steps, bits]).standard_normal(n)
-    Q = np.empty((steps, n))
-    _, ritz, *_ = ops.lanczos(V, False, start, Q, 0, EPS)
-    spread = 2 * min(size, float(np.abs(V).sum(axis=1).max()))
-    epsilon = min(1.0, (np.log(1.648 * np.sqrt(n) / FAILURE) / (2 * steps - 1)) ** 2)
-    return below(unit, float(ritz) - epsilon * spread - 4 * n * EPS * size), FAILURE
+    return below(unit, _proved(V / unit, near)), 0.0  # products of entries are floats
 
 
 def top_of_gram(gram: Array, rows: int) -> tuple[float, float]:
@@ -316,43 +260,7 @@ def factorises(B: Array) -> bool:
     return bool(info == 0 and np.isfinite(factor.diagonal()).all())
 
 
-def _affordable(V: Array) -> int:
-    """Steps of Lanczos with V that are in time; `OutOfTime` where they would prove little."""
-    if not deadline.is_set():
-        return len(V)
-    began = time.perf_counter()
-    V @ V[0]
-    each = 2 * (time.perf_counter() - began)  # the basis is read as well
-    steps = 0.8 * deadline.room() / max(each, 1e-9)
-    if steps < FEWEST:
-        raise deadline.OutOfTime
-    return int(min(steps, len(V)))
-
-
-_rooms = threading.local()
-
-
-def room(name: str, shape: tuple[int, int], like: Array) -> Array:
-    """An array to write to, the same at every call with that name and shape, of the type `like`.
-
-    On a GPU it is another one at every call: the pool has it ready, and others may want the memory.
-    """
-    if foreign(like):
-        return np.empty(shape, like.dtype, like=like)
-    kept: Array | None = getattr(_rooms, name, None)
-    same = kept is not None and kept.shape == shape and kept.dtype == like.dtype
-    if kept is None or not same or type(kept) is not type(like):
-        kept = np.empty(shape, like.dtype, like=like)
-        setattr(_rooms, name, kept)
-    return kept
-
-
-def _start(
-    n: int,
-    like: Array,
-    rng: np.random.Generator,
-    hint: Array | None,
-) -> Array:
+def _start(n: int, like: Array, rng: np.random.Generator, hint: Array | None) -> Array:
     """A random vector, drawn towards the range of the iterate."""
     g = np.asarray(rng.standard_normal(n).astype(like.dtype), like=like)
     if hint is None:
@@ -395,7 +303,7 @@ def _lanczos(
     n, eps = start.size, float(np.finfo(V.dtype).eps)
     steps = min(n, 120) if effort is None else max(4, int(np.ceil(effort * np.log(n))))
     known = 0 if fixed is None else fixed.shape[1]
-    products, Q = 0, room("Q", (known + steps, n), V)
+    products, Q = 0, np.empty((known + steps, n), V.dtype, like=V)
     if fixed is not None and known:
         Q[:known] = fixed.T
     enough, beyond = 0.0, 0.0
@@ -412,12 +320,8 @@ def _lanczos(
                 pair = _lanczos(V / V.dtype.type(unit), gram, start, effort, fixed, seen)
                 return pair and pair._replace(value=pair.value * (unit * unit if gram else unit))
         products += spent
-        if effort is None:
-            done = residual <= max(TIGHT * abs(value), 50 * eps * scale)
-        else:
-            done = residual <= max(LOOSE * abs(value), 50 * eps * scale)
-        if done or deadline.over():
+        close = TIGHT if effort is None else LOOSE
+        if residual <= max(close * abs(value), 50 * eps * scale):
             return Pair(float(value), x, products)
         start, seen = x, 0.0
-    dear = effort is None and deadline.fits(deadline.cost(n, deadline.VALUES))
-    return None if dear else Pair(float(value), x, products)
+    return None if effort is None else Pair(float(value), x, products)

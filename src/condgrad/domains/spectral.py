@@ -7,31 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dpotrf
 
 from condgrad._check import dimension, numbers, positive
 from condgrad._floats import EPS, below, length
 from condgrad._types import Array
-from condgrad.backends import kernels
 from condgrad.backends.arrays import (
     SMALL,
     contiguous,
     diagonal,
     factor_of,
-    floats,
     foreign,
     host,
     namespace,
     slabs,
 )
 from condgrad.domains._base import Domain, Face, Minimum
-from condgrad.domains.checked import deflate, symmetric
-from condgrad.domains.eigen import (
-    Pair,
-    deflated,
-    lowest_bound,
-    lowest_eigpair,
-)
+from condgrad.domains.checked import deflate, mean_eigenvalue, symmetric
+from condgrad.domains.eigen import Pair, lowest_bound, lowest_eigpair
 from condgrad.errors import ProblemError
 from condgrad.points.atoms import Atom, Moved, RankOne
 
@@ -111,7 +103,7 @@ class BlockSpectrahedron(Domain):
         """
         values, failure = host(diagonal(v)[self.face.diagonal]).tolist(), 0.0
         for part in self.face.parts:
-            V = _symmetric(v if self._whole else v[part, part], spent and self._whole)
+            V = symmetric(v if self._whole else v[part, part], spent and self._whole)
             V = host(V) if V.shape[0] <= SMALL and not self._whole else V
             size = length(V)
             value, chance = lowest_bound(V, near, spent=True)
@@ -123,10 +115,7 @@ class BlockSpectrahedron(Domain):
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
-        total = float(np.trace(W))
-        if not _even(W, slack) or total > self.trace + slack:
-            return False
-        if self.equality and total < self.trace - slack:
+        if not (_even(W, slack) and _trace_fits(W, self.face, slack)):
             return False
         outside, singles = W.copy(), self.face.diagonal
         for part in self.face.parts:
@@ -232,21 +221,20 @@ class PinnedSpectrahedron(Domain):
         rest = positive("trace", trace) - float(mu.sum())
         if rest <= 0:
             raise ProblemError(f"trace is {trace:g}, but the values sum to {mu.sum():g}: raise it")
-        self.shape, self.trace, self.equality, self._rest = (n, n), float(trace), equality, rest
-        self.values, self._basis = mu, basis
+        self.shape, self.trace, self.equality, self.values = (n, n), float(trace), equality, mu
         self._tilt, self._error = _basis_errors(unit, basis, triangle)
-        self._offset: Array | None = _product(basis * mu, basis) if mu.any() else None
-        self.face = Face(rest, equality, (slice(0, n),), NONE, basis, self._offset)
+        offset = _product(basis * mu, basis) if mu.any() else None
+        self.face: Face = Face(rest, equality, (slice(0, n),), NONE, basis, offset)
         several = n - r > 1
         self.diameter = rest * (np.sqrt(2) if several else float(not equality))
 
     def lmo(self, v: Array, **options: Any) -> Atom:
-        pair = lowest_eigpair(v, fixed=self._basis, **options)
-        u, scale = pair.vector, self._rest
+        pair = lowest_eigpair(v, fixed=self.face.basis, **options)
+        u, scale = pair.vector, self.face.trace
         if pair.value >= 0 and not self.equality:
             scale = 0.0
         atom = RankOne(scale, u, u, pair.products)
-        return atom if self._offset is None else Moved(atom, self._offset)
+        return atom if self.face.offset is None else Moved(atom, self.face.offset)
 
     @property
     def reach(self) -> float:
@@ -267,24 +255,19 @@ class PinnedSpectrahedron(Domain):
         `near`, on a GPU, are columns near the lowest eigenvectors; there v is written to where it
         is `spent`.
         """
-        (n, r), V = self._basis.shape, _symmetric(v, spent)
+        (n, r), V = self.face.basis.shape, symmetric(v, spent)
         size = length(V)
-        mean = (float(np.trace(V)) - float(np.vdot(self._basis, V @ self._basis))) / (n - r)
+        mean = mean_eigenvalue(V, self.face.basis)
         inside, products = self._with_offset(V)
-        if foreign(V):
-            deflate(V, self._basis, mean)
-            kernels(V).symmetrise(V)
-        else:
-            D = deflated(V, self._basis, mean)
-            V = 0.5 * D + 0.5 * D.T
-        value, failure = lowest_bound(V, near, spent=True)
+        deflate(V, self.face.basis, mean)
+        value, failure = lowest_bound(symmetric(V, True), near, spent=True)
         value -= EPS * (4 * (n + r + 10) * (1 + np.sqrt(r)) * size + r * (r + 4) * abs(mean))
         value -= 2.1 * self._tilt * (size + abs(mean))
         if not self.equality:
             value = min(0.0, value)
-        total = self._rest * value
+        total = self.face.trace * value
         total -= (r + 4) * EPS * self.trace * abs(value)
-        if self._offset is not None:
+        if self.face.offset is not None:
             mu = self.values
             total += inside
             total -= EPS * ((2 * n + 10) * products + 4 * abs(total))
@@ -294,47 +277,32 @@ class PinnedSpectrahedron(Domain):
 
     def _with_offset(self, V: Array) -> tuple[float, float]:
         """⟨V, offset⟩, and the absolute values that are summed."""
-        if self._offset is None:
+        if self.face.offset is None:
             return 0.0, 0.0
-        if not foreign(V):
-            products = V * self._offset
-            return float(products.sum(axis=1).sum()), float(np.abs(products).sum())
         rows, sizes = np.empty(V.shape[0], like=V), np.empty(V.shape[0], like=V)
         for s in slabs(V):
-            products = V[s] * self._offset[s]
+            products = V[s] * self.face.offset[s]
             rows[s], sizes[s] = products.sum(axis=1), np.abs(products).sum(axis=1)
         return float(rows.sum()), float(sizes.sum())
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
         slack = tol * self.trace
-        inner = W if self._offset is None else W - self._offset
-        total = float(np.trace(inner))
-        if not _even(W, slack) or total > self._rest + slack:
+        inner = W if self.face.offset is None else W - self.face.offset
+        if not (_even(W, slack) and _trace_fits(inner, self.face, slack)):
             return False
-        if self.equality and total < self._rest - slack:
-            return False
-        pinned = np.abs(inner @ self._basis).max() <= slack
+        pinned = np.abs(inner @ self.face.basis).max() <= slack
         return bool(pinned and _semidefinite(inner, slack))
 
     def center(self) -> Array:
-        n, r = self._basis.shape
-        share = self._rest / (n - r) * (1.0 if self.equality else 0.5)
-        W = _product(self._basis, self._basis)
+        n, r = self.face.basis.shape
+        share = self.face.trace / (n - r) * (1.0 if self.equality else 0.5)
+        W = _product(self.face.basis, self.face.basis)
         W *= -1.0
         diagonal(W)[:] += 1.0
         W *= share
-        if self._offset is not None:
-            W += self._offset
+        if self.face.offset is not None:
+            W += self.face.offset
         return W
-
-
-def _symmetric(v: Array, spent: bool) -> Array:
-    """The symmetric part of v in float64, on a GPU in v itself where that is `spent`."""
-    if foreign(v):
-        return symmetric(v, spent)
-    V = 0.5 * floats(v)
-    V = V + V.T
-    return V
 
 
 def _product(X: Array, Y: Array) -> Array:
@@ -351,21 +319,18 @@ def _even(W: Array, slack: float) -> bool:
     return bool(D.max() <= slack)
 
 
+def _trace_fits(W: Array, face: Face, slack: float) -> bool:
+    """Whether the trace of W is that of a face, or below it if it may be, up to slack."""
+    over = float(np.trace(W)) - face.trace
+    return abs(over) <= slack if face.equality else over <= slack
+
+
 def _semidefinite(W: Array, slack: float) -> bool:
     """Whether no eigenvalue of a symmetric W lies below −slack."""
-    if foreign(W):  # where a factorisation costs a small part of the eigenvalues
-        X = contiguous(W)
-        own = diagonal(X).copy()
-        diagonal(X)[:] += slack
-        try:
-            if factor_of(X) is not None:
-                return True
-        finally:
-            diagonal(X)[:] = own
-    elif W.shape[0] > SMALL:  # and here, where others may see W
+    if foreign(W) or W.shape[0] > SMALL:  # a factorisation costs a small part of the eigenvalues
         X = W.astype(np.float64, order="C")
         diagonal(X)[:] += slack
-        if dpotrf(X.T, clean=False, overwrite_a=True)[1] == 0:
+        if factor_of(X) is not None:
             return True
     return bool(namespace(W).linalg.eigvalsh(W)[0] >= -slack)
 

@@ -24,7 +24,7 @@ from condgrad.backends import kernels
 from condgrad.backends.arrays import beyond, diagonal, eigenpairs, foreign, host, namespace
 from condgrad.domains import Face
 from condgrad.domains.bottom import FEW, bottom
-from condgrad.domains.eigen import deflated
+from condgrad.domains.checked import deflate
 from condgrad.domains.projections import shares
 from condgrad.problem import Problem
 
@@ -116,7 +116,9 @@ def _spectrum(X: Array, Q: Array, frame: Frame, small: int, whole: bool = False)
         if K is not None and frame.basis is None and K.shape[1] <= FEW:
             return Spectrum(*ritz(X, K, Q), beginning)
     if n <= small or K is None or whole:
-        P, T = None, -deflated(-X, Q)
+        P, T = None, -X
+        deflate(T, Q)
+        T *= -1
     else:
         if frame.basis is not None:
             P, products = beyond(Q, _corrected(X @ K, K, frame)), 2 * K.shape[1]

@@ -15,7 +15,8 @@ from condgrad._floats import EPS, power_of_two, powers_of_two
 from condgrad._types import Array
 from condgrad.backends.arrays import HOST, SMALL
 from condgrad.domains import BlockSpectrahedron, Domain, PinnedSpectrahedron
-from condgrad.domains.eigen import PROOF, deflated, lowest_bound
+from condgrad.domains.checked import deflate
+from condgrad.domains.eigen import lowest_bound
 from condgrad.functions import Interval, Linear
 from condgrad.maps import Inner, LinearMap, LowRankStack, SparseStack, Stack
 from condgrad.problem import Problem, Term
@@ -239,7 +240,9 @@ class Reduced:
             return -np.inf
         if self.pins.shape[1]:
             V = (V + V.T) / 2
-            return self.eigenvalue(deflated(V, self.pins)) - TILT * float(np.linalg.norm(V))
+            size = float(np.linalg.norm(V))
+            deflate(V, self.pins)
+            return self.eigenvalue((V + V.T) / 2) - TILT * size
         values, start = [], 0
         singles = self.blocks.count(1)
         for b in self.blocks[: len(self.blocks) - singles]:
@@ -250,12 +253,9 @@ class Reduced:
 
     def eigenvalue(self, V: Array) -> float:
         """At most the smallest eigenvalue of a symmetric matrix; by its rows if time is short."""
-        if not deadline.fits(deadline.cost(len(V), PROOF)):
+        if not deadline.fits(deadline.cost(len(V), deadline.PROOF)):
             return _by_rows(V)
-        try:
-            value, chance = lowest_bound(np.asarray(V, like=self.like) if len(V) > SMALL else V)
-        except deadline.OutOfTime:
-            return _by_rows(V)
+        value, chance = lowest_bound(np.asarray(V, like=self.like) if len(V) > SMALL else V)
         self.failure += chance
         return value
 
