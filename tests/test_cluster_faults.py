@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import Problem, Term, _deadline, applications, domains, functions, maps
+from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.certificate.lower_bound import part_of, point_of
 from condgrad.cluster import Engine, Ray
 from condgrad.cluster.connect import _own_signals
@@ -81,7 +81,7 @@ def test_an_actor_is_lost_within_a_pass(cluster, monkeypatch):  # noqa: F811
 
 
 @pytest.mark.parametrize("which", [1, 2])
-def test_the_clock_ends_a_repair(cluster, monkeypatch, which):  # noqa: F811
+def test_ctrl_c_ends_a_repair(cluster, monkeypatch, which):  # noqa: F811
     """What the actors have is summed anew before the run goes on."""
     run, replace, calls = two_families(), Engine._replace, []
     term, table = run.problem.terms[-1], run.state.tables[-1]
@@ -90,11 +90,11 @@ def test_the_clock_ends_a_repair(cluster, monkeypatch, which):  # noqa: F811
     def late(self, number, error):
         calls.append(number)
         if len(calls) == which:
-            raise _deadline.OutOfTime
+            raise KeyboardInterrupt
         replace(self, number, error)
 
     monkeypatch.setattr(Engine, "_replace", late)
-    with pytest.raises(_deadline.OutOfTime):
+    with pytest.raises(KeyboardInterrupt):
         part_of(term, run.state.W, table.y)
     run.advance(iterations=3)
     assert len(calls) > which

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.backends.arrays import beyond, diagonal, foreign, host
 from condgrad.domains import Domain, Face
@@ -50,7 +49,6 @@ def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: fl
     rng = np.random.default_rng(0)
 
     def slope(t: float) -> float:
-        deadline.require(0.0)
         s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
         return float(np.vdot(d, s)) - c
 

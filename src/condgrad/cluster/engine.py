@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
-from condgrad import _deadline as deadline
 from condgrad.backends.arrays import host
 from condgrad.cluster.connect import connected, short, within
 from condgrad.cluster.options import Ray
@@ -154,7 +153,7 @@ class Engine:
                 self._heal(error)
                 if once:
                     return None
-            except BaseException:  # actors may have done it when the clock ended
+            except BaseException:  # actors may have done it when Ctrl-C came
                 if once:
                     self._doubt()
                 raise
@@ -169,15 +168,8 @@ class Engine:
         return [actor.answer.remote(alive, name, what, *sent) for actor in self.actors]
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
-        """Answers, which are waited for as long as the call may take."""
-        room = deadline.room()
-        most = min(patience, room)
-        try:
-            return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
-        except self._ray.exceptions.GetTimeoutError:
-            if room <= patience:  # Ray's clock may be a little ahead
-                raise deadline.OutOfTime from None
-            raise
+        """Answers, which are waited for so many seconds."""
+        return self._ray.get(asked, timeout=None if patience == math.inf else patience)
 
     # --- losses
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +54,6 @@ PROOF = deadline.VALUES + deadline.CHOLESKY
 NEAR, CLOSE = 8, 1e-12
 """Factorisations that are tried at a vector near the lowest eigenvector, each four times farther
 below its value, and how far below the first is, in units of ‖V‖_F."""
-FEWEST = 60
-"""Steps of Lanczos below which there is no bound where time is short."""
 FAILURE = 1e-10
 """Probability with which one bound from Lanczos may be wrong."""
 
@@ -247,9 +244,8 @@ def lowest_bound(
     else:
         V = V / unit  # products of entries stay in the range of floats
     if quick:
-        with deadline.job(n, PROOF, asked=True):
-            return below(unit, _proved(V, near)), 0.0
-    size, steps = float(np.linalg.norm(V)), min(n, 600, _affordable(V))
+        return below(unit, _proved(V, near)), 0.0
+    size, steps = float(np.linalg.norm(V)), min(n, 600)
     bits = int(np.float64(V.sum()).view(np.uint64))  # another start for every V
     start = np.random.default_rng([0, n, steps, bits]).standard_normal(n)
     Q = np.empty((steps, n))
@@ -314,19 +310,6 @@ def factorises(B: Array) -> bool:
     """
     factor, info = dpotrf(B.T, clean=False, overwrite_a=True)
     return bool(info == 0 and np.isfinite(factor.diagonal()).all())
-
-
-def _affordable(V: Array) -> int:
-    """Steps of Lanczos with V that are in time; `OutOfTime` where they would prove little."""
-    if not deadline.is_set():
-        return len(V)
-    began = time.perf_counter()
-    V @ V[0]
-    each = 2 * (time.perf_counter() - began)  # the basis is read as well
-    steps = 0.8 * deadline.room() / max(each, 1e-9)
-    if steps < FEWEST:
-        raise deadline.OutOfTime
-    return int(min(steps, len(V)))
 
 
 _rooms = threading.local()

@@ -67,8 +67,6 @@ class Run:
     1.0
     """
 
-    torn = False
-    """Whether the run was broken off, maybe within an iteration; also while it is at work."""
     whole = True
     """Whether W is that of a whole iteration."""
     resumed: int | None = None
@@ -80,7 +78,6 @@ class Run:
     def __init__(self, asked: Asked) -> None:
         self.prepare(asked)
         W = first_point(self.problem, asked.start, self.form.factors)
-        deadline.check()
         with self._threads():
             known, rng = self._known(W), generator(asked.seed)
             self.state = self.form.init(self.problem, W, rng, known)
@@ -166,12 +163,8 @@ class Run:
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
             if monitor.begin(limits, until, since):
-                self.torn = True
                 try:
                     self._loop(monitor)
-                    self.torn = False
-                except deadline.OutOfTime:
-                    monitor.record.status, self.whole = Status.MAX_SECONDS, True
                 except np.linalg.LinAlgError:
                     monitor.record.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
@@ -299,9 +292,8 @@ class Run:
             how: Any = {"method": self.name, "seed": self.asked.seed, "factors": factors}
             try:
                 found = self._monitor.result(**how, judge=self.whole)
-            except (deadline.OutOfTime, *BREAKS) as error:
-                if not isinstance(error, deadline.OutOfTime):
-                    self._break_off(error)
+            except BREAKS as error:
+                self._break_off(error)
                 found = self._monitor.result(**how, judge=False)
             said = [self._note, "" if self._engine is None else self._engine.note]
             note = "; ".join(dict.fromkeys(filter(None, said)))

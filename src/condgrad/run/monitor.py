@@ -6,15 +6,14 @@ It changes nothing of the run. What it finds is in one `Record`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _progress as progress
-from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
@@ -26,8 +25,11 @@ from condgrad.methods.protocol import Method, State, penalty
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info, Scalars, Watch
-from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
+from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
+
+FIRST = 4.0
+"""Certificates for which there must be time before the one of the first point."""
 
 
 @dataclass
@@ -79,9 +81,9 @@ class Record:
 
     def copy(self) -> Record:
         """A record of its own, which may change without this one."""
-        own = {name: getattr(self, name).copy() for name in ("clock", "trace")}
-        best = replace(self.best, W=self.best.W.copy())
-        return replace(self, best=best, looks=replace(self.looks), **own)
+        best, clock = replace(self.best, W=self.best.W.copy()), self.clock
+        clock, looks = replace(clock, parts=dict(clock.parts)), replace(self.looks)
+        return replace(self, best=best, clock=clock, looks=looks, trace=self.trace.copy())
 
 
 class Monitor:
@@ -124,7 +126,10 @@ class Monitor:
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
-        self._pause = Pause(problem.domain.shape)
+        self._took: dict[str, float] = {}
+        """Seconds of the latest iteration, certificate and proposal."""
+        if len(problem.domain.shape) == 2:  # as all eigenvalues, until one was made
+            self._took["certificate"] = deadline.cost(min(problem.domain.shape), deadline.VALUES)
         since = state.k if record is None else record.since
         first, self._pace = method.proofs
         self._first = max(first, since // 10)
@@ -203,8 +208,15 @@ class Monitor:
         return since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        found = self._limits.reached(self.counts)
-        return found or (Status.MAX_SECONDS if self._pause.due() else None)
+        """The limit that is reached; that on time is if there is none for another round."""
+        in_time = deadline.fits(sum(self._took.values()))
+        return self._limits.reached(self.counts) or (None if in_time else Status.MAX_SECONDS)
+
+    def _fits(self, part: str, times: float = 1.0) -> bool:
+        """Whether there is time for a part of the run; the record keeps that there was not."""
+        fits = deadline.fits(times * self._took.get(part, 0.0))
+        self.record.hurried |= not fits
+        return fits
 
     @property
     def _watched(self) -> bool:
@@ -216,9 +228,7 @@ class Monitor:
     def after(self, state: State) -> bool:
         """Look at the state after some iterations; True ends the run."""
         self._state, r, k, report = state, self.record, state.k, state.report
-        began = r.clock.since
-        r.clock.lap("method")
-        self._pause.took["iteration"] = r.clock.since - began
+        self._took["method" if report is None else "certificate"] = r.clock.lap("method")
         prove = self._watched and (k >= r.next_proof or report is not None)
         if k >= r.next_record or prove:
             if k >= r.next_record:
@@ -258,14 +268,11 @@ class Monitor:
             r.status = Status.NONFINITE
             return
         self._offer(self._state.W, evaluation, metrics)
-        propose = self._watch.propose
-        if self._goal.wanted and propose is not None and r.proved == self._state.k:
+        offers = self._watch.propose if self._goal.wanted and r.proved == self._state.k else None
+        if offers is not None and self._fits("proposal"):
             r.clock.lap("metrics", counts=False)
-            r.hurried = True
-            with suppress(OutOfTime), self._pause.part("proposal"):
-                self._consider(proposal(propose, self._state.W))
-                r.hurried = False
-            r.clock.lap("proposal", counts=False)
+            self._consider(proposal(offers, self._state.W))
+            self._took["proposal"] = r.clock.lap("proposal", counts=False)
         self._doubt(r.best.W, r.best.evaluation)
         if self._converged():
             r.status = Status.CONVERGED
@@ -415,16 +422,15 @@ class Monitor:
             r.next_record = r.next_proof
         r.clock.lap("metrics", counts=False)
         r.proved = k
-        try:
-            with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
-                self._accept(report or self._method.measure(self._problem, self._state, evaluation))
-                if r.status is None:
-                    self._refute(evaluation)
-        except OutOfTime:  # the last good bound stands
-            r.hurried = True
-            r.status = r.status or Status.MAX_SECONDS
+        if report is None and not self._fits("certificate", FIRST if k == r.since else 1.0):
+            r.status = r.status or Status.MAX_SECONDS  # the last good bound stands
             return
-        r.clock.lap("certificate", counts=self._goal.wanted)
+        self._accept(report or self._method.measure(self._problem, self._state, evaluation))
+        if r.status is None:
+            self._refute(evaluation)
+        spent = r.clock.lap("certificate", counts=self._goal.wanted)
+        if report is None:
+            self._took["certificate"] = spent
 
     def _accept(self, report: Report) -> None:
         """Keep the better bound, and its multipliers if they are asked for."""

@@ -176,7 +176,6 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
         record.status = record.status or Status.PAUSED
     except FAULTS as error:
         raise damaged(path, f"it does not fit together ({error})") from None
-    run.torn = False
     run.resumed = run.state.k
 
 
@@ -214,8 +213,7 @@ def save(run: Run, path: str | PathLike[str]) -> None:
 
 def sound(run: Run) -> bool:
     """True if the state is that of a whole iteration."""
-    status = run._monitor.record.status
-    return status not in KEEP and not (run.torn and status is not None)
+    return run._monitor.record.status not in KEEP
 
 
 def ended(run: Run) -> bool:
