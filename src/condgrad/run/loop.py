@@ -26,8 +26,8 @@ from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
 from condgrad.run import saved
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Counts, Goal, Limits
-from condgrad.run.monitor import Monitor, Record, proposal
+from condgrad.run.limits import Counts, Goal, Limits
+from condgrad.run.monitor import Monitor, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
 from condgrad.run.result import GOES_ON, KEEP, Result, Status
 from condgrad.testing import check_parts
@@ -81,7 +81,7 @@ class Run:
         with self._threads():
             known, rng = self._known(W), generator(asked.seed)
             self.state = self.form.init(self.problem, W, rng, known)
-            self._watch_it()
+            self._monitor = Monitor(self)
 
     def prepare(self, asked: Asked, method: Method | None = None) -> None:
         """Find the device and the form of the run; a file has the method itself."""
@@ -109,11 +109,6 @@ class Run:
         if watch.propose is None or not self.form.looks:
             return known
         return replace(known, **look(self.problem, watch.propose, W))
-
-    def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
-        """Begin to watch the run over its problem, or go on with the record of a file."""
-        own, wanted = (self.problem, self.form, self.state), (self.asked.goal, self.asked.watch)
-        self._monitor = Monitor(*own, *wanted, clock, record)
 
     def advance(
         self,
@@ -251,7 +246,7 @@ class Run:
                 share = self.form.measure(problem, s).scale
             s.known, s.report = self._known(s.W), None
             self.state = self.form.rebase(problem, s, share)
-            self._watch_it(self._monitor.record.clock)
+            self._monitor = Monitor(self, self._monitor.record.clock)
             self.whole = True
         return self
 
@@ -289,12 +284,11 @@ class Run:
         With `factors` a W that is kept as factors is a `Factored`, however small it is.
         """
         with self._threads():
-            how: Any = {"method": self.name, "seed": self.asked.seed, "factors": factors}
             try:
-                found = self._monitor.result(**how, judge=self.whole)
+                found = self._monitor.result(self.whole, factors)
             except BREAKS as error:
                 self._break_off(error)
-                found = self._monitor.result(**how, judge=False)
+                found = self._monitor.result(False, factors)
             said = [self._note, "" if self._engine is None else self._engine.note]
             note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)

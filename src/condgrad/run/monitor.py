@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from condgrad.certificate import infeasible, lower_bound
 from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.protocol import Method, State, penalty
+from condgrad.methods.protocol import State, penalty
 from condgrad.points.factored import Factored, finite, shown
-from condgrad.problem import Problem
-from condgrad.run.callbacks import Info, Scalars, Watch
+from condgrad.run.callbacks import Info, Scalars
 from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
+
+if TYPE_CHECKING:
+    from condgrad.run.loop import Run
 
 FIRST = 4.0
 """Certificates for which there must be time before the one of the first point."""
@@ -91,10 +93,8 @@ class Monitor:
 
     Parameters
     ----------
-    problem, method, state
-        What runs: the problem where it runs, the method in the form that suits it, its state.
-    goal, watch
-        What the user asked for.
+    run : Run
+        The run that is watched.
     clock : Clock, optional
         The clock of a run that has moved to another domain.
     record : Record, optional
@@ -107,18 +107,10 @@ class Monitor:
     before: Any = None
     """W before the latest iteration, if errors of estimates are asked for."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        method: Method,
-        state: State,
-        goal: Goal,
-        watch: Watch,
-        clock: Clock | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self._problem, self._method, self._state = problem, method, state
-        self._goal, self._watch = goal, watch
+    def __init__(self, run: Run, clock: Clock | None = None, record: Record | None = None) -> None:
+        problem, method, state, watch = run.problem, run.form, run.state, run.asked.watch
+        self._problem, self._method, self._state, self._watch = problem, method, state, watch
+        self._run, self._goal = run, run.asked.goal
         own = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in own]
         self._size = sum(problem.terms[i].map.size for i in self._counted)
@@ -249,11 +241,9 @@ class Monitor:
             return None
         info = self.info()
         answers = [callback(info) for callback in callbacks]
-        if until is not None and until(info):
-            answers.append(Status.PAUSED)
+        answers += [Status.PAUSED] if until is not None and until(info) else []
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
-        statuses = (a for a in answers if isinstance(a, Status))
-        return next(statuses, Status.STOPPED if yes else None)
+        return next((a for a in answers if isinstance(a, Status)), Status.STOPPED if yes else None)
 
     def info(self) -> Info:
         """View of the latest iteration, for callbacks."""
@@ -281,9 +271,8 @@ class Monitor:
         """Add a row to the trace."""
         s, r, problem, report = self._state, self.record, self._problem, self._state.report
         evaluation = report.evaluation if report else self._method.evaluate(problem, s, s.W)
-        metrics = dict.fromkeys(self._watch.metrics, np.nan)
-        if evaluation.finite:
-            metrics = self._measured(s.W)
+        whole = evaluation.finite
+        metrics = self._measured(s.W) if whole else dict.fromkeys(self._watch.metrics, np.nan)
         self._prove(evaluation)
         r.last = evaluation
         row: dict[str, float] = {
@@ -308,7 +297,7 @@ class Monitor:
         if self._method.measures(problem):
             row.update({f"{t.name}.beta": b for t, _, b in trios if not t.function.smooth})
         if self._watch.errors:
-            known = self.before is not None and evaluation.finite and r.status not in KEEP
+            known = self.before is not None and whole and r.status not in KEEP
             errors = self._method.errors(problem, s, self.before if known else s.W)
             row.update({f"{name}.error": e if known else np.nan for name, e in errors.items()})
         clash = sorted(set(row) & set(metrics))
@@ -380,10 +369,9 @@ class Monitor:
             better = merit(W, evaluation) <= merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
-            kept = best.W if plain else W
-            r.best = Best(kept, self._state.k, evaluation, metrics, proposed)
+            r.best = Best(best.W if plain else W, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
-                kept[...] = W
+                best.W[...] = W
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -467,7 +455,7 @@ class Monitor:
 
     # --- the result
 
-    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
+    def result(self, judge: bool = True, factors: bool = False) -> Result:
         """The result, with the last iterate judged and recorded unless `judge` is False.
 
         That is done on a copy of the record, so that the run goes on as if nobody had looked. With
@@ -498,8 +486,8 @@ class Monitor:
                 matvecs=s.products,
                 rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
                 trace=r.trace,
-                method=method,
-                seed=seed,
+                method=self._run.name,
+                seed=self._run.asked.seed,
                 metrics=r.best.metrics,
                 proposed=r.best.proposed,
                 lower_bound=r.bound.value,
@@ -522,7 +510,6 @@ class Monitor:
             self._judge()
         elif r.proved != s.k and r.status is not Status.CONVERGED:
             self._prove(r.last)
-            self._doubt(s.W, r.last)
             self._doubt(r.best.W, r.best.evaluation)
             gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
             r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
