@@ -155,8 +155,9 @@ def solve(
         Limits on iterations, on epochs (passes over the composite rows), on time and on oracle
         calls. The first one reached ends the run. Without any, the limit is 1000 iterations, or
         100,000 if a gap is asked for. `max_seconds` counts everything, compiling and the last
-        certificate included. From 5 s up the call returns within 1.2 times the limit and one
-        second. If a certificate would take longer the last good bound stands.
+        certificate included. Iterations end at the limit. What makes an answer of them may take a
+        fifth of it and half a second more; nothing that has begun is broken off. If a certificate
+        would take longer the last good bound stands.
     gap, feasibility : float, optional
         Tolerances for the status ``CONVERGED``; if one is given the other is 1e-3. The gap
         |objective − bound| / max(|objective|, |bound|), the bound being proved, is at most `gap`.
