@@ -29,9 +29,9 @@ SHARE, MORE = 0.2, 0.5
 nobody may use, is for handing it out."""
 SIDE = 300
 """Side of the matrices whose product is timed."""
-VALUES, VECTORS, CHOLESKY, SINGULAR = 3.0, 6.0, 0.5, 12.0
+VALUES, VECTORS, CHOLESKY = 3.0, 6.0, 0.5
 """Time of LAPACK's routines, in products of matrices of the same side: all eigenvalues, those with
-their vectors, a factorisation, singular values with their vectors."""
+their vectors, a factorisation."""
 
 _current: ContextVar[tuple[float, float]] = ContextVar("deadline", default=(math.inf, math.inf))
 """The time at which loops end, and that at which the answer must be complete."""
