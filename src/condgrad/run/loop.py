@@ -103,12 +103,9 @@ class Run:
 
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        watch = self.asked.watch
-        floor = -np.inf if watch.floor is None else float(watch.floor)
-        known = Known(*self.asked.goal.all, floor)
-        if watch.propose is None or not self.form.looks:
-            return known
-        return replace(known, **look(self.problem, watch.propose, W))
+        floor, propose = self.asked.watch.floor, self.asked.watch.propose
+        seen = look(self.problem, propose, W) if propose is not None and self.form.looks else {}
+        return Known(*self.asked.goal.all, -np.inf if floor is None else float(floor), **seen)
 
     def advance(
         self,
@@ -197,9 +194,8 @@ class Run:
         self.asked.watch.require(goal)
         self.asked = replace(self.asked, goal=goal)
         self._monitor.aim(goal)
-        gap, feasibility, rows = goal.all
-        s = self.state
-        s.known = replace(s.known, gap=gap, feasibility=feasibility, rows=rows)
+        names = ("gap", "feasibility", "rows")
+        self.state.known = replace(self.state.known, **dict(zip(names, goal.all, strict=True)))
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.

@@ -132,10 +132,7 @@ class Search:
 
     def left(self) -> float | None:
         """Seconds until the limit."""
-        if self.limit is None:
-            return max(0.0, deadline.left()) if deadline.is_set() else None
-        spent = time.perf_counter() - self.began
-        return max(0.0, min(self.limit - spent, deadline.left()))
+        return max(0.0, deadline.left()) if deadline.is_set() else None
 
     def run(self) -> Solution:
         """The best that can be said."""
