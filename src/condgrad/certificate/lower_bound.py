@@ -49,7 +49,7 @@ from condgrad.certificate.section import Scale, best_scale, best_step, nearby, s
 from condgrad.evaluation import Evaluation
 from condgrad.maps import Covering
 from condgrad.passes import Pairing
-from condgrad.problem import CHUNK, Problem, Term
+from condgrad.problem import CHUNK, Problem, Term, steepest
 
 NEAR_IDENTITY = 0.5
 """A combination of equality rows counts as the identity if it misses less than this of it."""
@@ -487,13 +487,18 @@ def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
 def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound) -> bool:
     """Whether a point of the domain without any violation lies clearly below a bound.
 
-    Rounding is allowed for: a point outside of a cone by ε can gain √ε.
+    Rounding is allowed for: a point outside of a cone by ε can gain √ε, and the value of the point
+    is a sum whose terms may cancel.
     """
     value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
     size = abs(value) + abs(bound.value) + 1e6 * problem.unit
-    below = np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size
     met = not evaluation.estimated and all(v.max == 0 for v in evaluation.families.values())
-    return bool(below and met and problem.domain.contains(W, outside))
+    if not (met and np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
+        return False
+    reach, terms = float(problem.domain.reach), problem.terms
+    images = sum(t.weight * t.map.size * steepest(t, reach) * t.map.row_norm for t in terms)
+    above = bound.value > value + 2 * np.sqrt(outside) * size + outside * images * reach
+    return above and bool(problem.domain.contains(W, outside))
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:
