@@ -492,7 +492,7 @@ def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound)
     """
     value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
     size = abs(value) + abs(bound.value) + 1e6 * problem.unit
-    met = not evaluation.estimated and all(v.max == 0 for v in evaluation.families.values())
+    met = all(v.max == 0 for v in evaluation.families.values())
     if not (met and np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
         return False
     reach, terms = float(problem.domain.reach), problem.terms
