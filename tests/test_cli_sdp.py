@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from condgrad._deadline import OutOfTime
 from files import put
 
 SMALL = """* the largest eigenvalue of [[1, 1], [1, 0]], with a slack variable
@@ -98,21 +97,6 @@ def test_an_infeasible_file_ends_with_that_status(run, tmp_path, text):
     code, out, _ = run(path, "--iterations", "300")
     assert code == 0
     assert "no point satisfies" in out
-
-
-def test_without_time_to_begin(run, small, monkeypatch):
-    def search(*_):
-        raise OutOfTime
-
-    monkeypatch.setattr("condgrad.sdp._run.Search", search)
-    found = told(run, small, "--seconds", "2")
-    assert found["status"] == "max_seconds"
-    assert found["gap"] is None
-    assert found["infeasibility"]["total"] > 0
-    _, out, _ = run(small, "--seconds", "2")
-    assert "value 0, no bound proved" in out
-    assert "nan" not in out
-    assert "trace_bound" not in out
 
 
 def test_one_gap_and_one_infeasibility(run, small):

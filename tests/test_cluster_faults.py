@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad import Problem, Term, _deadline, applications, domains, functions, maps
+from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.certificate.lower_bound import part_of, point_of
 from condgrad.cluster import Engine, Ray
 from condgrad.cluster.connect import _as_it_was
@@ -80,25 +80,25 @@ def test_an_actor_is_lost_within_a_pass(cluster, monkeypatch):  # noqa: F811
     run.close()
 
 
-@pytest.mark.parametrize("late", [1, 2])
-def test_the_clock_ends_a_repair(cluster, monkeypatch, late):  # noqa: F811
+@pytest.mark.parametrize("which", [1, 2])
+def test_ctrl_c_ends_a_repair(cluster, monkeypatch, which):  # noqa: F811
     """What the actors have is summed anew before the run goes on."""
     run, get, calls = two_families(), Engine.get, []
     term, table = run.problem.terms[-1], run.state.tables[-1]
     killed(run, 0, 1)
 
-    def slow(self, asked, patience=np.inf):
+    def late(self, asked, patience=np.inf):
         if patience < np.inf:  # of actors that begin
             calls.append(patience)
-            if len(calls) == late:
-                raise _deadline.OutOfTime
+            if len(calls) == which:
+                raise KeyboardInterrupt
         return get(self, asked, patience)
 
-    monkeypatch.setattr(Engine, "get", slow)
-    with pytest.raises(_deadline.OutOfTime):
+    monkeypatch.setattr(Engine, "get", late)
+    with pytest.raises(KeyboardInterrupt):
         part_of(term, run.state.W, table.y)
     run.advance(iterations=3)
-    assert len(calls) > late
+    assert len(calls) > which
     assert off(run) < 1e-9
     run.close()
 

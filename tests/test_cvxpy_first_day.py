@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from condgrad import _deadline
-from condgrad._deadline import OutOfTime
 from condgrad.errors import ProblemError
 from condgrad.sdp import SDP
 
 cp = pytest.importorskip("cvxpy")
 door = pytest.importorskip("condgrad.cvxpy")
 programs = pytest.importorskip("condgrad.cvxpy._cone_program")
+interior = pytest.importorskip("condgrad.cvxpy._interior")
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be")
 
@@ -37,20 +37,18 @@ def slow(monkeypatch, clock):
     monkeypatch.setattr(programs, "cone_blocks", reading)
 
 
-def test_a_limit_before_there_is_a_point(slow):
+def test_a_limit_that_is_over_before_the_first_run(slow):
     problem = nearest(6)
     value = door.solve(problem, backend="condgrad", max_seconds=10)
     found = problem.solver_stats.extra_stats
     assert problem.status == "user_limit"
     assert value == problem.value == found.value == pytest.approx(problem.objective.value)
     assert found.bound == -np.inf
-    assert found.infeasibility == pytest.approx(1)  # diag(X) = 1 at X = 0
-    assert "infeasibility 1" in repr(found)
     assert not _deadline.is_set()
 
 
 @pytest.mark.parametrize("goal", [cp.Minimize, cp.Maximize])
-def test_a_limit_before_there_is_a_point_by_the_solver_object(slow, goal):
+def test_a_limit_that_is_over_before_the_first_run_of_the_solver_object(slow, goal):
     x = cp.Variable(9)
     sign = 1 if goal is cp.Minimize else -1
     problem = cp.Problem(goal(sign * cp.norm(x - 1) + 3), [cp.sum(x) == 2])
@@ -64,9 +62,9 @@ def test_what_compiling_took_counts(monkeypatch, clock):
     """The limit is one of the whole call."""
     limits = []
 
-    def late(program, cost, tolerance, steps, limit):
+    def late(program, cost, tolerance, steps, limit, real=interior.clarabel):
         limits.append(limit)
-        raise OutOfTime
+        return real(program, cost, tolerance, steps, limit)
 
     def reading(*arguments, real=programs.cone_blocks):
         clock.now += 6.0
@@ -76,7 +74,6 @@ def test_what_compiling_took_counts(monkeypatch, clock):
     monkeypatch.setattr(programs, "cone_blocks", reading)
     problem = nearest(4)
     door.solve(problem, max_seconds=10)
-    assert problem.status == "user_limit"
     assert limits[0] < 4.01
 
 
@@ -226,13 +223,6 @@ def test_the_solver_has_a_name():
     assert problem.solve(solver="CONDGRAD") == pytest.approx(2, rel=1e-3)
     assert problem.solver_stats.solver_name == "CONDGRAD"
     assert "CONDGRAD" not in str(cp.Problem(cp.Minimize(x[0])).get_problem_data(None)[1].solver)
-
-
-def test_a_limit_before_the_first_point_names_the_solver_asked(slow):
-    problem = nearest(3)
-    door.solve(problem, backend="interior-point", max_seconds=5)
-    assert problem.status == "user_limit"
-    assert problem.solver_stats.extra_stats.solved_by == "Clarabel"
 
 
 def test_the_warning_is_of_the_callers_line(monkeypatch):

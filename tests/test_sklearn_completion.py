@@ -18,7 +18,7 @@ import condgrad as cg
 from condgrad import ProblemError
 from condgrad.applications.ratings import Observed, fit_biases
 from condgrad.io import read_ratings
-from condgrad.run.solve import in_time
+from condgrad.run.journal import solved
 from condgrad.sklearn import MatrixCompletion
 
 PLAIN = {"center": False, "biases": False, "weighting": 0, "bounds": None, "corrective": False}
@@ -356,9 +356,9 @@ def test_movielens(data, split, most):
 
 def test_an_interrupted_fit_keeps_what_it_has_and_stops_the_search(monkeypatch):
     def interrupted(*args, **options):
-        return replace(in_time(*args, **options), status=cg.Status.INTERRUPTED)
+        return replace(solved(*args, **options), status=cg.Status.INTERRUPTED)
 
-    monkeypatch.setattr("condgrad.applications.residual.in_time", interrupted)
+    monkeypatch.setattr("condgrad.applications.residual.solved", interrupted)
     pairs = np.argwhere(np.ones((6, 4)))
     ratings = pairs.sum(axis=1) / 2.0
     model = MatrixCompletion(max_iter=5)

@@ -121,10 +121,10 @@ def test_keyboard_interrupt_in_a_callback():
 def test_keyboard_interrupt_in_an_estimator(monkeypatch):
     follow = SAG.follow
 
-    def stop(self, s, term, now):
-        if now.p.k == 7:
+    def stop(self, s, term, run, p):
+        if p.k == 7:
             raise KeyboardInterrupt
-        return follow(self, s, term, now)
+        return follow(self, s, term, run, p)
 
     monkeypatch.setattr(SAG, "follow", stop)
     result = solve(problem(), V2, max_iter=50)

@@ -40,10 +40,6 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with target.open("wb") as file:
             yield file
         return
-    if mode is not None and not os.access(target, os.W_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(path))
     part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
     AT_WORK.add(part)
     try:
@@ -67,16 +63,10 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def writable(path: str | os.PathLike[str]) -> None:
     """Raise an `OSError` where a file of that name cannot be written, and leave all as it is."""
     target, mode = _target(path)
-    if mode is not None and stat.S_ISDIR(mode):
-        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if mode is not None and not os.access(target, os.W_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     if mode is None or stat.S_ISREG(mode):
         part = target.with_name(f"{MARK}{secrets.token_hex(8)}.part")
-        with contextlib.suppress(FileNotFoundError), part.open("xb"):
+        with part.open("xb"):
             part.unlink()
-            return
-        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
 
 
 def abandon() -> None:
@@ -87,14 +77,16 @@ def abandon() -> None:
 
 
 def _target(path: str | os.PathLike[str]) -> tuple[Path, int | None]:
-    """The file behind a path and its links, and its mode if it is there."""
+    """The file behind a path, which can be written, and its mode if it is there."""
     target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    try:
-        return target, target.stat().st_mode
-    except FileNotFoundError:
-        return target, None
+    there, faults = target.exists(), {errno.ELOOP: target.is_symlink()}
+    faults |= {errno.EISDIR: target.is_dir(), errno.ENOENT: not target.parent.is_dir()}
+    faults[errno.EACCES] = there and not os.access(target, os.W_OK)
+    for code, found in faults.items():
+        if found:
+            words = "there is no such folder" if code == errno.ENOENT else os.strerror(code)
+            raise OSError(code, words, os.fspath(path))
+    return target, target.stat().st_mode if there else None
 
 
 def _settle(folder: Path) -> None:

@@ -145,7 +145,7 @@ def sparsest_cut(
         Relative gap to end at.
     max_seconds : float, optional
         Limit on the time of the call, default 60; None: no limit. It counts everything: the call
-        returns within 1.2 times the limit and one second, from 5 s up.
+        returns near the limit, between two steps.
     seed : int, default 0
         Of all randomness.
     weight : str or None, default "weight"

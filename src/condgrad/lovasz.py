@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _progress as progress
 from condgrad._adjacency import weights_of
 from condgrad._check import flag
-from condgrad._deadline import OutOfTime, limited
+from condgrad._deadline import limited
 from condgrad._round import bound_text, up
 from condgrad._types import Array
 from condgrad.applications import Constructed
@@ -21,7 +20,6 @@ from condgrad.applications.theta import (
     Feasible,
     feasible,
     independent_set,
-    none,
     of_set,
     theta_of,
 )
@@ -187,9 +185,9 @@ def theta(
     ):
         found = application.run(max_seconds=max_seconds, propose=met, callbacks=[met.enough], **how)
     result = found.result
-    with suppress(OutOfTime):  # the best so far counts
-        met(result.W)
-    ends = met.best or none(A.shape[0])
+    met(result.W)
+    ends = met.best
+    assert ends is not None
     members = independent_set(A, ends.W)
     if members.sum() > ends.value:
         ends = of_set(members)

@@ -327,8 +327,7 @@ class Problem:
         values = [abs(t.value(center)) for t in others]
         total += sum(x for x in values if np.isfinite(x))
         if total == 0 and np.isfinite(reach):
-            sizes = [t.weight * t.function.magnitude(t.map.row_norm * reach) for t in others]
-            total = float(sum(sizes))
+            total = sum(t.weight * steepest(t, reach) * (t.map.row_norm * reach) for t in others)
         return 1e-6 * total
 
     def objective(self, W: Array) -> float:
@@ -433,8 +432,8 @@ def _require_units(domain: Domain, terms: Sequence[Term], digits: int) -> None:
         check(f"the largest image of {name}", _log(row) + reach)
         data = t.function.data_norm(t.map.size) if t.function.indicator else 0.0
         check(f"the data of {name}", max(0.0, _log(data)))
-        largest = t.function.magnitude(row * float(domain.reach))
-        total = max(total, _log(t.weight) + _log(largest))
+        slope = steepest(t, float(domain.reach))
+        total = max(total, _log(t.weight) + _log(slope) + _log(row) + reach)
     if reach == -math.inf:
         return
     check("the gradient of the objective", total - reach)
@@ -443,6 +442,17 @@ def _require_units(domain: Domain, terms: Sequence[Term], digits: int) -> None:
         if not t.function.smooth and image > -math.inf:
             check(f"the weighted images of term {t.name!r}", image)
             check(f"the multipliers of term {t.name!r}", total - image)
+
+
+def steepest(term: Term, reach: float) -> float:
+    """About the largest |h'_l| for ‖W‖ up to `reach`, 0 for a constraint."""
+    function: Any = term.function
+    if isinstance(function, Linear):
+        sizes = np.abs(function.c)
+        return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+    if function.smooth:
+        return float(function.smoothness * term.map.row_norm * reach)
+    return float(function.lipschitz) if np.isfinite(function.lipschitz) else 0.0
 
 
 def _log(x: float) -> float:

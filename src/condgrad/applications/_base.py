@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from condgrad.run.journal import journaled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Status
 from condgrad.run.saved import told
-from condgrad.run.solve import solve, unstarted
+from condgrad.run.solve import solve, start
 
 PRESETS = ("auto", "paper", "published")
 """`auto`: what this library would do, with a certificate and nothing to tune. `paper`: the settings
@@ -234,17 +233,18 @@ class Application:
         bar = {name: limits.get(name) for name in ("max_iter", "max_epochs", "max_seconds")}
         with progress.shown(verbose, **bar), progress.answers(self._measure(rounder)):
             if interrupted:
-                how = {"start": self.start, "metrics": self.metrics, "status": Status.INTERRUPTED}
-                result = unstarted(self.problem, name, self.floor, limits.get("seed", 0), **how)
+                how = {"start": self.start, "floor": self.floor, "metrics": self.metrics}
+                with deadline.within(0.0):  # nor is a proof begun
+                    run = start(self.problem, seed=limits.get("seed", 0), **how)
+                    result = replace(run.result(), status=Status.INTERRUPTED, method=name)
             else:
                 how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
                 with told(**{} if asked is None or self.finer == 1 else {"gap": asked}):
                     result = solve(self.problem, method, start=self.start, **how)
             try:
-                with suppress(deadline.OutOfTime):  # the best so far counts
-                    if rounder is not None and not rounder.made(result):
-                        progress.doing("rounding")
-                        rounder(result.W)
+                if rounder is not None and not rounder.made(result):
+                    progress.doing("rounding")
+                    rounder.end(result.W)
             except (KeyboardInterrupt, SystemError) as error:
                 if not from_keyboard(error):
                     raise

@@ -38,12 +38,15 @@ class Rounder:
         self._took = 0.0
 
     def __call__(self, W: Array) -> Array:
-        if self.best is not None:
-            deadline.require(self._took)
         began = time.perf_counter()
         point = self._round(W)
         self._took = time.perf_counter() - began
         return point
+
+    def end(self, W: Array) -> None:
+        """Round the last point, if there is time for it or no solution yet."""
+        if self.best is None or deadline.fits(self._took):
+            self(W)
 
     def _round(self, W: Array) -> Array:
         if foreign(W):

@@ -144,14 +144,11 @@ def mixing(
             local.state = multipliers
 
     def proved() -> Minimum:
-        """A bound as close as V can make use of after so many sweeps; ∞ where there is no time."""
-        try:
-            if factored:
-                return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)), local)
-            deadline.require(deadline.cost(n, deadline.PROOF))
-            return _bound(A, V)
-        except deadline.OutOfTime:
-            return Minimum(np.inf, "none", 0.0)
+        """A bound as close as V can make use of after so many sweeps; ∞ if there is no time."""
+        if factored:
+            return _sparse_bound(A, V, max(gap, EARLY / max(done, 1)), local)
+        in_time = deadline.fits(deadline.cost(n, deadline.PROOF))
+        return _bound(A, V) if in_time else Minimum(np.inf, "none", 0.0)
 
     def state() -> tuple[Any, ...]:
         """State that a checkpoint keeps between two sweeps."""

@@ -25,9 +25,10 @@ from condgrad.methods.factored_apg import FactoredApg
 from condgrad.methods.sag_cgal import SagCgal
 from condgrad.points.factored import Factored, pair_dots
 from condgrad.problem import Problem, Term
+from condgrad.run.journal import solved
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result
-from condgrad.run.solve import asked, in_time, solve
+from condgrad.run.solve import asked, solve
 from condgrad.schedules import Power
 
 
@@ -123,7 +124,7 @@ class ResidualFit:
         if method is None and self.smooth:
             first = _within(start, radius)
             run = asked(self.problem(radius), FactoredApg(), start=first, **how)
-            return in_time(run, Limits(max_iter, None, None, None), factors=True)
+            return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)
         chosen = _method(problem, method or pdhg(), radius, tol)

@@ -49,7 +49,7 @@ from condgrad.domains import Domain, eigen
 from condgrad.domains.bottom import BLOCK, drawn
 from condgrad.evaluation import Evaluation
 from condgrad.passes import Pairing
-from condgrad.problem import CHUNK, Problem, Term
+from condgrad.problem import CHUNK, Problem, Term, steepest
 
 HALVINGS = {"scale": 6, "shift": 30}
 """Bisections for a factor in [0, 1] and for a shift of any size."""
@@ -488,21 +488,20 @@ def price_of(term: Term, W: Array, y: Dual, point: Array) -> float:
 
 
 def contradicted(problem: Problem, W: Any, evaluation: Evaluation, bound: Bound) -> bool:
-    """Whether a point of the domain without any violation lies below a bound: one of both is wrong.
+    """Whether a point of the domain without any violation lies clearly below a bound.
 
     Rounding is allowed for: a point outside of a cone by ε can gain √ε, and the value of the point
     is a sum whose terms may cancel.
     """
     value, outside = evaluation.objective, 1e3 * float(np.finfo(W.dtype).eps)
     size = abs(value) + abs(bound.value) + 1e6 * problem.unit
-    if not (np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
-        return False
-    reach = float(problem.domain.reach)
-    largest = [(t.function.magnitude(t.map.row_norm * reach), t) for t in problem.terms]
-    summed = sum(t.weight * t.map.size * h for h, t in largest)
     met = all(v.max == 0 for v in evaluation.families.values())
-    below = bound.value > value + 2 * np.sqrt(outside) * size + outside * summed
-    return below and met and bool(problem.domain.contains(W, outside))
+    if not (met and np.isfinite(size) and bound.value > value + 2 * np.sqrt(outside) * size):
+        return False
+    reach, terms = float(problem.domain.reach), problem.terms
+    images = sum(t.weight * t.map.size * steepest(t, reach) * t.map.row_norm for t in terms)
+    above = bound.value > value + 2 * np.sqrt(outside) * size + outside * images * reach
+    return above and bool(problem.domain.contains(W, outside))
 
 
 def relative_gap(objective: float, bound: float, unit: float = 0.0) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import _deadline as deadline
 from condgrad.backends import memory
 from condgrad.backends.arrays import host
 from condgrad.cluster.connect import Ray, connected, short
@@ -151,14 +150,8 @@ class Engine:
         return {i: actor.answer.remote(name, what, *sent) for i, actor in self.actors.items()}
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
-        """Answers, which are waited for as long as the call may take."""
-        most = min(patience, deadline.room())
-        try:
-            return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
-        except self._ray.exceptions.GetTimeoutError:
-            if most < patience:
-                raise deadline.OutOfTime from None
-            raise
+        """Answers, which are waited for so many seconds."""
+        return self._ray.get(asked, timeout=None if patience == math.inf else patience)
 
     # --- losses
 

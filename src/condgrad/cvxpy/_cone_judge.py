@@ -84,9 +84,8 @@ class Judge:
         """Constant of the user's objective beside c'x."""
         self.gap = float(self.options.pop("gap", GAP))
         self.feasibility = float(self.options.pop("feasibility", FEASIBILITY))
-        seconds = self.options.pop("max_seconds", None)
-        left = min(np.inf if seconds is None else float(seconds), deadline.left())
-        self.deadline = time.perf_counter() + left
+        self.options.pop("max_seconds", None)  # the door holds all to it
+        self.deadline = time.perf_counter() + deadline.left()
         limit = self.options.pop("max_iter", None)
         self.iterations = ITERATIONS if limit is None else int(limit)
         self.program = program

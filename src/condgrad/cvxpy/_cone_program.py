@@ -14,7 +14,6 @@ import numpy as np
 from cvxpy.constraints import PSD
 from scipy import linalg, sparse
 
-from condgrad import _deadline as deadline
 from condgrad._floats import EPS, powers_of_two
 from condgrad._types import Array
 from condgrad.cvxpy._rows import Space
@@ -176,7 +175,6 @@ def read(data: dict[str, Any], dims: Any, native: bool = False) -> ConeProgram |
     G, h = G[equations], h[equations]
     shapes = [c.args[0].shape for c in data[settings.PARAM_PROB].constr_map.get(PSD, [])]
     lift, blocks, second = cone_blocks(said, dims.soc, shapes, native)
-    deadline.check()
     space = Space(blocks, [])
     A, b = lift @ A, lift @ np.where(np.isfinite(b), b, 0.0)
     A, b = sparse.csr_array(space.symmetric(A.T).T), space.symmetric(b[None, :]).toarray()[0]

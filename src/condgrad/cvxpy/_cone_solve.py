@@ -11,7 +11,6 @@ import cvxpy.settings as settings
 import numpy as np
 from scipy import sparse
 
-from condgrad import _deadline as deadline
 from condgrad import _progress as progress
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -33,8 +32,6 @@ from condgrad.sdp import SDP, Solution
 
 DENSE = 8
 """Dense matrices of the equations, and made of them, while they are solved."""
-PIVOTED = 16.0
-"""What that takes, in products of matrices with as many operations."""
 REMEDY = "use condgrad.cvxpy.solve(problem), which keeps rows sparse, or write a smaller problem"
 FIRST = 500
 """Iterations of the first run; each may take `LONGER` times those of the one before."""
@@ -66,8 +63,7 @@ class Eliminated:
         m, n = program.G.shape
         what = f"{m} equations of {n} unknowns as dense matrices"
         memory.require_room(DENSE * 8 * m * n, REMEDY, what)
-        with deadline.job(float(m * m * n) ** (1 / 3), PIVOTED):
-            self.kernel = kernel(program.G.toarray(), program.h)
+        self.kernel = kernel(program.G.toarray(), program.h)
         start, N = self.kernel.start, self.kernel.N
         entry, move, reach = self.kernel[3:]
         A, b, c = program.A, program.b, program.c

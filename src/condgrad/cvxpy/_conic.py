@@ -15,7 +15,7 @@ from cvxpy.reductions.solution import failure_solution
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from cvxpy.reductions.solvers.utilities import extract_dual_value, get_dual_values
 
-from condgrad._deadline import OutOfTime, within
+from condgrad._deadline import within
 from condgrad._types import Array
 from condgrad.cvxpy._cone_judge import Outcome, checked
 from condgrad.cvxpy._cone_point import missed
@@ -126,15 +126,8 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
                 side = asked
         constant = 0.0 if side.geometric else float(data[settings.OFFSET])
         nothing = np.zeros(0)
-        try:
-            with within(options.get("max_seconds")):
-                found = self._solved(data, options, constant)
-        except OutOfTime:  # before there was any point
-            x = np.zeros(np.size(data[settings.C]))
-            late = Outcome(
-                settings.USER_LIMIT, x, nothing, nothing, -np.inf, np.inf, by=self.solver
-            )
-            return None, late, side
+        with within(options.get("max_seconds")):
+            found = self._solved(data, options, constant)
         if found is None:
             gone = Outcome(settings.INFEASIBLE, nothing, nothing, nothing, -np.inf, np.inf)
             return None, gone, side
@@ -164,12 +157,8 @@ class ConeSolver(ConicSolver):  # type: ignore[misc]
         if outcome.status not in settings.SOLUTION_PRESENT:
             known = without_point(outcome, side)
             return failure_solution(outcome.status, {**attr, settings.EXTRA_STATS: known})
+        assert program is not None
         offset = float(inverse_data[settings.OFFSET])
-        if program is None:  # there was no time for any point but 0
-            ends = side.of(offset), side.of(-np.inf)
-            attr[settings.EXTRA_STATS] = Certificate(*ends, np.inf, None, solved_by=outcome.by)
-            x = {inverse_data[self.VAR_ID]: outcome.x}
-            return CvxpySolution(outcome.status, offset, x, {}, attr)
         value = program.value_unit * float(program.c @ outcome.x) + offset
         bound = lowered(program.value_unit * outcome.bound, offset)
         attr[settings.EXTRA_STATS] = Certificate(

@@ -7,7 +7,6 @@ verdicts are proved or said to be the solver's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -97,10 +96,10 @@ class Interior(Judge):
             return found
         require_room(program)
         tolerance = max(min(TOLERANCE, 0.01 * self.gap), 1e-13)
-        raw = clarabel(program, program.c, tolerance, steps, self._left())
+        raw = clarabel(program, program.c, tolerance, steps, deadline.left())
         outcome = self._read(raw)
         if outcome and outcome.status == settings.OPTIMAL_INACCURATE and not too_large(program):
-            again = clarabel(program, program.c, CLOSER * tolerance, steps, self._left())
+            again = clarabel(program, program.c, CLOSER * tolerance, steps, deadline.left())
             other = self._read(again)
             if other and other.status == settings.OPTIMAL:
                 raw, outcome = again, other
@@ -116,7 +115,7 @@ class Interior(Judge):
         steps = int(
             sum(s**6 for s in sides) / sum(s**4 for s in sides)
         )  # less than Clarabel's work
-        raw = scs(self.program, QUICK, min(steps, self.iterations), self._left())
+        raw = scs(self.program, QUICK, min(steps, self.iterations), deadline.left())
         if raw is None or not np.isfinite(raw.x).all():
             return None
         outcome = self._judged(raw, repaired_dual, quick=True)
@@ -222,7 +221,7 @@ class Interior(Judge):
         """The answer where the solver says that c'x falls for ever: if there is a point at all."""
         program = self.program
         nothing = np.zeros_like(program.c)
-        start = clarabel(program, nothing, TOLERANCE, ITERATIONS, self._left())
+        start = clarabel(program, nothing, TOLERANCE, ITERATIONS, deadline.left())
         if "PrimalInfeasible" in start.word:
             return self._gone(start)
         if not np.isfinite(start.x).all() or not self._meets(start.x):
@@ -234,7 +233,3 @@ class Interior(Judge):
             word = descends(lifted, found, w)
         proviso = "" if word else f"unbounded {HERE}"
         return self._verdict(word or settings.UNBOUNDED_INACCURATE, start.x, proviso)
-
-    def _left(self) -> float:
-        """Seconds for the next call."""
-        return min(self.deadline - time.perf_counter(), deadline.left())

@@ -42,9 +42,6 @@ class ShiftedLogistic(Smooth):
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return self._plain.conjugate_size(y) + float(np.sum(np.abs(pick(self.shift, at) * y)))
 
-    def magnitude(self, reach: float) -> float:
-        return self._plain.magnitude(reach) + float(np.abs(self.shift).max())
-
 
 class Loss(NamedTuple):
     """weight · Σ_l h_l(E_l) over the entries E_l of an affine expression."""

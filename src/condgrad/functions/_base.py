@@ -29,12 +29,6 @@ def lost(y: Array) -> float:
     return y.size * TINY if y.any() else 0.0
 
 
-def largest(data: Array | float) -> float:
-    """The largest finite absolute value of some data."""
-    sizes = np.abs(data)
-    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
-
-
 class Function(ABC):
     r"""A convex function of the images z of a term, h(z) = Σ_l h_l(z_l) where it is separable.
 
@@ -103,13 +97,6 @@ class Function(ABC):
         """‖b‖₂ of the finite data of `size` rows, the yardstick of relative infeasibility."""
         return 0.0
 
-    def magnitude(self, reach: float) -> float:
-        """About the largest |h_l(z)| for images up to `reach`, 0 for an indicator.
-
-        Only its order of magnitude counts (`Problem`).
-        """
-        return 0.0
-
     def data_size(self, z: Array, at: Rows = ALL) -> Array | float:
         """|b_l| of each row, the yardstick of its own violation; 0 where there is no data.
 
@@ -145,9 +132,6 @@ class Smooth(Function):
 
     smooth: ClassVar[bool] = True
     smoothness: float
-
-    def magnitude(self, reach: float) -> float:
-        return float(self.smoothness * reach * reach)
 
     @abstractmethod
     def derivative(self, z: Array, at: Rows = ALL) -> Array:
@@ -185,9 +169,6 @@ class Proximable(Function):
 
     smooth: ClassVar[bool] = False
     lipschitz: float = np.inf
-
-    def magnitude(self, reach: float) -> float:
-        return float(self.lipschitz * reach) if np.isfinite(self.lipschitz) else 0.0
 
     def slope(self, z: Array, beta: float, at: Rows = ALL) -> Array:
         """(z − prox_{βh}(z))/β; it lies in dom h* up to rounding."""

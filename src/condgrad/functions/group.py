@@ -10,7 +10,7 @@ from condgrad._check import positive, row_data
 from condgrad._floats import EPS, above, length
 from condgrad._types import ALL, Array, Rows
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
+from condgrad.functions._base import Indicator, Lipschitz, lost, wide
 
 
 class L2Ball(Indicator):
@@ -94,9 +94,6 @@ class L2Norm(Lipschitz):
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(np.abs(self.center * wide(y)))) + lost(wide(y))
-
-    def magnitude(self, reach: float) -> float:
-        return self.scale * (reach + largest(self.center))
 
 
 class SecondOrder(Indicator):

@@ -11,7 +11,7 @@ from condgrad._types import ALL, Array, Rows, pick
 from condgrad.backends import kernels
 from condgrad.backends.arrays import contiguous
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Indicator, Lipschitz, largest, lost, wide
+from condgrad.functions._base import Indicator, Lipschitz, lost, wide
 from condgrad.functions.smooth import signs
 
 
@@ -197,9 +197,6 @@ class Absolute(Lipschitz):
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return float(np.sum(np.abs(pick(self.target, at) * wide(y)))) + lost(wide(y))
-
-    def magnitude(self, reach: float) -> float:
-        return self.scale * (reach + largest(self.target))
 
 
 class L1(Absolute):

@@ -10,7 +10,7 @@ from scipy.special import expit, xlog1py, xlogy
 from condgrad._check import positive, row_data
 from condgrad._types import ALL, Array, Rows, pick
 from condgrad.errors import ProblemError
-from condgrad.functions._base import Smooth, largest, lost, wide
+from condgrad.functions._base import Smooth, lost, wide
 
 
 class Linear(Smooth):
@@ -56,9 +56,6 @@ class Linear(Smooth):
         """0, nothing is summed."""
         return 0.0
 
-    def magnitude(self, reach: float) -> float:
-        return largest(self.c) * reach
-
 
 class Squared(Smooth):
     r"""h_l(z) = (z − b_l)²/2. Note the half: Σ (z − b)² is a term of weight 2.
@@ -92,10 +89,6 @@ class Squared(Smooth):
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return quadratic_size(self.target, y, at)
-
-    def magnitude(self, reach: float) -> float:
-        size = reach + largest(self.target)
-        return size * size  # infinite where it overflows
 
 
 class Logistic(Smooth):
@@ -148,9 +141,6 @@ class Logistic(Smooth):
             return np.inf
         return float(np.sum(xlogy(p, p) + xlog1py(1 - p, -p)))
 
-    def magnitude(self, reach: float) -> float:
-        return 1.0 + reach
-
 
 class Huber(Smooth):
     r"""h_l(z) = r²/2 where |r| ≤ δ, δ(|r| − δ/2) elsewhere, r = z − b_l.
@@ -195,9 +185,6 @@ class Huber(Smooth):
 
     def conjugate_size(self, y: Array, at: Rows = ALL) -> float:
         return quadratic_size(self.target, y, at)
-
-    def magnitude(self, reach: float) -> float:
-        return self.delta * (reach + largest(self.target))
 
 
 def quadratic_size(target: Array | float, y: Array, at: Rows) -> float:

@@ -63,10 +63,12 @@ class Pack:
         ProblemError
             If the tree has parts of other kinds, or arrays that overlap.
         """
-        pack = cls()
-        writer = _Writer(pack)
-        pack.text = writer.listed(tree, where)
-        writer.require_apart()
+        pack, seen = cls(), dict[int, tuple[str, Any, int]]()
+        pack.text = pack._listed(tree, where, seen)
+        spans = sorted((*_span(a), name) for name, a, _ in seen.values() if a.size)
+        for (_, stop, one), (start, _, other) in pairwise(spans):
+            if start < stop:
+                raise ProblemError(f"{one} and {other} overlap, which a file cannot hold: copy one")
         return pack
 
     @property
@@ -94,6 +96,59 @@ class Pack:
             return _built(self.text, arrays)
         except FAULTS as error:
             raise damaged(path, f"it does not fit together ({error})") from None
+
+    def _listed(self, value: Any, where: str, seen: dict[int, tuple[str, Any, int]]) -> Any:
+        """The tree as JSON has it: lists, plain values, and dicts of one word for all else.
+
+        Arrays that were `seen` before have their numbers already.
+        """
+        kind = type(value)
+        if kind in PLAIN:
+            return value
+        name, ours = _name(kind), kind.__module__.startswith(OURS)
+        if kind is list or kind is tuple:
+            each = [self._listed(part, f"{where}[{i}]", seen) for i, part in enumerate(value)]
+            return each if kind is list else {"tuple": each}
+        if kind is np.ndarray or foreign(value):
+            return {"array": self._array(value, where, seen)}
+        if kind is dict:
+            keys = [self._listed(key, where, seen) for key in value]
+            parts = [self._listed(part, f"{where}[{key!r}]", seen) for key, part in value.items()]
+            return {"dict": [list(pair) for pair in zip(keys, parts, strict=True)]}
+        if isinstance(value, np.random.Generator):
+            if id(value) in seen:
+                raise ProblemError(f"{where} is there twice, which a file cannot hold: copy it")
+            seen[id(value)] = where, np.zeros(0), -1
+            return {"generator": self._listed(dict(value.bit_generator.state), where, seen)}
+        if ours and isinstance(value, Enum):
+            return {"enum": [name, value.name]}
+        if ours and (is_dataclass(value) or hasattr(value, "_fields")):
+            own = {n: self._listed(getattr(value, n), f"{where}.{n}", seen) for n in _names(kind)}
+            return {"object": [name, own]}
+        if isinstance(value, np.generic) and value.dtype.kind in KINDS:
+            return {"number": [value.dtype.str, value.tobytes().hex()]}
+        if isinstance(value, np.dtype) and not value.hasobject:
+            return {"dtype": value.str}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"type": np.dtype(value).str}
+        if isinstance(value, FunctionType) and _found(_name(value)) is value:
+            return {"function": _name(value)}
+        raise ProblemError(
+            f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot hold: keep "
+            "numbers and arrays there"
+        )
+
+    def _array(self, array: Any, where: str, seen: dict[int, tuple[str, Any, int]]) -> int:
+        """Number of an array."""
+        if id(array) not in seen:
+            if array.dtype.kind not in KINDS:
+                raise ProblemError(f"{where} has dtype {array.dtype}, which a file cannot hold")
+            turned = array.ndim > 1 and abs(array.strides[0]) < abs(array.strides[-1])
+            kept = np.asarray(host(array.T if turned else array), order="C")
+            seen[id(array)] = where, array, len(self.arrays)
+            self.arrays.append(kept)
+            self.lines.append([array.dtype.str, list(kept.shape), turned, foreign(array)])
+        return seen[id(array)][2]
 
 
 def save(path: str | os.PathLike[str], packs: Sequence[Pack]) -> None:
@@ -149,78 +204,6 @@ def load(path: str | os.PathLike[str]) -> list[Pack]:
 def damaged(path: str | os.PathLike[str], how: str) -> InputError:
     """The error for a file that is not as it was written."""
     return InputError(Path(path), f"this checkpoint is damaged: {how}")
-
-
-class _Writer:
-    """Lists a tree."""
-
-    def __init__(self, pack: Pack) -> None:
-        self._pack = pack
-        self._numbers: dict[int, int] = {}
-        self._seen: list[tuple[str, Any]] = []
-
-    def listed(self, value: Any, where: str) -> Any:
-        """The tree as JSON has it: lists, plain values, and dicts of one word for all else."""
-        kind = type(value)
-        if kind in PLAIN:
-            return value
-        if kind is list or kind is tuple:
-            each = [
-                part if type(part) in PLAIN else self.listed(part, f"{where}[{i}]")
-                for i, part in enumerate(value)
-            ]
-            return each if kind is list else {"tuple": each}
-        if isinstance(value, np.ndarray) or foreign(value):
-            return {"array": self._array(value, where)}
-        if kind is dict:
-            parts = [(self.listed(k, where), v, f"{where}[{k!r}]") for k, v in value.items()]
-            return {"dict": [[k, self.listed(v, there)] for k, v, there in parts]}
-        if isinstance(value, np.random.Generator):
-            if id(value) in self._numbers:
-                raise ProblemError(f"{where} is there twice, which a file cannot hold: copy it")
-            self._numbers[id(value)] = -1
-            return {"generator": self.listed(dict(value.bit_generator.state), where)}
-        name = _name(kind)
-        if name.startswith(OURS) and isinstance(value, Enum):
-            return {"enum": [name, value.name]}
-        if name.startswith(OURS) and (is_dataclass(value) or hasattr(value, "_fields")):
-            own = {n: self.listed(getattr(value, n), f"{where}.{n}") for n in _names(kind)}
-            return {"object": [name, own]}
-        if isinstance(value, np.generic) and value.dtype.kind in KINDS:
-            return {"number": [value.dtype.str, value.tobytes().hex()]}
-        if isinstance(value, np.dtype) and not value.hasobject:
-            return {"dtype": value.str}
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return {"type": np.dtype(value).str}
-        if isinstance(value, FunctionType) and _found(_name(value)) is value:
-            return {"function": _name(value)}
-        raise ProblemError(
-            f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot hold: keep "
-            "numbers and arrays there"
-        )
-
-    def _array(self, array: Any, where: str) -> int:
-        """Number of an array; one that was met before has its number already."""
-        if id(array) in self._numbers:
-            return self._numbers[id(array)]
-        if type(array) is not np.ndarray and not foreign(array):
-            raise ProblemError(f"{where} is a {type(array).__name__}, which a file cannot hold")
-        if array.dtype.kind not in KINDS:
-            raise ProblemError(f"{where} has dtype {array.dtype}, which a file cannot hold")
-        turned = array.ndim > 1 and abs(array.strides[0]) < abs(array.strides[-1])
-        kept = np.asarray(host(array.T if turned else array), order="C")
-        self._numbers[id(array)] = number = len(self._pack.arrays)
-        self._seen.append((where, array))
-        self._pack.arrays.append(kept)
-        self._pack.lines.append([array.dtype.str, list(kept.shape), turned, foreign(array)])
-        return number
-
-    def require_apart(self) -> None:
-        """Refuse arrays that share memory, which they would not do any more."""
-        spans = sorted((*_span(a), where) for where, a in self._seen if a.size)
-        for (_, stop, one), (start, _, other) in pairwise(spans):
-            if start < stop:
-                raise ProblemError(f"{one} and {other} overlap, which a file cannot hold: copy one")
 
 
 def _span(array: Any) -> tuple[int, int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +16,6 @@ from condgrad.certificate import Bound, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import ROWS, Evaluation
 from condgrad.run.result import Status
-
-FIRST = 4.0
-"""Certificates for which there must be time before the one of the first point."""
 
 Counts = tuple[int, float, int]
 """Iterations, epochs and oracle calls."""
@@ -86,18 +82,12 @@ class Clock:
     def __post_init__(self) -> None:
         self.start()
 
-    def copy(self) -> Clock:
-        """A clock that shows the same, and goes on by itself."""
-        same = copy.copy(self)
-        same.parts = dict(self.parts)
-        return same
-
     def start(self) -> None:
         """Begin now; what went before belongs to no part."""
         self.since, self._compiled = time.perf_counter(), compile_seconds()
 
     def lap(self, part: str, counts: bool = True) -> float:
-        """Give the time since the last lap to a part; return the seconds of the method so far."""
+        """Give the time since the last lap to a part; return its seconds."""
         since, compiled = self.since, self._compiled
         self.start()
         compiling = self._compiled - compiled
@@ -106,33 +96,7 @@ class Clock:
         if compiling:
             self.parts["compiling"] = self.parts.get("compiling", 0.0) + compiling
         self.seconds += spent if counts else 0.0
-        return self.seconds
-
-
-class Pause:
-    """The time of the parts of a run, compiling included, of which none is begun in vain.
-
-    A certificate of a matrix is thought to take as long as all eigenvalues until it was made once.
-    """
-
-    def __init__(self, shape: Sequence[int]) -> None:
-        self.took: dict[str, float] = {}
-        if len(shape) == 2:
-            self.took["certificate"] = deadline.cost(min(shape), deadline.VALUES)
-
-    @contextmanager
-    def part(self, name: str, costs: bool = True, times: float = 1.0) -> Iterator[None]:
-        """A part that `costs` time; `OutOfTime` unless there is time for it so many `times`."""
-        if costs:
-            deadline.require(times * self.took.get(name, 0.0))
-        began = time.perf_counter()
-        yield
-        if costs:
-            self.took[name] = time.perf_counter() - began
-
-    def due(self) -> bool:
-        """Whether the run must end: another round of all parts would come too late."""
-        return not deadline.fits(sum(self.took.values()))
+        return spent
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
 from condgrad.run import saved
 from condgrad.run.callbacks import Info, Watch
-from condgrad.run.limits import Clock, Counts, Goal, Limits
-from condgrad.run.monitor import Monitor, Record, proposal
+from condgrad.run.limits import Counts, Goal, Limits
+from condgrad.run.monitor import Monitor, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
 from condgrad.run.result import GOES_ON, KEEP, Result, Status
 from condgrad.testing import check_parts
@@ -67,8 +67,6 @@ class Run:
     1.0
     """
 
-    torn = False
-    """Whether the run was broken off, maybe within an iteration; also while it is at work."""
     whole = True
     """Whether W is that of a whole iteration."""
     resumed: int | None = None
@@ -80,11 +78,10 @@ class Run:
     def __init__(self, asked: Asked) -> None:
         self.prepare(asked)
         W = first_point(self.problem, asked.start, self.form.factors)
-        deadline.check()
         with self._threads():
             known, rng = self._known(W), generator(asked.seed)
             self.state = self.form.init(self.problem, W, rng, known)
-            self._watch_it()
+            self._monitor = Monitor(self)
 
     def prepare(self, asked: Asked, method: Method | None = None) -> None:
         """Find the device and the form of the run; a file has the method itself."""
@@ -106,17 +103,9 @@ class Run:
 
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        watch = self.asked.watch
-        floor = -np.inf if watch.floor is None else float(watch.floor)
-        known = Known(*self.asked.goal.all, floor)
-        if watch.propose is None or not self.form.looks:
-            return known
-        return replace(known, **look(self.problem, watch.propose, W))
-
-    def _watch_it(self, clock: Clock | None = None, record: Record | None = None) -> None:
-        """Begin to watch the run over its problem, or go on with the record of a file."""
-        own, wanted = (self.problem, self.form, self.state), (self.asked.goal, self.asked.watch)
-        self._monitor = Monitor(*own, *wanted, clock, record)
+        floor, propose = self.asked.watch.floor, self.asked.watch.propose
+        seen = look(self.problem, propose, W) if propose is not None and self.form.looks else {}
+        return Known(*self.asked.goal.all, -np.inf if floor is None else float(floor), **seen)
 
     def advance(
         self,
@@ -166,12 +155,8 @@ class Run:
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
             if monitor.begin(limits, until, since):
-                self.torn = True
                 try:
                     self._loop(monitor)
-                    self.torn = False
-                except deadline.OutOfTime:
-                    monitor.record.status, self.whole = Status.MAX_SECONDS, True
                 except np.linalg.LinAlgError:
                     monitor.record.status, self.whole = Status.NONFINITE, True
                 except BREAKS as error:
@@ -209,9 +194,8 @@ class Run:
         self.asked.watch.require(goal)
         self.asked = replace(self.asked, goal=goal)
         self._monitor.aim(goal)
-        gap, feasibility, rows = goal.all
-        s = self.state
-        s.known = replace(s.known, gap=gap, feasibility=feasibility, rows=rows)
+        names = ("gap", "feasibility", "rows")
+        self.state.known = replace(self.state.known, **dict(zip(names, goal.all, strict=True)))
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
@@ -258,7 +242,7 @@ class Run:
                 share = self.form.measure(problem, s).scale
             s.known, s.report = self._known(s.W), None
             self.state = self.form.rebase(problem, s, share)
-            self._watch_it(self._monitor.record.clock)
+            self._monitor = Monitor(self, self._monitor.record.clock)
             self.whole = True
         return self
 
@@ -296,13 +280,11 @@ class Run:
         With `factors` a W that is kept as factors is a `Factored`, however small it is.
         """
         with self._threads():
-            how: Any = {"method": self.name, "seed": self.asked.seed, "factors": factors}
             try:
-                found = self._monitor.result(**how, judge=self.whole)
-            except (deadline.OutOfTime, *BREAKS) as error:
-                if not isinstance(error, deadline.OutOfTime):
-                    self._break_off(error)
-                found = self._monitor.result(**how, judge=False)
+                found = self._monitor.result(self.whole, factors)
+            except BREAKS as error:
+                self._break_off(error)
+                found = self._monitor.result(False, factors)
             said = [self._note, "" if self._engine is None else self._engine.note]
             note = "; ".join(dict.fromkeys(filter(None, said)))
             return replace(found, note=note, resumed=self.resumed)

@@ -6,15 +6,14 @@ It changes nothing of the run. What it finds is in one `Record`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad import _progress as progress
-from condgrad._deadline import OutOfTime
 from condgrad._types import Array
 from condgrad.backends.arrays import foreign, host
 from condgrad.backends.devices import device_of
@@ -22,12 +21,17 @@ from condgrad.certificate import infeasible, lower_bound
 from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.protocol import Method, State, penalty
+from condgrad.methods.protocol import State, penalty
 from condgrad.points.factored import Factored, finite, shown
-from condgrad.problem import Problem
-from condgrad.run.callbacks import Info, Scalars, Watch
-from condgrad.run.limits import FIRST, Clock, Counts, Goal, Limits, Pause
+from condgrad.run.callbacks import Info, Scalars
+from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
+
+if TYPE_CHECKING:
+    from condgrad.run.loop import Run
+
+FIRST = 4.0
+"""Certificates for which there must be time before the one of the first point."""
 
 
 @dataclass
@@ -79,9 +83,9 @@ class Record:
 
     def copy(self) -> Record:
         """A record of its own, which may change without this one."""
-        own = {name: getattr(self, name).copy() for name in ("clock", "trace")}
-        best = replace(self.best, W=self.best.W.copy())
-        return replace(self, best=best, looks=replace(self.looks), **own)
+        best, clock = replace(self.best, W=self.best.W.copy()), self.clock
+        clock, looks = replace(clock, parts=dict(clock.parts)), replace(self.looks)
+        return replace(self, best=best, clock=clock, looks=looks, trace=self.trace.copy())
 
 
 class Monitor:
@@ -89,10 +93,8 @@ class Monitor:
 
     Parameters
     ----------
-    problem, method, state
-        What runs: the problem where it runs, the method in the form that suits it, its state.
-    goal, watch
-        What the user asked for.
+    run : Run
+        The run that is watched.
     clock : Clock, optional
         The clock of a run that has moved to another domain.
     record : Record, optional
@@ -105,18 +107,10 @@ class Monitor:
     before: Any = None
     """W before the latest iteration, if errors of estimates are asked for."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        method: Method,
-        state: State,
-        goal: Goal,
-        watch: Watch,
-        clock: Clock | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self._problem, self._method, self._state = problem, method, state
-        self._goal, self._watch = goal, watch
+    def __init__(self, run: Run, clock: Clock | None = None, record: Record | None = None) -> None:
+        problem, method, state, watch = run.problem, run.form, run.state, run.asked.watch
+        self._problem, self._method, self._state, self._watch = problem, method, state, watch
+        self._run, self._goal = run, run.asked.goal
         own = problem.composite or problem.smooth
         self._counted = [i for i, t in enumerate(problem.terms) if t in own]
         self._size = sum(problem.terms[i].map.size for i in self._counted)
@@ -124,7 +118,10 @@ class Monitor:
         self._per_decade, self._sparse = watch.record or 30, watch.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
-        self._pause = Pause(problem.domain.shape)
+        self._took: dict[str, float] = {}
+        """Seconds of the latest iteration, certificate and proposal."""
+        if len(problem.domain.shape) == 2:  # as all eigenvalues, until one was made
+            self._took["certificate"] = deadline.cost(min(problem.domain.shape), deadline.VALUES)
         since = state.k if record is None else record.since
         first, self._pace = method.proofs
         self._first = max(first, since // 10)
@@ -203,8 +200,15 @@ class Monitor:
         return since + max(least, done + 1, int(np.ceil(done * 10 ** (1 / per_decade))))
 
     def _reached(self) -> Status | None:
-        found = self._limits.reached(self.counts)
-        return found or (Status.MAX_SECONDS if self._pause.due() else None)
+        """The limit that is reached; that on time is if there is none for another round."""
+        in_time = deadline.fits(sum(self._took.values()))
+        return self._limits.reached(self.counts) or (None if in_time else Status.MAX_SECONDS)
+
+    def _fits(self, part: str, times: float = 1.0) -> bool:
+        """Whether there is time for a part of the run; the record keeps that there was not."""
+        fits = deadline.fits(times * self._took.get(part, 0.0))
+        self.record.hurried |= not fits
+        return fits
 
     @property
     def _watched(self) -> bool:
@@ -216,9 +220,7 @@ class Monitor:
     def after(self, state: State) -> bool:
         """Look at the state after some iterations; True ends the run."""
         self._state, r, k, report = state, self.record, state.k, state.report
-        began = r.clock.since
-        r.clock.lap("method")
-        self._pause.took["iteration"] = r.clock.since - began
+        self._took["method" if report is None else "certificate"] = r.clock.lap("method")
         prove = self._watched and (k >= r.next_proof or report is not None)
         if k >= r.next_record or prove:
             if k >= r.next_record:
@@ -239,11 +241,9 @@ class Monitor:
             return None
         info = self.info()
         answers = [callback(info) for callback in callbacks]
-        if until is not None and until(info):
-            answers.append(Status.PAUSED)
+        answers += [Status.PAUSED] if until is not None and until(info) else []
         yes = any(isinstance(a, (bool, np.bool_)) and a for a in answers)
-        statuses = (a for a in answers if isinstance(a, Status))
-        return next(statuses, Status.STOPPED if yes else None)
+        return next((a for a in answers if isinstance(a, Status)), Status.STOPPED if yes else None)
 
     def info(self) -> Info:
         """View of the latest iteration, for callbacks."""
@@ -258,14 +258,11 @@ class Monitor:
             r.status = Status.NONFINITE
             return
         self._offer(self._state.W, evaluation, metrics)
-        propose = self._watch.propose
-        if self._goal.wanted and propose is not None and r.proved == self._state.k:
+        offers = self._watch.propose if self._goal.wanted and r.proved == self._state.k else None
+        if offers is not None and self._fits("proposal"):
             r.clock.lap("metrics", counts=False)
-            r.hurried = True
-            with suppress(OutOfTime), self._pause.part("proposal"):
-                self._consider(proposal(propose, self._state.W))
-                r.hurried = False
-            r.clock.lap("proposal", counts=False)
+            self._consider(proposal(offers, self._state.W))
+            self._took["proposal"] = r.clock.lap("proposal", counts=False)
         self._doubt(r.best.W, r.best.evaluation)
         if self._converged():
             r.status = Status.CONVERGED
@@ -274,9 +271,8 @@ class Monitor:
         """Add a row to the trace."""
         s, r, problem, report = self._state, self.record, self._problem, self._state.report
         evaluation = report.evaluation if report else self._method.evaluate(problem, s, s.W)
-        metrics = dict.fromkeys(self._watch.metrics, np.nan)
-        if evaluation.finite:
-            metrics = self._measured(s.W)
+        whole = evaluation.finite
+        metrics = self._measured(s.W) if whole else dict.fromkeys(self._watch.metrics, np.nan)
         self._prove(evaluation)
         r.last = evaluation
         row: dict[str, float] = {
@@ -301,7 +297,7 @@ class Monitor:
         if self._method.measures(problem):
             row.update({f"{t.name}.beta": b for t, _, b in trios if not t.function.smooth})
         if self._watch.errors:
-            known = self.before is not None and evaluation.finite and r.status not in KEEP
+            known = self.before is not None and whole and r.status not in KEEP
             errors = self._method.errors(problem, s, self.before if known else s.W)
             row.update({f"{name}.error": e if known else np.nan for name, e in errors.items()})
         clash = sorted(set(row) & set(metrics))
@@ -373,10 +369,9 @@ class Monitor:
             better = merit(W, evaluation) <= merit(best.W, best.evaluation)
         if better:
             plain = not isinstance(W, Factored)  # factors are never changed
-            kept = best.W if plain else W
-            r.best = Best(kept, self._state.k, evaluation, metrics, proposed)
+            r.best = Best(best.W if plain else W, self._state.k, evaluation, metrics, proposed)
             if plain:  # no signal comes between
-                kept[...] = W
+                best.W[...] = W
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float, float]:
         """Smaller is better; of two points that have converged the more feasible one."""
@@ -415,16 +410,15 @@ class Monitor:
             r.next_record = r.next_proof
         r.clock.lap("metrics", counts=False)
         r.proved = k
-        try:
-            with self._pause.part("certificate", report is None, FIRST if k == r.since else 1):
-                self._accept(report or self._method.measure(self._problem, self._state, evaluation))
-                if r.status is None:
-                    self._refute(evaluation)
-        except OutOfTime:  # the last good bound stands
-            r.hurried = True
-            r.status = r.status or Status.MAX_SECONDS
+        if report is None and not self._fits("certificate", FIRST if k == r.since else 1.0):
+            r.status = r.status or Status.MAX_SECONDS  # the last good bound stands
             return
-        r.clock.lap("certificate", counts=self._goal.wanted)
+        self._accept(report or self._method.measure(self._problem, self._state, evaluation))
+        if r.status is None:
+            self._refute(evaluation)
+        spent = r.clock.lap("certificate", counts=self._goal.wanted)
+        if report is None:
+            self._took["certificate"] = spent
 
     def _accept(self, report: Report) -> None:
         """Keep the better bound, and its multipliers if they are asked for."""
@@ -461,7 +455,7 @@ class Monitor:
 
     # --- the result
 
-    def result(self, method: str, seed: Any, judge: bool = True, factors: bool = False) -> Result:
+    def result(self, judge: bool = True, factors: bool = False) -> Result:
         """The result, with the last iterate judged and recorded unless `judge` is False.
 
         That is done on a copy of the record, so that the run goes on as if nobody had looked. With
@@ -492,8 +486,8 @@ class Monitor:
                 matvecs=s.products,
                 rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
                 trace=r.trace,
-                method=method,
-                seed=seed,
+                method=self._run.name,
+                seed=self._run.asked.seed,
                 metrics=r.best.metrics,
                 proposed=r.best.proposed,
                 lower_bound=r.bound.value,
@@ -516,7 +510,6 @@ class Monitor:
             self._judge()
         elif r.proved != s.k and r.status is not Status.CONVERGED:
             self._prove(r.last)
-            self._doubt(s.W, r.last)
             self._doubt(r.best.W, r.best.evaluation)
             gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
             r.trace.amend({"lower_bound": r.bound.value, "gap": gap})

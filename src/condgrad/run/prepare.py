@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import _deadline as deadline
 from condgrad._check import array_of, as_float64
 from condgrad._types import Array
 from condgrad.backends import devices, memory, tiles
@@ -158,8 +157,6 @@ def first_point(problem: Problem, start: Any, factors: bool = False) -> Any:
         array = array.decomposed() if given else Factored.of(array)
     else:
         array = sent(array, problem.like)
-    if array.ndim == 2 and problem.domain.symmetric:  # eigenvalues will be asked for
-        deadline.require(deadline.cost(array.shape[0], 4 * deadline.CHOLESKY))
     if not problem.domain.contains(array, 1e-6):
         raise ProblemError(
             f"start lies outside the {type(problem.domain).__name__}: scale or project it, or "

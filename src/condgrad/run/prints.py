@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import types
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property, partial
@@ -15,89 +14,69 @@ import scipy.sparse as sp
 from condgrad.backends.arrays import foreign, host
 from condgrad.run.files import OURS
 
-PIECE = 1 << 24
 MARK = ", with the digest "
+PLAIN = (bool, int, float, complex, str, bytes, slice, range, np.dtype, Enum, type(None))
 Print = dict[str, str]
 """Fingerprint: facts by the name of a part."""
 
 
-def print_of(value: Any, name: str) -> Print:
+def print_of(value: Any, name: str, seen: set[int] | None = None) -> Print:
     """Fingerprint of a value, part by part: classes, numbers, and digests of arrays.
 
     Functions count by their names. What an object finds out by itself when it is asked
     (`cached_property`) does not count.
     """
-    found: Print = {}
-    _enter(value, name, found, set())
+    seen = set() if seen is None else seen
+    value = value.item() if isinstance(value, np.generic) else value
+    if foreign(value) or isinstance(value, np.ndarray):
+        return {name: _digest(host(value))}
+    if isinstance(value, PLAIN):
+        return {name: repr(value)}
+    if id(value) in seen:
+        return {}
+    seen.add(id(value))
+    called = value if hasattr(value, "__qualname__") else type(value)
+    found = {name: f"{called.__module__}.{called.__qualname__}"}
+    for step, part in _parts(value).items():
+        found |= print_of(part, name + step, seen)
     return found
 
 
-def _enter(value: Any, name: str, found: Print, seen: set[int]) -> None:
-    fact = _fact(value)
-    if fact is not None:
-        found[name] = fact
-        return
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    found[name] = f"{type(value).__module__}.{type(value).__qualname__}"
-    parts: Mapping[str, Any] = {}
+def _parts(value: Any) -> Mapping[str, Any]:
+    """The parts of a value by what their names add to its own; none of a stranger's object."""
     if isinstance(value, partial):
-        parts = {"func": value.func, "args": value.args, **value.keywords}
-    elif isinstance(value, Mapping):
-        parts = {f"[{k!r}]": v for k, v in value.items()}
-    elif isinstance(value, (list, tuple)):
-        parts = {f"[{i}]": v for i, v in enumerate(value)}
-    elif isinstance(value, (set, frozenset)):
-        parts = {"": repr(sorted(map(repr, value)))}
-    elif any(kind.__module__.startswith(OURS) for kind in type(value).__mro__):
-        kind, own, lazy = type(value), vars(value).items(), cached_property
-        parts = {f".{n}": v for n, v in own if not isinstance(getattr(kind, n, None), lazy)}
-    for step, part in parts.items():
-        _enter(part, name + step, found, seen)
-
-
-def _fact(value: Any) -> str | None:
-    """Fact that stands for all of a value; None if it has parts."""
-    if foreign(value) or isinstance(value, np.ndarray):
-        return _digest(host(value))
+        return {".func": value.func, ".args": value.args, ".keywords": value.keywords}
+    if isinstance(value, Mapping):
+        return {f"[{k!r}]": v for k, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return {"": repr(sorted(map(repr, value)))}
+    if isinstance(value, (list, tuple)):
+        return {f"[{i}]": v for i, v in enumerate(value)}
     if sp.issparse(value):
         same = sp.csr_array(value)
-        digests = [_digest(part) for part in (same.data, same.indptr, same.indices)]
-        return f"a sparse matrix of shape {same.shape}{MARK}{' '.join(digests)}"
-    if isinstance(value, (np.dtype, Enum)):
-        return value.str if isinstance(value, np.dtype) else str(value.name)
-    if isinstance(value, (type, types.FunctionType, types.MethodType)):
-        return f"{value.__module__}.{value.__qualname__}"
-    plain = (bool, int, float, complex, str, bytes, slice, range, np.generic, type(None))
-    if isinstance(value, plain):
-        return repr(value.item() if isinstance(value, np.generic) else value)
-    return None
+        numbers = {".data": same.data, ".indptr": same.indptr, ".indices": same.indices}
+        return {".shape": repr(same.shape), **numbers}
+    kind = type(value)
+    if not any(base.__module__.startswith(OURS) for base in kind.__mro__):
+        return {}
+    own = vars(value).items()
+    return {f".{n}": v for n, v in own if not isinstance(getattr(kind, n, None), cached_property)}
 
 
 def _digest(array: Any) -> str:
     """Type, shape and a digest of the numbers."""
-    digest = hashlib.blake2b(digest_size=16)
-    if array.dtype.hasobject:
-        digest.update(repr(array.tolist()).encode())
-    else:
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for i in range(0, flat.size, PIECE):
-            digest.update(flat[i : i + PIECE].data)
-    return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest.hexdigest()}"
+    flat = np.ascontiguousarray(array).reshape(-1)
+    data: Any = repr(array.tolist()).encode() if array.dtype.hasobject else flat.view(np.uint8).data
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest}"
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
     """First difference between two fingerprints, in words."""
     for name in {**there, **here}:
-        new, old = here.get(name), there.get(name)
-        if new == old:
-            continue
-        if old is None or new is None:
-            return f"{name} is {'not there any more' if new is None else 'new'}"
-        old = str(old)  # whatever a file may say
-        if MARK not in new + old and len(new) + len(old) < 100:
-            return f"{name} is {new} here and was {old}"
-        (new, *_), (old, *_) = new.split(MARK), old.split(MARK)
-        return f"{name} has other numbers" if new == old else f"{name} is {new} here and was {old}"
+        facts = [str(own.get(name, "missing")) for own in (here, there)]
+        if facts[0] != facts[1]:
+            new, old = (fact.partition(MARK)[0] for fact in facts)
+            same = f"{name} has other numbers"
+            return same if new == old else f"{name} is {new} here and was {old}"
     return None

@@ -116,10 +116,8 @@ class Trace:
         """The trace of the same run with its objective, and what has its unit, times a factor."""
         if factor == 1:
             return self
-        other = self.copy()
-        for name in {"objective", "smoothed", "lower_bound"} & set(self._columns):
-            other._columns[name] = [factor * value for value in self._columns[name]]
-        return other
+        money, columns = ("objective", "smoothed", "lower_bound"), self._columns.items()
+        return Trace({n: [factor * x for x in c] if n in money else c for n, c in columns})
 
     def replace(self, column: str, value: float) -> None:
         """Set a column to one number."""
@@ -177,21 +175,16 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write to a ``.csv``, ``.json`` or ``.npz`` file."""
-        path, names = _checked(path), self.columns
-        text = io.StringIO(newline="")
-        arrays: dict[str, Any] = {n: self[n] for n in names}
-        match path.suffix:
-            case ".csv":
-                writer = csv.writer(text)
-                writer.writerow(names)
-                writer.writerows(zip(*(a.tolist() for a in arrays.values()), strict=True))
-            case ".json":
-                json.dump({n: a.tolist() for n, a in arrays.items()}, text)
+        path, text = _checked(path), io.StringIO(newline="")
+        columns: dict[str, Any] = {name: self[name].tolist() for name in self}
+        if path.suffix == ".csv":
+            csv.writer(text).writerows([columns, *zip(*columns.values(), strict=True)])
+        elif path.suffix == ".json":
+            json.dump(columns, text)
         with replaced(path) as file:
+            file.write(text.getvalue().encode())
             if path.suffix == ".npz":
-                np.savez_compressed(file, **arrays)
-            else:
-                file.write(text.getvalue().encode())
+                np.savez_compressed(file, **columns)
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
@@ -206,15 +199,15 @@ class Trace:
         try:
             match path.suffix:
                 case ".csv":
-                    with path.open(newline="", encoding="utf-8") as file:
-                        names, *rows = csv.reader(file)
-                    by_column = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+                    text = io.StringIO(path.read_text(encoding="utf-8"), newline="")
+                    names, *rows = csv.reader(text)
+                    by_column = zip(*rows, strict=True) if rows else [()] * len(names)
                     columns: Any = dict(zip(names, by_column, strict=True))
                 case ".json":
                     columns = json.loads(path.read_text(encoding="utf-8"))
                 case _:
-                    with path.open("rb") as stream, np.load(stream) as data:
-                        columns = {n: data[n] for n in data.files}
+                    with np.load(path) as data:
+                        columns = dict(data)
             return cls.of(columns)
         except FileNotFoundError:
             raise
@@ -224,17 +217,17 @@ class Trace:
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Trace:
         """A trace with these columns, each as long as the others."""
-        trace = cls()
         if not isinstance(columns, Mapping):
             raise ValueError(f"a {type(columns).__name__} instead of columns with names")
+        own = {}
         for name, column in columns.items():
             try:
-                trace._columns[name] = [float(x) for x in column]
+                own[name] = [float(x) for x in column]
             except (TypeError, ValueError):
                 raise ValueError(f"{name} is no column of numbers") from None
-        if len({len(column) for column in trace._columns.values()}) > 1:
+        if len({len(column) for column in own.values()}) > 1:
             raise ValueError("its columns have different lengths")
-        return trace
+        return cls(own)
 
 
 def _checked(path: str | Path) -> Path:

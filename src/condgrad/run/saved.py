@@ -23,7 +23,7 @@ from condgrad.run import files
 from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.files import FAULTS, Pack, damaged
 from condgrad.run.limits import Goal
-from condgrad.run.monitor import Record
+from condgrad.run.monitor import Monitor, Record
 from condgrad.run.prints import Print, difference, print_of
 from condgrad.run.result import KEEP, Status
 
@@ -172,11 +172,10 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
         run.asked, watch = replace(run.asked, goal=goal), run.asked.watch
         for who, memory in zip(watchers(watch), found["memories"], strict=False):
             remind(who, memory)
-        run._watch_it(record=record)
+        run._monitor = Monitor(run, record=record)
         record.status = record.status or Status.PAUSED
     except FAULTS as error:
         raise damaged(path, f"it does not fit together ({error})") from None
-    run.torn = False
     run.resumed = run.state.k
 
 
@@ -214,8 +213,7 @@ def save(run: Run, path: str | PathLike[str]) -> None:
 
 def sound(run: Run) -> bool:
     """True if the state is that of a whole iteration."""
-    status = run._monitor.record.status
-    return status not in KEEP and not (run.torn and status is not None)
+    return run._monitor.record.status not in KEEP
 
 
 def ended(run: Run) -> bool:

@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from condgrad import _progress as progress
-from condgrad._deadline import OutOfTime, limited
+from condgrad._deadline import limited
 from condgrad._types import Array
-from condgrad.certificate.lower_bound import Duals
 from condgrad.cluster import Ray, cluster_of, require_large
 from condgrad.errors import ProblemError
 from condgrad.methods.choice import choose
-from condgrad.methods.protocol import Known, Method, State
+from condgrad.methods.protocol import Method
 from condgrad.methods.register import check
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
@@ -23,9 +20,8 @@ from condgrad.run.callbacks import Callback, Watch
 from condgrad.run.journal import EVERY, KEPT, checkpoints, fresh_seed, solved
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Asked, Run
-from condgrad.run.monitor import Monitor
-from condgrad.run.prepare import first_point, generator
-from condgrad.run.result import Result, Status
+from condgrad.run.prepare import generator
+from condgrad.run.result import Result
 
 OF_THE_CALL = ("max_iter", "max_epochs", "max_seconds", "max_lmo", "verbose", *KEPT)
 """Options of `solve` that are not those of its run."""
@@ -159,8 +155,9 @@ def solve(
         Limits on iterations, on epochs (passes over the composite rows), on time and on oracle
         calls. The first one reached ends the run. Without any, the limit is 1000 iterations, or
         100,000 if a gap is asked for. `max_seconds` counts everything, compiling and the last
-        certificate included. From 5 s up the call returns within 1.2 times the limit and one
-        second. If a certificate would take longer the last good bound stands.
+        certificate included. Iterations end at the limit. What makes an answer of them may take a
+        fifth of it and half a second more; nothing that has begun is broken off. If a certificate
+        would take longer the last good bound stands.
     gap, feasibility : float, optional
         Tolerances for the status ``CONVERGED``; if one is given the other is 1e-3. The gap
         |objective − bound| / max(|objective|, |bound|), the bound being proved, is at most `gap`.
@@ -247,54 +244,4 @@ def solve(
     bar = {"max_iter": max_iter, "max_epochs": max_epochs, "max_seconds": max_seconds}
     with progress.shown(verbose, **bar), checkpoints(checkpoint, every, resume):
         progress.doing("preparing the run")
-        return in_time(asked(**options), limits)
-
-
-def in_time(own: Asked, limits: Limits, **how: Any) -> Result:
-    """The result of a run; its start if there is no time to begin."""
-    try:
-        return solved(own, limits, **how)
-    except OutOfTime:
-        return unstarted(own.problem, own.method.name, own.watch.floor, own.seed)
-
-
-def unstarted(
-    problem: Problem,
-    method: str,
-    floor: float | None,
-    seed: Any,
-    *,
-    start: Any = None,
-    status: Status = Status.MAX_SECONDS,
-    metrics: Mapping[str, Callable[[Array], float]] | None = None,
-) -> Result:
-    """The start, or the centre of the domain, if no time was left or Ctrl-C came before the run.
-
-    Its bound is that of the terms' own values, or one known beforehand.
-    """
-    form = _Still()
-    if start is None:
-        W = first_point(problem, None, choose(problem).factors)
-    else:
-        W = start if isinstance(start, Factored) else np.asarray(start, problem.dtype)
-    state = form.init(problem, W, generator(seed), Known())
-    watch = Watch(floor=floor, metrics=metrics or {})
-    monitor = Monitor(problem, form, state, Goal(), watch)
-    monitor.record.status = status
-    return monitor.result(method, seed, judge=False, factors=True)
-
-
-class _Still(Method):
-    """The form of a run that has no time: it stays where it is."""
-
-    def init(
-        self, problem: Problem, W: Any, rng: Any, known: Known, multipliers: Any = None
-    ) -> State:
-        count = len(problem.terms)
-        return State(W=W, rng=rng, known=known, rows=[0] * count, betas=[1.0] * count)
-
-    def step(self, problem: Problem, state: Any, at_most: int = 1) -> State:
-        raise OutOfTime
-
-    def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
-        raise OutOfTime
+        return solved(asked(**options), limits)

@@ -77,34 +77,6 @@ def answer(
     )
 
 
-def nothing(sdp: SDP) -> Solution:
-    """The answer where there was no time to begin: W = 0, and no bound."""
-    sign = -1.0 if sdp.sense == "max" else 1.0
-    flat, nan = np.zeros(sdp.layout.size), float("nan")
-    l2 = float(np.linalg.norm(missed(sdp, flat)[1]))
-    right = 1 + float(np.abs(sdp.b).max(initial=0.0))
-    losses = (one.weight * float(one.function.value(one.A @ flat)) for one in sdp.losses)
-    infinite = -sign * np.inf
-    return Solution(
-        W=shaped(sdp, flat),
-        value=sign * sum(losses) + 0.0,
-        bound=infinite,
-        conditional_bound=infinite,
-        y=np.zeros(sdp.size),
-        Z=shaped(sdp, sign * sdp.cost),
-        status=Status.MAX_SECONDS,
-        errors=DimacsErrors(l2 / right, 0.0, 0.0, nan, np.inf, nan),
-        sense=sdp.sense,
-        trace_bound=nan,
-        trace_from="guess",
-        conditional=False,
-        seconds=0.0,
-        result=None,
-        infeasibility=l2,
-        worst_row=np.inf if l2 else 0.0,
-    )
-
-
 def only_zero(reduced: Reduced, trace: float, source: str) -> Solution:
     """The answer where the rows leave W = 0 at most."""
     sdp, sign, nan = reduced.sdp, reduced.sign, float("nan")

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from condgrad import _deadline as deadline
 from condgrad._types import Array
 from condgrad.maps import LowRankStack, SparseStack, Stack
 from condgrad.sdp._model import SDP
@@ -32,11 +31,9 @@ def stacked(families: Sequence[Family]) -> LinearOperator:
     whole = Stack([f.map for f in families])
 
     def rows(x: Array) -> Array:
-        deadline.check()
         return whole.rows(np.ascontiguousarray(x, np.float64).reshape(whole.shape))
 
     def adjoint(y: Array) -> Array:
-        deadline.check()
         return whole.adjoint(np.asarray(y, np.float64).reshape(-1)).reshape(-1)
 
     shape = (whole.size, int(np.prod(whole.shape)))

@@ -66,9 +66,7 @@ class Reduced:
         self.scaled = scale is not None
         d = np.ones(layout.side) if scale is None else scale
         self._unit = 1 / (d[self._i] * d[self._j])
-        deadline.check()
         self._order_blocks()
-        deadline.check()
         self.widest = float(self._unit[~self.off].max())
         """Tr W is at most this many times the trace in the scale of the domain."""
         self.norms = self._norms(self._unit)
@@ -76,7 +74,6 @@ class Reduced:
         self.plain_norms = self.norms if scale is None else self._norms(np.ones(layout.size))
         """‖A_l‖_F of every row, in the scale of the program."""
         self.absolute = sp.csr_array(abs(sdp.A))
-        deadline.check()
         self.depth = self._depth()
         """The most numbers that an entry of C + Σ ω A*u − A*y is summed from."""
         self.money = self._money()
@@ -84,7 +81,6 @@ class Reduced:
         self.refuted = self._at_sight()
         """Whether a row cannot hold for any W ⪰ 0: one without entries, or a semidefinite one."""
         self.families = self._families()
-        deadline.check()
         self.pins, self.pressed = self._pins()
         """Vectors on which W vanishes, and multipliers y of the rows that say so, A*y ⪯ 0 there."""
         self.trace, self.lift = trace_rows(self)

@@ -22,9 +22,9 @@ from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Run
 from condgrad.run.prepare import require_portable
 from condgrad.run.result import Result, Status
-from condgrad.run.solve import start, unstarted
+from condgrad.run.solve import start
 from condgrad.sdp import exact
-from condgrad.sdp._answer import answer, nothing, only_zero, shaped
+from condgrad.sdp._answer import answer, only_zero, shaped
 from condgrad.sdp._dual import Dual, Point, Repair, certified, slack, slopes_at
 from condgrad.sdp._model import SDP, check
 from condgrad.sdp._recession import from_multipliers, impossible, ray, recession, refuted
@@ -63,13 +63,8 @@ def run(
     options: Mapping[str, Any],
 ) -> Solution:
     """Solve a program; see `SDP.solve`."""
-    began, search = time.perf_counter(), None
-    try:
-        search = Search(sdp, trace_bound, max_seconds, method, options)
-        found = search.run()
-    except deadline.OutOfTime:
-        latest = None if search is None else search.latest
-        found = replace(latest or nothing(sdp), status=Status.MAX_SECONDS)
+    began = time.perf_counter()
+    found = Search(sdp, trace_bound, max_seconds, method, options).run()
     return replace(found, seconds=time.perf_counter() - began)
 
 
@@ -138,10 +133,7 @@ class Search:
 
     def left(self) -> float | None:
         """Seconds until the limit."""
-        if self.limit is None:
-            return max(0.0, deadline.left()) if deadline.is_set() else None
-        spent = time.perf_counter() - self.began
-        return max(0.0, min(self.limit - spent, deadline.left()))
+        return max(0.0, deadline.left()) if deadline.is_set() else None
 
     def run(self) -> Solution:
         """The best that can be said."""
@@ -252,15 +244,10 @@ class Search:
         if most_iter is epochs is lmo is seconds is None:
             most_iter = TOWARDS
         limits = Limits(most_iter, epochs, seconds, lmo)
-        try:
-            run = self._over(trace, exact, goal)
-            guessed = source == "guess" and not last
-            self.ends.watch(most, trace if guessed else np.inf, run.state.k)
-            result = advanced(run, limits, goal)
-        except deadline.OutOfTime:
-            self.going = None
-            name = "" if self.method is None else self.method.name
-            result = unstarted(reduced.problem(trace, exact), name, None, options["seed"])
+        run = self._over(trace, exact, goal)
+        guessed = source == "guess" and not last
+        self.ends.watch(most, trace if guessed else np.inf, run.state.k)
+        result = advanced(run, limits, goal)
         self.result, self.at = result, (trace, source)
         dual = self._dual(result, trace if source != "rows" else SLIGHTLY * trace)
         if source == "rows":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ from sklearn.utils import check_random_state
 
 from condgrad import _progress as progress
 from condgrad._check import flag, numbers
-from condgrad._deadline import OutOfTime
 from condgrad._floats import EPS
 from condgrad._round import apart, toward
 from condgrad._types import Array
@@ -133,8 +131,7 @@ def run_for(
             seed=ends.seed,
             device=ends.device,
         )
-    with suppress(OutOfTime):  # the best so far counts
-        rounder(result.W)
+    rounder.end(result.W)
     assert rounder.best is not None
     return rounder.best, result
 

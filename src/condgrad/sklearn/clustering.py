@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _progress as progress
-from condgrad._deadline import OutOfTime, limited, within
+from condgrad._deadline import limited, within
 from condgrad._types import Array
 from condgrad.applications import Rounded, clustering_matrix, clustering_value
 from condgrad.sklearn._certification import Certification
@@ -124,12 +123,11 @@ def certify(
         if result is None or proof.gap <= ends.gap:
             return proof
         progress.doing("looking for a better clustering")
-        with suppress(OutOfTime):
-            found = rounded(points, k, ends.seed, result.W)
-            if found.value < own.value * (1 - BETTER):
-                lower = 0.5 * points.unit * found.value
-                better = _labelled(X, points, found.answer, centres(points, found.answer, k))
-                proof = replace(proof, better=better, better_inertia=lower)
+        found = rounded(points, k, ends.seed, result.W)
+        if found.value < own.value * (1 - BETTER):
+            lower = 0.5 * points.unit * found.value
+            better = _labelled(X, points, found.answer, centres(points, found.answer, k))
+            proof = replace(proof, better=better, better_inertia=lower)
     return replace(proof, seconds=time.perf_counter() - since)
 
 

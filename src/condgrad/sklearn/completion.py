@@ -111,8 +111,8 @@ class MatrixCompletion(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
     tol : float or None, default 1e-2
         Stop at this proven relative gap; None proves nothing and makes all iterations.
     max_seconds : float, optional
-        Limit on the time of a fit, all in all: half of it is for choosing. From 5 s up a fit ends
-        within 1.2 times the limit and one second. Default: none.
+        Limit on the time of a fit, all in all: half of it is for choosing. A fit ends near it,
+        between two iterations. Default: none.
     n_jobs : int, optional
         Threads; default: all cores, at most OMP_NUM_THREADS.
     random_state : int, RandomState or None, default 0
