@@ -42,7 +42,7 @@ STUCK = 0.7
 
 
 class Refutation(NamedTuple):
-    """What dual points say of the constraints."""
+    """Verdict of dual points on the constraints."""
 
     bound: Bound
     """∞ if they have no solution, else −∞; either can fail."""

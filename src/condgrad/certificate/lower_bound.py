@@ -84,7 +84,7 @@ class Bound(NamedTuple):
 
 @dataclass
 class Report:
-    """What was measured of an iterate and its dual points."""
+    """Measurements of an iterate and of its dual points."""
 
     evaluation: Evaluation
     """Objective and violations of the iterate."""
@@ -289,7 +289,7 @@ def _fixed(problem: Problem, direction: Array) -> bool:
 
 
 class Proof(NamedTuple):
-    """What a dual point proves."""
+    """Bound of a dual point, with the gap and the best scale of the point."""
 
     bound: Bound
     gap: float

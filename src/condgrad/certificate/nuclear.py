@@ -40,7 +40,7 @@ class Better(NamedTuple):
     points: Sequence[Array]
     """The multipliers of every term."""
     changes: tuple[str, ...]
-    """What was changed: ``"clipped"``, ``"scaled"``, both or nothing."""
+    """Changes of the point: ``"clipped"``, ``"scaled"``, both or none."""
     lowest: float
     """min ⟨v, s⟩ at the point given, about."""
 
@@ -55,7 +55,7 @@ class Guess(NamedTuple):
     top: float
     """σ_max of v before it is scaled."""
     change: Array | None = None
-    """What clipping adds to the multipliers of the free term."""
+    """Change of the multipliers of the free term by clipping."""
 
 
 def serves(problem: Problem) -> bool:

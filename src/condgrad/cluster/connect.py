@@ -148,7 +148,7 @@ def _as_it_was(alone: bool) -> Iterator[None]:
 
 
 def _require_answer(address: str) -> None:
-    """Refuse an address at which nobody listens; Ray would try for minutes."""
+    """Refuse an address that does not answer; Ray would try for minutes."""
     try:
         place = urlsplit(address if "://" in address else f"ray://{address}")
         socket.create_connection((place.hostname, place.port), REACH).close()

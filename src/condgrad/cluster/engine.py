@@ -122,7 +122,7 @@ class Engine:
     # --- questions
 
     def ask(self, name: str, what: Any, *args: Any) -> list[Any]:
-        """What all actors answer; those that are lost are replaced, and all are asked again."""
+        """Answers of all actors; lost actors are replaced, and all are asked again."""
         why = ""
         for _ in range(TRIES):
             self.doubts += 1  # until all have answered

@@ -38,7 +38,7 @@ class Table:
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     """By which actors know it."""
     parts: list[Any] | None = None
-    """What every actor has of it, while it is written to a file."""
+    """Rows of the table by actor, while the table is written to a file."""
 
 
 def cut(function: Function, map: Dealt) -> Function:
@@ -104,7 +104,7 @@ class Shard:
         self._terms[term.name] = Term(own, function, term.weight, term.name)
 
     def answer(self, name: str, what: Any, *args: Any) -> Any:
-        """What a function or a method below says of a term."""
+        """Answer of a function, or of a method below, for a term."""
         term = self._terms[name]
         given = [self._here(term, a) for a in args]
         with self._calm():

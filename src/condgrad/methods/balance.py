@@ -24,7 +24,7 @@ GPU_EFFORT = 20.0
 
 @dataclass
 class Pressure:
-    """What `Balance` remembers."""
+    """Memory of `Balance`: a factor on β for every family, and the measurements behind it."""
 
     factors: list[float]
     """β_t is this multiple of the schedule's."""

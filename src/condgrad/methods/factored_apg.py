@@ -124,7 +124,7 @@ class Rows:
         self.whole: list[Block] = []
         """All rows of every term."""
         self.blocks: list[Block] = []
-        """The same in ranges of `CHUNK` rows."""
+        """All rows of every term, in ranges of `CHUNK`."""
         self.curvature = 0.0
         """At least the Lipschitz constant of the losses' gradient."""
         self.others = 0.0

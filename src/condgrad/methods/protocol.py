@@ -1,4 +1,4 @@
-"""What an algorithm is: constants in a frozen dataclass, and one state that a step changes.
+"""Protocol of algorithms: constants in a frozen dataclass, and one state that a step changes.
 
 A method answers to `suits`, `init`, `step` and `duals`, and `condgrad.run.loop` runs all of them.
 The state is a dataclass of arrays, numbers and a generator: all that an iteration reads or writes
@@ -33,7 +33,7 @@ Given: TypeAlias = Sequence[Array | None] | None
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before a run and may steer it: numbers only, so that a state can keep them."""
+    """Numbers that are known before a run and may steer it; the state keeps them."""
 
     gap: float = 1e-3
     """Tolerance for the relative gap."""
@@ -42,25 +42,25 @@ class Known:
     rows: float = 1e-2
     """Tolerance for the infeasibility of a single row."""
     floor: float = -np.inf
-    """A lower bound on the optimum that somebody has proved."""
+    """A lower bound on the optimum that was proved before the run."""
     below: float = np.nan
-    """Objective of the oracle's answer to ∇f, all constraints left out; NaN if nobody looked."""
+    """Objective of the oracle's answer to ∇f, all constraints left out; NaN if not evaluated."""
     above: float = np.nan
-    """Objective of the feasible point that was proposed for that answer; NaN if nobody looked."""
+    """Objective of the feasible point that was proposed for that answer; NaN if not evaluated."""
     missed: float = 0.0
     """Σ (‖r_t‖/‖a_t‖)² of the rows that the oracle's answer violates."""
 
 
 @dataclass(kw_only=True)
 class State:
-    """What every algorithm remembers; the state of each has more fields."""
+    """Memory that every algorithm has; the state of each algorithm has more fields."""
 
     W: Any
     """The iterate, an array or a `condgrad.points.Factored`."""
     rng: Generator
     """All random numbers of the run come from it."""
     known: Known
-    """What was known before the run."""
+    """Numbers that were known before the run."""
     k: int = 0
     """Iterations done."""
     rows: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ class State:
     betas: list[float] = field(default_factory=list)
     """β of every term at the latest iteration, 1 before the first."""
     report: Report | None = None
-    """What the algorithm measured for its own use at the latest iteration, if it did."""
+    """Measurements that the algorithm made for its own use at the latest iteration, or None."""
 
     @classmethod
     def begun(
@@ -123,7 +123,7 @@ class Method(ABC):
         return False
 
     def lighter(self, gpu: bool) -> Method | None:
-        """The same method with less memory, tried if there is too little; None for no such form."""
+        """Form of this method that takes less memory; None if there is no such form."""
         return None
 
     @abstractmethod

@@ -26,13 +26,13 @@ class Entry:
     name: str
     """Name in results."""
     build: Builder
-    """What makes the method, with its options."""
+    """Function that makes the method, with its options."""
     estimates: str
     """How the gradients of f and of g are followed."""
     needs: str
     """Assumptions on f and g."""
     reference: str
-    """Where the method comes from."""
+    """Source of the method."""
     iterations: str = "not proved"
     """Iterations to an ε-suboptimal solution."""
     cost: str = "not proved"

@@ -77,9 +77,9 @@ class SagCgalState(State):
     """Tables, how hard families are pressed, and what spectral steps remember."""
 
     tables: list[SlopeTable]
-    """What is kept of every term."""
+    """Slopes and multipliers of every term."""
     pressure: Pressure | None = None
-    """What `Balance` remembers, if β0 is found."""
+    """Memory of `Balance`, if β0 is found."""
     D: Any = None
     """The step before; None if steps go to atoms, which need nothing of what follows."""
     frames: list[Frame] = field(default_factory=list)

@@ -112,7 +112,7 @@ class SpdhgState(State):
     """Multipliers, the length of the steps, and the weight between both sides."""
 
     tables: list[ChangeTable]
-    """What is kept of every term."""
+    """Multipliers of every term."""
     D: Array
     """The step before."""
     frames: list[Frame]
@@ -319,7 +319,7 @@ class Spdhg(Drawing):
 
 
 def _first_weight(problem: Problem, s: SpdhgState, W: Array) -> float:
-    """What a violation costs, or a guess by β of a step from W."""
+    """Cost of a violation, or a guess by β of a step from W."""
     known = s.known
     if known.missed > 0 and known.above > known.below:
         return 0.8 * s.norm * (known.above - known.below) / known.missed

@@ -55,7 +55,7 @@ from condgrad.schedules import (
 
 @dataclass
 class Followed:
-    """What an estimator keeps of one term."""
+    """Memory of an estimator for one term."""
 
     G: Array
     """v_k^f or v_k^g: A*y of the slopes y, in the storage of the map."""
@@ -72,11 +72,11 @@ class TableOneState(State):
     """The iterate and what is kept of every term."""
 
     terms: list[Followed]
-    """What the estimators keep, one for every term."""
+    """Memory of the estimators, one for every term."""
     before: Array | None = None
     """W_{k−1}, for estimators that compare both points."""
     pressure: Pressure | None = None
-    """What `Balance` remembers, if β is automatic."""
+    """Memory of `Balance`, if β is automatic."""
 
 
 # --- estimators -----------------------------------------------------------------------------------
@@ -86,12 +86,12 @@ class Estimator(ABC):
     """A rule that follows the gradient of one term: a frozen dataclass of its constants."""
 
     compares: ClassVar[bool] = False
-    """Whether it evaluates rows at W_{k−1} too."""
+    """Whether the estimator evaluates rows at W_{k−1} too."""
     numbers: ClassVar[int] = 0
     """Numbers that it has for every row."""
 
     def begin(self, term: Term, problem: Problem) -> Followed:
-        """What is kept before the first iteration: the estimate is 0."""
+        """Memory before the first iteration: the estimate is 0."""
         return Followed(term.map.zeros(problem.dtype))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What methods with tables share: numbers for every row of a term, of which stretches are drawn."""
+"""Tables of numbers for every row of a term, of which methods draw stretches."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def table_bytes(term: Term, problem: Problem, numbers: int, dtype: Any = "auto")
 
 @dataclass
 class Table:
-    """What is kept of one term."""
+    """Multipliers of one term, and the stretches that are drawn of it."""
 
     G: Any
     """Cotangent of the dual point that the steps follow, or of slopes if there are no others."""
