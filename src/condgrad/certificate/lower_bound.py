@@ -48,6 +48,7 @@ from condgrad.certificate import nuclear
 from condgrad.domains import Domain, eigen
 from condgrad.domains.bottom import BLOCK, drawn
 from condgrad.evaluation import Evaluation
+from condgrad.maps import Covering
 from condgrad.passes import Pairing
 from condgrad.problem import CHUNK, Problem, Term, steepest
 
@@ -162,7 +163,8 @@ def part_of(term: Term, W: Array | None, y: Dual) -> Part:
     sums = [sum(column) for column in zip(*(p for _, pairs in done for p in pairs), strict=True)]
     conjugate, conjugates, spread, inner, value = sums
     w, pieces = term.weight, list(chain(*shares))
-    v: Array = G.reshape(term.map.shape) if term.map.covers else np.empty(term.map.shape, like=G)
+    in_place = type(term.map).set_to is Covering.set_to  # which may write to G itself
+    v: Array = G.reshape(term.map.shape) if in_place else np.empty(term.map.shape, like=G)
     term.map.set_to(G, w, v)
     if images is None and W is not None:
         inner = float(np.vdot(v, W)) / w

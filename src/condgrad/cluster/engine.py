@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _deadline as deadline
 from condgrad.backends import memory
 from condgrad.backends.arrays import host
 from condgrad.cluster.connect import Ray, connected, short
@@ -20,6 +21,10 @@ PATIENCE = 120.0
 """Seconds for actors to begin."""
 TRIES = 3
 """Times in a row that actors may be lost at one question."""
+
+
+class Late(Exception):
+    """Actors have not answered before the time of the call was up."""
 
 
 class Lost(Exception):
@@ -150,8 +155,15 @@ class Engine:
         return {i: actor.answer.remote(name, what, *sent) for i, actor in self.actors.items()}
 
     def get(self, asked: Any, patience: float = math.inf) -> Any:
-        """Answers, which are waited for so many seconds."""
-        return self._ray.get(asked, timeout=None if patience == math.inf else patience)
+        """Answers, which are waited for so many seconds, but not beyond the limit of the call."""
+        room = deadline.room()
+        most = min(patience, room)
+        try:
+            return self._ray.get(asked, timeout=None if most == math.inf else max(0.0, most))
+        except self._ray.exceptions.GetTimeoutError:
+            if room <= patience:
+                raise Late("actors of the cluster have not answered in time") from None
+            raise
 
     # --- losses
 

@@ -77,6 +77,9 @@ class Dealt(LinearMap):
         for start, stop, place in self.pieces(first, last).tolist():  # `depth` is that of ranges
             self.map.scatter(G, slice(start, stop), y[place - first : place - first + stop - start])
 
+    def set_to(self, G: Array, weight: float, out: Array) -> None:
+        self.map.set_to(G, weight, out)
+
     def add_to(self, G: Array, weight: float, out: Array) -> None:
         self.map.add_to(G, weight, out)
 

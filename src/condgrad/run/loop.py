@@ -18,7 +18,7 @@ from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import memory, threads
 from condgrad.backends.arrays import foreign
-from condgrad.cluster import Engine, Lost, Ray
+from condgrad.cluster import Engine, Late, Lost, Ray
 from condgrad.domains import Domain
 from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.balance import GPU_EFFORT
@@ -32,7 +32,7 @@ from condgrad.run.prepare import first_point, fitted, generator, prepared
 from condgrad.run.result import GOES_ON, KEEP, Result, Status
 from condgrad.testing import check_parts
 
-BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Lost)
+BREAKS = (KeyboardInterrupt, SystemError, MemoryError, Late, Lost)
 """Errors that may break off a run and leave the best point so far."""
 TOWARDS = 100_000
 """Iterations towards a goal, if there is no limit."""
@@ -183,6 +183,8 @@ class Run:
         """Say what has broken it off."""
         if isinstance(error, MemoryError):
             self._monitor.record.status, self._note = Status.OUT_OF_MEMORY, memory.shortage(error)
+        elif isinstance(error, Late):
+            self._monitor.record.status = Status.MAX_SECONDS
         elif isinstance(error, Lost):
             self._monitor.record.status, self._note = Status.LOST, str(error)
         elif from_keyboard(error):
