@@ -82,7 +82,7 @@ class Balance:
     per_decade: int = 10
 
     def begin(self, problem: Problem, state: Any) -> None:
-        """The first guess at W."""
+        """The first guess at W, for a state that has a field `pressure`."""
         factors, size = first_factors(problem, state.W, self.first), len(problem.terms)
         bound = max(state.known.floor, trivial(problem))
         due = self.start if self.per_decade else np.inf
@@ -90,7 +90,11 @@ class Balance:
         state.betas = list(factors)
 
     def follow(self, problem: Problem, method: Method, state: Any, press: float) -> None:
-        """Measure if that is due, and move the factors; `press` is how much single rows count."""
+        """Measure if that is due, and move the factors; the last act of a step.
+
+        `press` says how much single rows count: 1, or 0 for steps to projections. `Method.measures`
+        must be true.
+        """
         s, known, k = state.pressure, state.known, state.k
         if s is None or k < s.due:
             return
