@@ -137,8 +137,8 @@ class Method(ABC):
         """The state after one iteration, or after up to `at_most`; the given one may be changed.
 
         A step moves W and raises `k`, `calls`, `rows` and `products`. It sets `eta`, `beta` and
-        `betas`, which are 1 for smooth terms, and `report`, to None unless it measures. It raises
-        `numpy.linalg.LinAlgError` if the direction is not finite.
+        `betas`, of which those of smooth terms are not used, and `report`, to None unless it
+        measures. It raises `numpy.linalg.LinAlgError` if the direction is not finite.
         """
 
     def duals(self, problem: Problem, state: Any) -> dict[str, Duals]:
