@@ -23,7 +23,8 @@ from condgrad import (
     solve,
 )
 from condgrad.applications import sparsest_cut
-from condgrad.certificate.lower_bound import HALVINGS, Proof, bound, part_of
+from condgrad.certificate.lower_bound import Proof, bound, part_of
+from condgrad.certificate.section import HALVINGS
 from condgrad.domains import eigen
 from condgrad.methods.table1 import Full
 from general import GENERAL, refused

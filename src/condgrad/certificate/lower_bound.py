@@ -43,19 +43,14 @@ from condgrad._floats import EPS, TINY, length
 from condgrad._ours import ours
 from condgrad._types import ALL, Array
 from condgrad.backends import threads
-from condgrad.backends.arrays import foreign, host, namespace
+from condgrad.backends.arrays import host, namespace
 from condgrad.certificate import nuclear
-from condgrad.domains import Domain, eigen
-from condgrad.domains.bottom import BLOCK, drawn
+from condgrad.certificate.section import Scale, best_scale, best_step, nearby
 from condgrad.evaluation import Evaluation
 from condgrad.maps import Covering
 from condgrad.passes import Pairing
 from condgrad.problem import CHUNK, Problem, Term, steepest
 
-HALVINGS = {"scale": 6, "shift": 30}
-"""Bisections for a factor in [0, 1] and for a shift of any size."""
-FRESH = 8
-"""Random columns among those near the lowest eigenvectors."""
 NEAR_IDENTITY = 0.5
 """A combination of equality rows counts as the identity if it misses less than this of it."""
 
@@ -338,13 +333,19 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
     rounding, total = margin(sizes, reach, len(parts)), sum(p.product for p in parts)
     if not np.isfinite([rounding, total, length(base), length(pull)]).all():
         return Proof(Bound(), np.inf)  # a slope is NaN or infinite, or the numbers are too large
-    scale = best_step(domain, base, pull, moving - zero, 0.0, 1.0) if other else 1.0
-    best, points, gap = Bound(), [], np.inf
-    how = {} if near is None else {"near": near, "spent": not moves}
-    for t in dict.fromkeys((1.0, scale)):
+    scale = Scale(1.0, near, near)
+    if near is not None and other and domain.face is not None:
+        scale = best_scale(domain.face, base, pull, moving - zero, near)
+    elif other:
+        scale = Scale(best_step(domain, base, pull, moving - zero, 0.0, 1.0))
+    best, points, low = Bound(), [], scale.lowest
+    gap = 0.0 if low is None else max(total - low, 0.0)  # a section's gap needs no proof
+    tried = {1.0: scale.whole} if low is None or scale.t == 1.0 or moves else {}
+    for t, columns in (tried | {scale.t: scale.scaled}).items():
         conjugate = fixed + t * moving + ((1 - t) * zero if t < 1 else 0.0)  # h* is convex
         v, source = base + t * pull, name if t == 1.0 else f"{name}, scaled"
         points += [(v, conjugate, source)] if moves else []
+        how = {} if columns is None else {"near": columns, "spent": not moves}
         found, lowest = proved(problem, v, conjugate, rounding, source, **how)
         best, gap = better(best, found), total - lowest if t == 1.0 else gap
     for shift, (v, conjugate, source) in product(moves, points):
@@ -353,39 +354,7 @@ def bound(problem: Problem, parts: Sequence[Part], name: str, near: Array | None
         more = abs(r) * margin([shift.sizes], reach, len(parts))
         moved = v + r * shift.v, conjugate + r * shift.conjugate, rounding + more
         best = better(best, proved(problem, *moved, f"{source}, shifted")[0])
-    return Proof(best, gap, scale)
-
-
-def best_step(domain: Domain, v: Array, d: Array, c: float, low: float, high: float) -> float:
-    """Maximise t ↦ min ⟨v + t d, s⟩ − t c between both ends, a concave function, about.
-
-    The oracle's answers s give its slope ⟨d, s⟩ − c, on which bisection goes. What is found is not
-    beyond the maximum, and less than (high − low)/2^`HALVINGS` before it.
-    """
-    rng = np.random.default_rng(0)
-
-    def rises(t: float) -> bool:
-        s = domain.lmo(v + t * d, effort=4.0, rng=rng).dense()
-        return float(np.vdot(d, s)) >= c
-
-    if rises(high):
-        return high
-    for _ in range(HALVINGS["scale" if low == 0 else "shift"]):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rises(middle) else (low, middle)
-    return low
-
-
-def _nearby(problem: Problem, W: Array) -> Array | None:
-    """Columns near the lowest eigenvectors of a direction: in the end those are W's range.
-
-    None unless W is one block on a GPU, and so large that all eigenvalues would be slow.
-    """
-    face, n = problem.domain.face, W.shape[0]
-    if not foreign(W) or face is None or face.parts != (slice(0, n),) or n <= eigen.WHOLE_GPU:
-        return None
-    columns = drawn(n, BLOCK, W)
-    return np.hstack([W @ columns[:, FRESH:], columns[:, :FRESH]])
+    return Proof(best, gap, scale.t)
 
 
 def _sum(parts: Sequence[Part], problem: Problem) -> Array:
@@ -420,7 +389,7 @@ def measure(
     if not others and nuclear.serves(problem):
         first, _ = improved(problem, W, parts, point)
         return Report(evaluation, first.bound, first.gap, slack)
-    near = _nearby(problem, W)
+    near = nearby(problem.domain, W)
     first = bound(problem, parts, name, near)
     best, scales = first.bound, {name: first.scale}
     for other, y in others:

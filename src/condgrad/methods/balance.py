@@ -148,7 +148,11 @@ def first_factors(problem: Problem, W: Array, first: float) -> list[float]:
     for t in problem.smooth:
         v += t.gradient(W, 1.0)
     rng = np.random.default_rng(0)
-    noise = np.asarray(rng.standard_normal(problem.domain.shape), like=W)
+    if foreign(W):  # numbers come from the CPU: a matrix of rank one
+        left, right = (np.asarray(rng.standard_normal(n), like=W) for n in W.shape)
+        noise = left[:, None] * right
+    else:
+        noise = rng.standard_normal(problem.domain.shape)
     effort = GPU_EFFORT if foreign(W) else None
     steps = [problem.domain.lmo(d, effort=effort, rng=rng).dense() - W for d in (v, noise)]
     reach = [abs(float(np.vdot(v, W)))] + [abs(float(np.vdot(v, W + s))) for s in steps]

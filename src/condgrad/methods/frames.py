@@ -154,7 +154,7 @@ def _kept(Q: Array, frame: Frame, d: Array, vectors: Array) -> Array:
     """U with UUᵀ the projection; its vectors and some more serve the next one."""
     n, rank = Q.shape[0], int(np.count_nonzero(d))
     K = vectors[:, : rank + max(GUARD, rank // 4)]
-    K = K - Q @ (Q.T @ K) if Q.shape[1] else K.copy(order="K")
+    K = K - Q @ (Q.T @ K) if Q.shape[1] and not foreign(Q) else K.copy()
     U: Array = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
     frame.vectors = K
     if K.shape[1] <= n // 4:
@@ -196,13 +196,16 @@ def ritz(X: Array, K: Array, Q: Array) -> tuple[Array, Array, int]:
 
     With C the columns of K and those of XK off K and Q, CᵀC and CᵀXC are all that comes to the CPU.
     """
-    Y = X @ K
-    R = _residual(Y.copy(), K, Q)
-    C = np.hstack([R, K])
-    products = host(C.T @ np.hstack([C, X @ R, Y]))
-    count = C.shape[1]
-    values, mix = ritz_pairs(products[:, :count], products[:, count:])
-    return values, C @ np.asarray(mix, like=C), count
+    count, known = 2 * K.shape[1], np.hstack([K, Q])
+    Y = X.dot(K)
+    R = Y - known.dot(known.T.dot(Y))
+    C = np.hstack([R, known])
+    M = host(C.T.dot(np.hstack([C, X.dot(R), Y])))
+    if not np.isfinite(M).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    values, mix = ritz_pairs(M[:count, :count], M[:count, len(M) :])
+    mix = np.concatenate([mix, -M[count:, :count] @ mix])
+    return values, C.dot(np.asarray(mix, like=C)), count
 
 
 def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ from condgrad.certificate.infeasible import Refutation, refutation
 from condgrad.certificate.lower_bound import Duals, Report, Slopes, measure, price
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.functions import Smooth
+from condgrad.functions import Linear, Smooth
 from condgrad.problem import Problem, Term
 
 Given: TypeAlias = Sequence[Array | None] | None
@@ -254,9 +254,10 @@ def curvature_of(term: Term) -> float:
     return term.weight * h.smoothness if isinstance(h, Smooth) else 0.0
 
 
-def gradient(term: Term, W: Array, G: Array, beta: float) -> int:
-    """G = A* h'_β(A W) over all rows; how many these are."""
-    term.passes.gradient(W, G, term.chunks(), beta)
+def gradient(term: Term, W: Array, G: Array, beta: float, first: bool = True) -> int:
+    """G = A* h'_β(A W) over all rows; how many these are. Of a linear term it stays as at first."""
+    if first or not isinstance(term.function, Linear):
+        term.passes.gradient(W, G, term.chunks(), beta)
     return term.map.size
 
 

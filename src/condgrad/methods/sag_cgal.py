@@ -163,7 +163,7 @@ class SagCgal(Drawing):
         table, beta = s.tables[i], s.betas[i]
         drawn: list[slice] = table.stretches.draw(s.rng)
         if table.y is None:
-            gradient(term, s.W, table.G, beta)
+            gradient(term, s.W, table.G, beta, s.k == 0)
         else:
             table.renew(term, s.W, drawn, beta, theta)
         s.rows[i] += rows_of(drawn)

@@ -197,10 +197,10 @@ class Spdhg(Drawing):
     # --- an iteration
 
     def step(self, problem: Problem, state: SpdhgState, at_most: int = 1) -> SpdhgState:
-        s = state
+        s, begins = state, bool(np.isnan(state.eta))
         s.eta, s.beta = 1.0, 1 / (s.length * s.weight)
         s.betas = [(1.0 if t.function.smooth else scale(t)) * s.beta for t in problem.terms]
-        found = [self._ascended(t, s, i) for i, t in enumerate(problem.terms)]
+        found = [self._ascended(t, s, i, begins) for i, t in enumerate(problem.terms)]
         v = direction(problem, [estimate for estimate, _ in found])
         tau = 1 / (s.weight / s.length + s.bend)
         to_projection(face_of(problem), s, v, tau, 1.0, SMALL)
@@ -209,14 +209,14 @@ class Spdhg(Drawing):
         self._weighed(problem, s)
         return s
 
-    def _ascended(self, term: Term, s: SpdhgState, i: int) -> tuple[Array, float]:
+    def _ascended(self, term: Term, s: SpdhgState, i: int, begins: bool) -> tuple[Array, float]:
         """Move the multipliers of the drawn rows; A*(y + Δy/p), and ‖Δy‖²."""
         table, beta = s.tables[i], s.betas[i]
         y, changed, drawn = table.y, table.changed, table.stretches.draw(s.rng)
         count = rows_of(drawn)
         s.rows[i] += count
         if y is None:
-            gradient(term, s.W, table.G, beta)
+            gradient(term, s.W, table.G, beta, begins)
             return table.G, 0.0
         seen = s.W.astype(changed.dtype, copy=False)
 
