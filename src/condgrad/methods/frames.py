@@ -154,7 +154,7 @@ def _kept(Q: Array, frame: Frame, d: Array, vectors: Array) -> Array:
     """U with UUᵀ the projection; its vectors and some more serve the next one."""
     n, rank = Q.shape[0], int(np.count_nonzero(d))
     K = vectors[:, : rank + max(GUARD, rank // 4)]
-    K = K - Q @ (Q.T @ K) if Q.shape[1] and not foreign(Q) else K.copy()
+    K = K - Q @ (Q.T @ K) if Q.shape[1] and not foreign(Q) else K.copy(order="K")
     U: Array = K[:, :rank] * np.asarray(np.sqrt(d[:rank]), like=K)
     frame.vectors = K
     if K.shape[1] <= n // 4:
@@ -201,8 +201,6 @@ def ritz(X: Array, K: Array, Q: Array) -> tuple[Array, Array, int]:
     R = Y - known.dot(known.T.dot(Y))
     C = np.hstack([R, known])
     M = host(C.T.dot(np.hstack([C, X.dot(R), Y])))
-    if not np.isfinite(M).all():
-        raise np.linalg.LinAlgError("the direction is not finite")
     values, mix = ritz_pairs(M[:count, :count], M[:count, len(M) :])
     mix = np.concatenate([mix, -M[count:, :count] @ mix])
     return values, C.dot(np.asarray(mix, like=C)), count
