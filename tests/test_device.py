@@ -12,6 +12,7 @@ from condgrad import Problem, Term, applications, domains, functions, maps
 from condgrad.applications.rounding import _best_swap, cut_value, improved, round_cut
 from condgrad.applications.rounding_device import DeviceGraph, DeviceRounder
 from condgrad.backends import tiles
+from condgrad.certificate.section import best_scale, nearby
 from condgrad.domains.bottom import bottom
 from condgrad.domains.eigen import lowest_bound
 from stand_in import Passes, alike, installed, ndarray
@@ -205,6 +206,30 @@ def test_the_lower_end_of_a_spectrum(cupy, seed):
         np.testing.assert_allclose(P.T @ P, np.eye(P.shape[1]), atol=1e-11)
         residual = V @ P[:, 0] - found.values[0] * P[:, 0]
         assert found.residual == pytest.approx(np.linalg.norm(residual), abs=2e-7)  # by squares
+
+
+@pytest.mark.parametrize("equality", [True, False])
+@SEED
+def test_the_scale_by_sections(cupy, seed, equality, monkeypatch):
+    """It is as good as the best of many scales."""
+    monkeypatch.setattr("condgrad.domains.eigen.WHOLE_GPU", 30)
+    rng = np.random.default_rng(seed)
+    v, d = (x + x.T for x in rng.standard_normal((2, 60, 60)))
+    domain = domains.PinnedSpectrahedron(np.ones(60), 3.0, values=1.0, equality=equality)
+    there = domain.on(cupy.empty(0))
+
+    def value(t, c):
+        return domain.minimum(v + t * d).value - t * c
+
+    for c in (-40.0, -20.0, 0.0, 20.0):
+        near = nearby(there, there.center())
+        t, whole, scaled, low = best_scale(there.face, ndarray(v), ndarray(d), c, near)
+        assert low == pytest.approx(domain.minimum(v + d).value, abs=1e-4)
+        best = max(value(x, c) for x in np.linspace(0, 1, 101))
+        assert value(t, c) >= best - 0.1 * (best - value(1.0, c)) - 1e-9
+        for x, near in ((1.0, whole), (t, scaled)):
+            low = there.minimum(ndarray(v + x * d), near=near).value
+            assert low == pytest.approx(domain.minimum(v + x * d).value, abs=1e-5)
 
 
 def test_a_certificate_by_blocks_is_that_by_all_eigenvalues(cupy, monkeypatch):

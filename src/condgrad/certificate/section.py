@@ -99,9 +99,9 @@ def best_scale(face: Face, v: Array, d: Array, c: float, near: Array) -> Scale:
     P = beyond(face.basis, seen[0][2])
     for _ in range(LOOKS - 1):
         section = Spectrahedron(P.shape[1], face.trace, face.equality)
-        small = [host(P.T @ (X @ P)) for X in (v, d)]
-        t = best_step(section, *small, -rise, 0.0, 1.0)
-        M, best = small[0] + t * small[1], max(found for found, *_ in seen)
+        base, pull = (host(P.T @ (X @ P)) for X in (v, d))
+        t = best_step(section, base, pull, -rise, 0.0, 1.0)
+        M, best = base + t * pull, max(found for found, *_ in seen)
         promised = value(float(np.linalg.eigvalsh(0.5 * (M + M.T))[0]), t)
         if t == 1.0 or promised - best <= ENOUGH * max(promised - seen[0][0], 0.0):
             break

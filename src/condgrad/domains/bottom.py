@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad._floats import EPS, TINY
 from condgrad._types import Array
-from condgrad.backends.arrays import beyond, diagonal, host
+from condgrad.backends.arrays import beyond, diagonal, host, namespace
 from condgrad.backends.scalars import norm
 
 BLOCK = 32
@@ -166,10 +166,11 @@ def projected(V: Array, Y: Array) -> Bottom:
 
 def drawn(n: int, width: int, like: Array) -> Array:
     """Random columns, the same at every call."""
-    columns: Array = np.asarray(_columns(n, max(BLOCK, width))[:, :width], like=like)
-    return columns
+    return _columns(n, max(BLOCK, width), namespace(like))[:, :width]
 
 
 @lru_cache(maxsize=1)
-def _columns(n: int, width: int) -> Array:
-    return np.random.default_rng(0).standard_normal((n, width))
+def _columns(n: int, width: int, xp: Any) -> Array:
+    """The latest of them, on the device of arrays of the module `xp`."""
+    columns: Array = xp.asarray(np.random.default_rng(0).standard_normal((n, width)))
+    return columns
