@@ -192,18 +192,19 @@ def _corrected(Y: Array, K: Array, frame: Frame) -> Array:
 
 
 def ritz(X: Array, K: Array, Q: Array) -> tuple[Array, Array, int]:
-    """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, vectors, products.
+    """Rayleigh-Ritz on the span of K and XK, K off Q: values that fall, vectors off Q, products.
 
-    With C the columns of K and those of XK off K and Q, CᵀC and CᵀXC are all that comes to the CPU.
+    With R the columns of XK off K and Q, their products with R, K, XR and XK are all that comes to
+    the CPU. Columns are kept as rows, which are joined and multiplied in less time.
     """
-    count, known = 2 * K.shape[1], np.hstack([K, Q])
-    Y = X.dot(K)
-    R = Y - known.dot(known.T.dot(Y))
-    C = np.hstack([R, known])
-    M = host(C.T.dot(np.hstack([C, X.dot(R), Y])))
+    count, off = 2 * K.shape[1], np.concatenate([K.T, Q.T])
+    Y = off[: K.shape[1]].dot(X)
+    R = Y - Y.dot(off.T).dot(off)
+    B = np.concatenate([R, off])
+    M = host(B.dot(np.concatenate([B, R.dot(X), Y]).T))
     values, mix = ritz_pairs(M[:count, :count], M[:count, len(M) :])
     mix = np.concatenate([mix, -M[count:, :count] @ mix])
-    return values, C.dot(np.asarray(mix, like=C)), count
+    return values, np.asarray(mix.T, like=B).dot(B).T, count
 
 
 def ritz_pairs(squares: Array, T: Array) -> tuple[Array, Array]:
