@@ -15,8 +15,7 @@ import condgrad as cg
 from condgrad import _deadline, applications
 from condgrad.applications import Application, large_max_cut
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.run.journal import Journal
-from condgrad.run.pages import Page
+from condgrad.run.journal import Journal, Page
 from condgrad.sdp import SDP
 from condgrad.sklearn import MatrixCompletion, SDPKMeans
 from saving import equal, graph

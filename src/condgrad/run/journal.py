@@ -12,30 +12,30 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from condgrad.errors import InputError, MemoryLimit, ProblemError
-from condgrad.run import saved
+from condgrad._files import sweep
+from condgrad.errors import InputError, MemoryLimit, ProblemError, cause
+from condgrad.run import files, saved
 from condgrad.run.files import Pack
-from condgrad.run.limits import Limits
+from condgrad.run.limits import Counts, Limits
 from condgrad.run.loop import Asked, Run
-from condgrad.run.pages import Open, Page
 from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
 from condgrad.run.saved import Entry, Kept
-from condgrad.run.writer import Writing
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
-PATIENCE = 1.0
-"""Seconds that are waited for a checkpoint after Ctrl-C; the one before stays, where that is not
-enough."""
+REST = 10
+"""A checkpoint is not written before this many times what the last one took has passed."""
 KEPT = ("checkpoint", "every", "resume")
 """Options of calls that keep a journal."""
 PathLike = str | os.PathLike[str]
@@ -44,21 +44,86 @@ Answer = TypeVar("Answer")
 _current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
 
 
+@dataclass
+class Open:
+    """A run that may go on."""
+
+    run: Run
+    prints: Print
+    number: int
+    """Number of the stage in which the run began."""
+    last: int
+    """Number of the latest stage that advanced the run."""
+    since: Counts = (0, 0.0, 0)
+    """Counts at the beginning of that latest stage."""
+
+    def pack(self) -> Entry:
+        """Entry of the run, as it is written."""
+        about = {"number": self.number, "last": self.last, "since": self.since}
+        return saved.entry_of(self.run, self.prints, **about)
+
+
+@dataclass
+class Page:
+    """A stage that is no run, and keeps what it needs to go on by itself."""
+
+    name: str
+    journal: Journal | None = None
+    number: int = 0
+    result: Any = None
+    """Result of a stage that was done when the file was written; else None."""
+    known: Any = None
+    """State of a stage that was not done when the file was written, or None."""
+    prints: Print = field(default_factory=dict)
+    state: Callable[[], Any] | None = None
+    """What there is to keep, if the stage has begun."""
+
+    def keep(self, state: Callable[[], Any]) -> None:
+        """Between two steps: write the state if it is time."""
+        if self.journal is not None:
+            self.state = state
+            self.journal.tick()
+
+    def leave(self, status: Status) -> None:
+        """The clock ends it, or something worse."""
+        if self.journal is not None:
+            self.journal.leave(status)
+
+    def end(self, result: Callable[[], Any]) -> None:
+        """Note that the stage is done."""
+        if self.journal is not None:
+            self.journal.turn(self, result())
+
+    def pack(self) -> list[Entry]:
+        """Entry of the state, as it is written, if there is one."""
+        about = {"number": self.number, "prints": self.prints}
+        return [] if self.state is None else [Entry(about, Pack.of(self.state(), "the state"))]
+
+
 class Journal:
-    """The file of a call.
+    """The file of a call. It is written while the call waits.
 
     Parameters
     ----------
     path : path or None
         Where to write; None: nowhere.
     every : float
-        Seconds between two times that it is written.
+        Seconds between two times that it is written; 0: every time.
     kept : Kept, optional
         What the file to go on from has.
     """
 
     def __init__(self, path: PathLike | None, every: float, kept: Kept | None) -> None:
-        self._writing = None if path is None else Writing(path, every)
+        self._path, self._every = None if path is None else Path(path), every
+        if self._path is not None:
+            folder = self._path.parent
+            if self._path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+                raise ProblemError(
+                    f"checkpoint is {str(path)!r}, which cannot be written: give a file in a "
+                    "folder that is there"
+                )
+            sweep(folder)
+        self._due = time.monotonic() + every
         kept = kept or Kept()
         self._file, self._stored = kept.path, kept.done
         self._runs = {entry.about["number"]: entry for entry in kept.runs}
@@ -77,7 +142,8 @@ class Journal:
         if known is not None:
             result, memories = known
             if result is None:
-                raise _refusal(*memories)
+                message, limit = memories
+                raise MemoryLimit(*message.split(": ", 1)) if limit else ProblemError(message)
             for who, memory in zip(saved.watchers(watch), memories, strict=False):
                 saved.remind(who, memory)
             found: Result = result
@@ -90,8 +156,7 @@ class Journal:
             else:
                 run = Run(asked)
         except ProblemError as error:  # as for want of memory, which may be another one later
-            figures = getattr(error, "figures", None)
-            self._finish((None, (str(error), figures)), "solve", prints)
+            self._finish((None, (str(error), isinstance(error, MemoryLimit))), "solve", prints)
             raise
         except BaseException:
             self._broken = True
@@ -187,7 +252,7 @@ class Journal:
         """Take a run further unless it is over, with checkpoints on the way and at the end."""
         run, token = own.run, _current.set(None)  # what callbacks solve is no stage
         try:
-            if self._writing is not None:
+            if self._path is not None:
                 own.pack()  # refused now what could not be written later
             run._monitor.keep = self.tick
             if not over:
@@ -207,7 +272,7 @@ class Journal:
 
     def tick(self) -> None:
         """Between two iterations: write the file if it is time."""
-        if self._writing is not None and self._writing.due:
+        if time.monotonic() >= self._due:
             self._late = False
             self.save()
 
@@ -225,21 +290,22 @@ class Journal:
 
     def save(self) -> None:
         """Write the file now."""
-        if self._writing is None or self._broken:
+        if self._path is None or self._broken:
             return
-        with self._writing.timed():
-            try:
-                runs = [own.pack() for own in self._open.values()]
-                pages = [self._page.pack()] if self._page is not None and self._page.begun else []
-                kept = Kept(self._file, list(self._done), runs, pages)
-                self._writing.put(kept.packs, 1 + len(self._done))
-            except (ProblemError, MemoryError) as error:  # it could be held at the start
-                self._writing.warn(error)
-
-    def close(self) -> None:
-        """Wait until what is being written is there; not for long where something broke it off."""
-        if self._writing is not None:
-            self._writing.wait(PATIENCE if self._broken else None)
+        began = time.monotonic()
+        try:
+            runs = [own.pack() for own in self._open.values()]
+            pages = [] if self._page is None else self._page.pack()
+            files.save(self._path, Kept(done=self._done, runs=runs, pages=pages).packs)
+        except (ProblemError, MemoryError, OSError) as error:  # the run matters more
+            warnings.warn(
+                f"the checkpoint {str(self._path)!r} could not be written ({cause(error)}): the "
+                "run goes on, and the file is as it was before",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        rest = REST * (time.monotonic() - began)
+        self._due = began + (max(self._every, rest) if self._every else 0.0)
 
 
 @contextlib.contextmanager
@@ -299,7 +365,6 @@ def checkpoints(
         yield journal
     finally:
         _current.reset(token)
-        journal.close()
 
 
 def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -353,16 +418,5 @@ def settled(name: str, work: Callable[[], Any], data: Any = None) -> Any:
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
-    draw, journal = draw or _draw, _current.get()
-    return draw() if journal is None else int(journal.value("seed", draw))
-
-
-def _refusal(message: str, figures: str | None) -> ProblemError:
-    """The error of a run that could not begin, once more."""
-    if figures is None:
-        return ProblemError(message)
-    return MemoryLimit(figures, message.removeprefix(f"{figures}: "))
-
-
-def _draw() -> int:
-    return int(np.random.default_rng().integers(2**63))
+    draw = draw or (lambda: int(np.random.default_rng().integers(2**63)))
+    return int(settled("seed", draw))
