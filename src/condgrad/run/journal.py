@@ -138,14 +138,12 @@ class Journal:
         """Make a run, advance it and return its result: a stage of its own."""
         prints = saved.prints(asked)
         number, known = self._stage("solve", prints)
-        watch = asked.watch
         if known is not None:
             result, memories = known
             if result is None:
                 message, limit = memories
                 raise MemoryLimit(*message.split(": ", 1)) if limit else ProblemError(message)
-            for who, memory in zip(saved.watchers(watch), memories, strict=False):
-                saved.remind(who, memory)
+            saved.remind_all(asked, memories)
             found: Result = result
             return replace(found, resumed=found.iterations)
         entry = self._runs.pop(number, None)
@@ -169,8 +167,7 @@ class Journal:
         finally:
             run.close()
         del self._open[number]
-        memories = [saved.memory_of(w) for w in saved.watchers(watch)]
-        self._finish((result, memories), "solve", prints)
+        self._finish((result, saved.memories_of(asked)), "solve", prints)
         return result
 
     def advance(self, run: Run, limits: Limits, until: Any, **how: Any) -> Result:

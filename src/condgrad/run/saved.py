@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
 from condgrad.methods.protocol import Method, State
 from condgrad.run import files
-from condgrad.run.callbacks import Callback, Watch
+from condgrad.run.callbacks import Callback
 from condgrad.run.files import FAULTS, Pack, damaged
 from condgrad.run.limits import Goal
 from condgrad.run.monitor import Monitor, Record
@@ -34,13 +32,16 @@ if TYPE_CHECKING:
 COMMON: dict[str, Any] = {"number": int, "prints": dict}
 PARTS: dict[str, dict[str, Any]] = {
     "done": {"name": str, "prints": dict},
-    "runs": {**COMMON, "last": int, "since": tuple, "form": (Method, type(None)), "device": str},
+    "runs": {
+        **COMMON,
+        **{"last": int, "since": tuple, "form": (Method, type(None))},
+        **{"device": str, "shards": (int, type(None))},
+    },
     "pages": COMMON,
 }
 """Facts of the entries of a file, with their types."""
-_told: ContextVar[Mapping[str, Any]] = ContextVar("condgrad_told", default=MappingProxyType({}))
-OPTIONS = ("record", "errors", "duals", "certify", "floor")
-"""Options of `Watch` that a checkpoint keeps."""
+OPTIONS = ("record", "errors", "duals", "certify", "floor", "seed")
+"""Options that a checkpoint keeps."""
 
 
 @dataclass
@@ -76,7 +77,7 @@ def version() -> str:
 
 
 def memory_of(value: Any) -> dict[str, Any] | None:
-    """Attributes that a callback or a metric must remember (`remembers` of the class), or None.
+    """Attributes that a callback must remember (`remembers` of its class), or None.
 
     Functions remember nothing.
     """
@@ -84,8 +85,8 @@ def memory_of(value: Any) -> dict[str, Any] | None:
     if names is None:
         return None
     parts = {name: getattr(value, name) for name in names}
-    parts = {name: v for name, v in parts.items() if _minds(v) or not callable(v)}
-    return {n: [memory_of(v), None] if _minds(v) else [None, v] for n, v in parts.items()}
+    own = {name: memory_of(v) if _minds(v) else v for name, v in parts.items()}
+    return {name: v for name, v in own.items() if not callable(v)}
 
 
 def _minds(value: Any) -> bool:
@@ -93,70 +94,53 @@ def _minds(value: Any) -> bool:
 
 
 def remind(value: Any, memory: Mapping[str, Any] | None) -> None:
-    """Restore the saved attributes of a callback or a metric."""
-    for name, (inner, own) in (memory or {}).items():
-        if inner is not None:
-            remind(getattr(value, name), inner)
+    """Restore the saved attributes of a callback."""
+    for name, own in (memory or {}).items():
+        if isinstance(own, dict) and _minds(getattr(value, name)):
+            remind(getattr(value, name), own)
         else:
             setattr(value, name, own)
 
 
-def watchers(watch: Watch) -> list[Any]:
-    """Objects that may have a memory."""
-    return [watch.propose, *watch.callbacks]
+def memories_of(asked: Asked) -> list[dict[str, Any] | None]:
+    """The memories of all that may have one."""
+    return [memory_of(w) for w in (asked.propose, *asked.callbacks)]
+
+
+def remind_all(asked: Asked, memories: Sequence[Any]) -> None:
+    """Restore the saved attributes of all that had a memory."""
+    for one, memory in zip((asked.propose, *asked.callbacks), memories, strict=False):
+        remind(one, memory)
 
 
 def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     """All that a run needs to go on."""
     asked, engine = run.asked, run._engine
-    if engine is not None:
-        about["shards"] = engine.shards
-    methods: tuple[Method | None, ...] = run.asked.method, run.method
-    tree = {
-        "state": run.state,
-        "record": run._monitor.record,
-        "memories": [memory_of(w) for w in watchers(asked.watch)],
-    }
+    tree = {"state": run.state, "record": run._monitor.record, "memories": memories_of(asked)}
+    methods: tuple[Method | None, ...] = asked.method, run.method
     try:
         Pack.of(methods, "method")
     except ProblemError:  # it has a user's parts
         methods = None, None
     about["method"], about["form"] = methods
+    about["shards"] = None if engine is None else engine.shards
     about |= {"device": "cuda" if foreign(run.problem.like) else "cpu"}
-    about |= {"prints": prints, "goal": asked.goal, "seed": asked.seed}
-    about["options"] = {name: getattr(asked.watch, name) for name in OPTIONS}
+    about |= {"prints": prints, "goal": asked.goal}
+    about["options"] = {name: getattr(asked, name) for name in OPTIONS}
     with nullcontext() if engine is None else engine.fetched(run.state):
         return Entry(about, Pack.of(tree, "run"))
 
 
 def prints(asked: Asked) -> Print:
     """Fingerprints that must agree for a checkpoint to be used."""
-    watch, goal, given = asked.watch, asked.goal, _told.get()
     found = {**print_of(asked.problem, "problem"), **print_of(asked.method, "method")}
-    about: dict[str, Any] = {name: getattr(watch, name) for name in OPTIONS}
-    about |= {name: getattr(goal, name) for name in ("gap", "feasibility", "row_feasibility")}
-    about |= {"seed": asked.seed, "start": asked.start, "metrics": sorted(watch.metrics)}
-    about["propose"] = watch.propose is not None
-    if asked.cluster is not None:
-        about["shards"] = asked.cluster.shards
-    if given:  # these are named first
-        about = {**given, **{f"{n} of the run" if n in given else n: v for n, v in about.items()}}
+    about: dict[str, Any] = {name: getattr(asked, name) for name in (*OPTIONS, "start")}
+    about |= vars(asked.goal) | {"metrics": sorted(asked.metrics)}
+    about["propose"] = asked.propose is not None
+    about["shards"] = None if asked.cluster is None else asked.cluster.shards
     for name, value in about.items():
-        found.update(print_of(value, name))
+        found |= print_of(value, name)
     return found
-
-
-@contextmanager
-def told(**options: Any) -> Iterator[None]:
-    """Keep the options of the user, by name, if the runs in the block get other ones.
-
-    A checkpoint of another call is refused in the user's words.
-    """
-    token = _told.set(options)
-    try:
-        yield
-    finally:
-        _told.reset(token)
 
 
 def restore(run: Run, entry: Entry, path: Path) -> None:
@@ -169,9 +153,8 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
         _require_fit(run, record, goal)
         if run._engine is not None:
             run._engine.revive(run.state)
-        run.asked, watch = replace(run.asked, goal=goal), run.asked.watch
-        for who, memory in zip(watchers(watch), found["memories"], strict=False):
-            remind(who, memory)
+        run.asked = replace(run.asked, goal=goal)
+        remind_all(run.asked, found["memories"])
         run._monitor = Monitor(run, record=record)
         record.status = record.status or Status.PAUSED
     except FAULTS as error:
@@ -224,8 +207,8 @@ def ended(run: Run) -> bool:
     monitor = run._monitor
     if monitor.record.status not in (Status.STOPPED, *Status.limits()) or not run.state.k:
         return False
-    watchers = [c for c in run.asked.watch.callbacks if getattr(c, "final", False)]
-    return any(bool(c(monitor.info())) for c in watchers)
+    final = [c for c in run.asked.callbacks if getattr(c, "final", False)]
+    return any(bool(c(monitor.info())) for c in final)
 
 
 def opened(path: str | PathLike[str]) -> Kept:
@@ -310,12 +293,15 @@ def resume(
         method = about["method"] if method is None else method
         if method is None:
             raise ProblemError("the method has parts of your own: pass it as `method`")
-        watch = Watch(
-            metrics=metrics or {}, callbacks=callbacks, propose=propose, **about["options"]
+        own = Asked(
+            *(problem, method, about["goal"]),
+            **about["options"],
+            metrics=metrics or {},
+            callbacks=callbacks,
+            propose=propose,
+            n_jobs=n_jobs,
+            cluster=cluster_of(cluster),
         )
-        wish, goal, device = cluster_of(cluster), about["goal"], about["device"]
-        seed = about["seed"]
-        own = Asked(problem, method, goal, watch, None, seed, n_jobs, device, wish)
         there = {n: v for n, v in about["prints"].items() if n.startswith(("problem", "method"))}
     except ProblemError:
         raise
@@ -325,26 +311,21 @@ def resume(
     return revived(own, entry, kept.path)
 
 
-def _for_shards(shards: Any, wish: Ray | None) -> Ray | None:
-    """A cluster for the shards of a checkpoint."""
-    if shards is None and wish is None:
-        return None
-    if shards is None:
-        raise ProblemError("cluster is given, but the checkpoint is of a run without: leave it out")
-    if wish is None or wish.shards not in (None, shards):
-        raise ProblemError(
-            f"the checkpoint is of a run on a cluster with {shards} shards: pass "
-            f"cluster=Ray(shards={shards})"
-        )
-    return replace(wish, shards=int(shards))
-
-
 def revived(own: Asked, entry: Entry, path: Path) -> Run:
     """The run that an entry of a file is of; `own` says what is given to it."""
     from condgrad.run.loop import Run  # which saves itself
 
     run, about = Run.__new__(Run), entry.about
-    wish = _for_shards(about.get("shards"), own.cluster)
+    wish, shards = own.cluster, about["shards"]
+    if wish is not None and shards is None:
+        raise ProblemError("cluster is given, but the checkpoint is of a run without: leave it out")
+    if shards is not None and (wish is None or wish.shards not in (None, shards)):
+        raise ProblemError(
+            f"the checkpoint is of a run on a cluster with {shards} shards: pass "
+            f"cluster=Ray(shards={shards})"
+        )
+    if wish is not None:
+        wish = replace(wish, shards=shards)
     try:
         run.prepare(replace(own, device=about["device"], cluster=wish), about["form"])
     except AssertionError:
