@@ -238,7 +238,7 @@ class Application:
                     result = replace(run.result(), status=Status.INTERRUPTED, method=name)
             else:
                 how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
-                settled("gap", lambda: asked, asked)  # that of the run may be another one
+                settled("gap", lambda: True, asked)  # that of the run may be another one
                 result = solve(self.problem, method, start=self.start, **how)
             try:
                 if rounder is not None and not rounder.made(result):

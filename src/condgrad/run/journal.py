@@ -26,7 +26,7 @@ from condgrad._files import sweep
 from condgrad.errors import InputError, MemoryLimit, ProblemError, cause
 from condgrad.run import files, saved
 from condgrad.run.files import Pack
-from condgrad.run.limits import Counts, Limits
+from condgrad.run.limits import Limits
 from condgrad.run.loop import Asked, Run
 from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
@@ -42,25 +42,6 @@ PathLike = str | os.PathLike[str]
 Answer = TypeVar("Answer")
 
 _current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
-
-
-@dataclass
-class Open:
-    """A run that may go on."""
-
-    run: Run
-    prints: Print
-    number: int
-    """Number of the stage in which the run began."""
-    last: int
-    """Number of the latest stage that advanced the run."""
-    since: Counts = (0, 0.0, 0)
-    """Counts at the beginning of that latest stage."""
-
-    def pack(self) -> Entry:
-        """Entry of the run, as it is written."""
-        about = {"number": self.number, "last": self.last, "since": self.since}
-        return saved.entry_of(self.run, self.prints, **about)
 
 
 @dataclass
@@ -92,7 +73,9 @@ class Page:
     def end(self, result: Callable[[], Any]) -> None:
         """Note that the stage is done."""
         if self.journal is not None:
-            self.journal.turn(self, result())
+            self.journal._page = None
+            self.journal._finish(result(), self.name, self.prints)
+            self.journal.leave(None)
 
     def pack(self) -> list[Entry]:
         """Entry of the state, as it is written, if there is one."""
@@ -129,7 +112,10 @@ class Journal:
         self._runs = {entry.about["number"]: entry for entry in kept.runs}
         self._pages = {entry.about["number"]: entry for entry in kept.pages}
         self._done: list[Entry] = []
-        self._open: dict[int, Open] = {}
+        self._open: dict[int, tuple[Run, dict[str, Any]]] = {}
+        """The runs that may go on, by the stage in which they began, and the facts of each: the
+        latest stage that advanced it (``last``), and its counts at the beginning of that
+        (``since``)."""
         self._page: Page | None = None
         self._next = 0
         self._broken = self._late = False
@@ -159,11 +145,12 @@ class Journal:
         except BaseException:
             self._broken = True
             raise
-        self._open[number] = Open(run, prints, number, number)
+        about = {"number": number, "last": number, "since": (0, 0.0, 0), "prints": prints}
+        self._open[number] = run, about
         how["over"] = entry is not None and saved.ended(run)
         del entry  # with arrays that the run will not keep
         try:
-            result = self._advance(self._open[number], limits, None, **how)
+            result = self._advance(run, about, limits, None, **how)
         finally:
             run.close()
         del self._open[number]
@@ -173,24 +160,23 @@ class Journal:
     def advance(self, run: Run, limits: Limits, until: Any, **how: Any) -> Result:
         """Take a run further and return its result: a stage of a run that goes on afterwards."""
         number, known = self._stage("advance", {})
-        own = next((o for o in self._open.values() if o.run is run), None)
-        if own is None:
-            prints = saved.prints(run.asked)
-            own = self._open[number] = Open(run, prints, number, number)
-        own.last, entry = number, self._runs.get(own.number)
+        about = next((about for own, about in self._open.values() if own is run), {})
+        if not about:
+            about |= {"number": number, "prints": saved.prints(run.asked)}
+            self._open[number] = run, about
+        about |= {"last": number, "since": run._monitor.counts}
+        entry = self._runs.get(about["number"])
         here = entry is not None and entry.about["last"] == number
         if entry is not None and here:
-            self._check(entry, own.prints)
+            self._check(entry, about["prints"])
             saved.restore(run, entry, self._file)
-            own.since = entry.about["since"]
-            del self._runs[own.number], entry
-        else:
-            own.since = run._monitor.counts
+            about["since"] = entry.about["since"]
+            del self._runs[about["number"]], entry
         if known is not None:
             found: Result = known
             return found
         over = here and saved.ended(run)
-        result = self._advance(own, limits, until, over=over, **how)
+        result = self._advance(run, about, limits, until, over=over, **how)
         self._finish(result, "advance", {})
         return result
 
@@ -216,12 +202,6 @@ class Journal:
         self._page = Page(name, self, number, None, known, prints=prints)
         return self._page
 
-    def turn(self, page: Page, value: Any) -> None:
-        """A page is done."""
-        self._page = None
-        self._finish(value, page.name, page.prints)
-        self.leave(None)
-
     def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
         """The number of the next stage, and what came of it where it was done before."""
         number, self._next = self._next, self._next + 1
@@ -244,16 +224,22 @@ class Journal:
         self._done.append(Entry(about, Pack.of(value, "the result")))
 
     def _advance(
-        self, own: Open, limits: Limits, until: Any, over: bool = False, **how: Any
+        self,
+        run: Run,
+        about: dict[str, Any],
+        limits: Limits,
+        until: Any,
+        over: bool = False,
+        **how: Any,
     ) -> Result:
         """Take a run further unless it is over, with checkpoints on the way and at the end."""
-        run, token = own.run, _current.set(None)  # what callbacks solve is no stage
+        token = _current.set(None)  # what callbacks solve is no stage
         try:
             if self._path is not None:
-                own.pack()  # refused now what could not be written later
+                saved.entry_of(run, **about)  # refused now what could not be written later
             run._monitor.keep = self.tick
             if not over:
-                run.advance_to(limits, until, own.since)
+                run.advance_to(limits, until, about["since"])
             run._monitor.keep = None
             record = run._monitor.record
             try:
@@ -291,7 +277,7 @@ class Journal:
             return
         began = time.monotonic()
         try:
-            runs = [own.pack() for own in self._open.values()]
+            runs = [saved.entry_of(run, **about) for run, about in self._open.values()]
             pages = [] if self._page is None else self._page.pack()
             files.save(self._path, Kept(done=self._done, runs=runs, pages=pages).packs)
         except (ProblemError, MemoryError, OSError) as error:  # the run matters more

@@ -25,7 +25,7 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.balance import GPU_EFFORT
 from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
-from condgrad.run import saved
+from condgrad.run import files, saved
 from condgrad.run.callbacks import Callback, Info, check_callbacks
 from condgrad.run.limits import Counts, Goal, Limits
 from condgrad.run.monitor import Monitor, proposal
@@ -280,7 +280,13 @@ class Run:
             If the run was broken off within an iteration, or has parts of a user's own classes in
             its state.
         """
-        saved.save(self, path)
+        if not saved.sound(self):
+            raise ProblemError(
+                f"the run was broken off ({self._monitor.record.status}), maybe within an "
+                "iteration: save it before, or let solve(..., checkpoint=path) do so"
+            )
+        about = {"number": 0, "last": 0, "since": (0, 0.0, 0), "prints": saved.prints(self.asked)}
+        files.save(path, saved.Kept(runs=[saved.entry_of(self, **about)]).packs)
 
     def __repr__(self) -> str:
         done, status = counted(self.state.k, "iteration"), self._monitor.record.status

@@ -128,7 +128,11 @@ class Monitor:
         if record is not None:
             self.record = record
             return
-        bound = self._known_bound() if asked.certify else Bound()
+        bound = Bound()
+        if asked.certify:  # the larger one of the user's bound and that of y = 0
+            floor, lowest = asked.floor, lower_bound.trivial(problem)
+            bound = bound if floor is None else Bound(float(floor), "given", 0.0, "given")
+            bound = Bound(lowest, "exact", 0.0, "values") if lowest > bound.value else bound
         due, clock = (since + 1, since + self._first), clock or Clock()
         unseen = Evaluation(np.nan, {}, np.nan)
         best = Best(state.W.copy(), state.k, unseen, {})
@@ -138,12 +142,6 @@ class Monitor:
         if not best.evaluation.finite:
             r.status = Status.NONFINITE
         self._doubt(state.W, best.evaluation)
-
-    def _known_bound(self) -> Bound:
-        """The larger one of the user's bound and that of y = 0."""
-        floor, lowest = self._asked.floor, lower_bound.trivial(self._problem)
-        given = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
-        return Bound(lowest, "exact", 0.0, "values") if lowest > given.value else given
 
     # --- limits and counts
 
@@ -461,7 +459,7 @@ class Monitor:
     # --- the result
 
     def result(self, judge: bool = True, factors: bool = False) -> Result:
-        """The result, with the last iterate judged and recorded unless `judge` is False.
+        """The result, with the last iterate judged, recorded and proved unless `judge` is False.
 
         That is done on a copy of the record, so that the run goes on as if nobody had looked. With
         `factors` a point that is kept as such stays so, however small it is.
@@ -469,9 +467,14 @@ class Monitor:
         kept = self.record
         self.record, judge = kept.copy(), judge and finite(self._state.W)
         try:
-            if judge:
-                self._look_again()
             s, r, problem = self._state, self.record, self._problem
+            if judge and r.recorded != s.k:
+                self._judge()
+            elif judge and r.proved != s.k and r.status is not Status.CONVERGED:
+                self._prove(r.last)
+                self._doubt(r.best.W, r.best.evaluation)
+                gap = relative_gap(r.last.objective, r.bound.value, problem.unit)
+                r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
             assert r.status is not None
             W, best = r.best.W, r.best.evaluation
             if foreign(W) and not judge:  # a signal may have come between
@@ -507,17 +510,6 @@ class Monitor:
             )
         finally:
             self.record = kept
-
-    def _look_again(self) -> None:
-        """Judge and record the last iterate, and bound the optimum, if that is not done yet."""
-        s, r = self._state, self.record
-        if r.recorded != s.k:
-            self._judge()
-        elif r.proved != s.k and r.status is not Status.CONVERGED:
-            self._prove(r.last)
-            self._doubt(r.best.W, r.best.evaluation)
-            gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
-            r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
 
 
 def proposal(propose: Callable[[Any], Any], W: Any) -> Any:

@@ -113,8 +113,8 @@ def remind_all(asked: Asked, memories: Sequence[Any]) -> None:
         remind(one, memory)
 
 
-def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
-    """All that a run needs to go on."""
+def entry_of(run: Run, **about: Any) -> Entry:
+    """All that a run needs to go on, and what is known of it."""
     asked, engine = run.asked, run._engine
     tree = {"state": run.state, "record": run._monitor.record, "memories": memories_of(asked)}
     methods: tuple[Method | None, ...] = asked.method, run.method
@@ -125,7 +125,7 @@ def entry_of(run: Run, prints: Print, **about: Any) -> Entry:
     about["method"], about["form"] = methods
     about["shards"] = None if engine is None else engine.shards
     about |= {"device": "cuda" if foreign(run.problem.like) else "cpu"}
-    about |= {"prints": prints, "goal": asked.goal}
+    about["goal"] = asked.goal
     about["options"] = {name: getattr(asked, name) for name in OPTIONS}
     with nullcontext() if engine is None else engine.fetched(run.state):
         return Entry(about, Pack.of(tree, "run"))
@@ -181,17 +181,6 @@ def _require_fit(run: Run, record: Any, goal: Any) -> None:
             )
     if not good:
         raise TypeError("arrays of other sizes")
-
-
-def save(run: Run, path: str | PathLike[str]) -> None:
-    """Write a run to a file."""
-    if not sound(run):
-        raise ProblemError(
-            f"the run was broken off ({run._monitor.record.status}), maybe within an iteration: "
-            "save it before, or let solve(..., checkpoint=path) do so"
-        )
-    entry = entry_of(run, prints(run.asked), number=0, last=0, since=(0, 0.0, 0))
-    files.save(path, Kept(runs=[entry]).packs)
 
 
 def sound(run: Run) -> bool:
