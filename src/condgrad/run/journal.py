@@ -24,13 +24,12 @@ import numpy as np
 
 from condgrad._files import sweep
 from condgrad.errors import InputError, MemoryLimit, ProblemError, cause
-from condgrad.run import files, saved
+from condgrad.run import saved
 from condgrad.run.files import Pack
 from condgrad.run.limits import Limits
 from condgrad.run.loop import Asked, Run
-from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
-from condgrad.run.saved import Entry, Kept
+from condgrad.run.saved import Entry, Print, print_of
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
@@ -92,11 +91,11 @@ class Journal:
         Where to write; None: nowhere.
     every : float
         Seconds between two times that it is written; 0: every time.
-    kept : Kept, optional
-        What the file to go on from has.
+    resume : path or None
+        The file to go on from.
     """
 
-    def __init__(self, path: PathLike | None, every: float, kept: Kept | None) -> None:
+    def __init__(self, path: PathLike | None, every: float, resume: PathLike | None) -> None:
         self._path, self._every = None if path is None else Path(path), every
         if self._path is not None:
             folder = self._path.parent
@@ -107,10 +106,10 @@ class Journal:
                 )
             sweep(folder)
         self._due = time.monotonic() + every
-        kept = kept or Kept()
-        self._file, self._stored = kept.path, kept.done
-        self._runs = {entry.about["number"]: entry for entry in kept.runs}
-        self._pages = {entry.about["number"]: entry for entry in kept.pages}
+        kept = saved.opened(resume) if resume else {name: [] for name in saved.PARTS}
+        self._file, self._stored = Path(resume or ""), kept["done"]
+        self._runs = {entry.about["number"]: entry for entry in kept["runs"]}
+        self._pages = {entry.about["number"]: entry for entry in kept["pages"]}
         self._done: list[Entry] = []
         self._open: dict[int, tuple[Run, dict[str, Any]]] = {}
         """The runs that may go on, by the stage in which they began, and the facts of each: the
@@ -210,14 +209,14 @@ class Journal:
                 raise InputError(self._file, "this checkpoint is of another call")
             return number, None
         entry = self._stored[number]
-        if entry.about.get("name") != name:
+        if entry.about["name"] != name:
             raise InputError(self._file, "this checkpoint is of another call")
         self._check(entry, prints)
         self._done.append(entry)
         return number, entry.pack.tree(self._file)
 
     def _check(self, entry: Entry, prints: Print) -> None:
-        saved.refuse(self._file, prints, entry.about.get("prints", {}))
+        saved.refuse(self._file, prints, entry.about["prints"])
 
     def _finish(self, value: Any, name: str, prints: Print) -> None:
         about = {"name": name, "prints": prints}
@@ -279,7 +278,7 @@ class Journal:
         try:
             runs = [saved.entry_of(run, **about) for run, about in self._open.values()]
             pages = [] if self._page is None else self._page.pack()
-            files.save(self._path, Kept(done=self._done, runs=runs, pages=pages).packs)
+            saved.write(self._path, {"done": self._done, "runs": runs, "pages": pages})
         except (ProblemError, MemoryError, OSError) as error:  # the run matters more
             warnings.warn(
                 f"the checkpoint {str(self._path)!r} could not be written ({cause(error)}): the "
@@ -342,7 +341,7 @@ def checkpoints(
             raise ProblemError("resume is True, but there is no checkpoint: give its path")
         resume = path if Path(path).exists() else None
     into: Any = resume if path is None else path
-    journal = Journal(into, every, saved.opened(resume) if resume else None)
+    journal = Journal(into, every, resume or None)
     token = _current.set(journal)
     try:
         yield journal

@@ -25,7 +25,7 @@ from condgrad.errors import ProblemError, from_keyboard
 from condgrad.methods.balance import GPU_EFFORT
 from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
-from condgrad.run import files, saved
+from condgrad.run import saved
 from condgrad.run.callbacks import Callback, Info, check_callbacks
 from condgrad.run.limits import Counts, Goal, Limits
 from condgrad.run.monitor import Monitor, proposal
@@ -286,7 +286,7 @@ class Run:
                 "iteration: save it before, or let solve(..., checkpoint=path) do so"
             )
         about = {"number": 0, "last": 0, "since": (0, 0.0, 0), "prints": saved.prints(self.asked)}
-        files.save(path, saved.Kept(runs=[saved.entry_of(self, **about)]).packs)
+        saved.write(path, {"runs": [saved.entry_of(self, **about)]})
 
     def __repr__(self) -> str:
         done, status = counted(self.state.k, "iteration"), self._monitor.record.status

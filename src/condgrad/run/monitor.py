@@ -21,7 +21,7 @@ from condgrad.certificate import infeasible, lower_bound
 from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.protocol import State, penalty
+from condgrad.methods.protocol import State, passes_over, penalty
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.run.callbacks import Info, Scalars
 from condgrad.run.limits import Clock, Counts, Limits
@@ -111,10 +111,6 @@ class Monitor:
         problem, method, state, asked = run.problem, run.form, run.state, run.asked
         self._problem, self._method, self._state, self._asked = problem, method, state, asked
         self._name = run.name
-        own = problem.composite or problem.smooth
-        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
-        self._size = sum(problem.terms[i].map.size for i in self._counted)
-        """The terms whose rows make an epoch, and how many rows that is."""
         self._per_decade, self._sparse = asked.record or 30, asked.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
@@ -158,7 +154,7 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return sum(self._state.rows[i] for i in self._counted) / self._size
+        return passes_over(self._problem, self._state.rows)
 
     def aim(self, asked: Asked) -> None:
         """Watch for another goal; a run that has converged may go on."""

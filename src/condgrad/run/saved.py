@@ -1,40 +1,51 @@
-"""The state of a run in a file, and a run that goes on from there."""
+"""The state of a run in a file, and a run that goes on from there.
+
+A file has *fingerprints* too: enough to tell that it belongs to another problem.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from condgrad._types import Array
-from condgrad.backends.arrays import foreign
+from condgrad.backends.arrays import foreign, host
 from condgrad.cluster import Ray, cluster_of
 from condgrad.errors import InputError, ProblemError
 from condgrad.methods.protocol import Method, State
 from condgrad.run import files
 from condgrad.run.callbacks import Callback
-from condgrad.run.files import FAULTS, Pack, damaged
+from condgrad.run.files import FAULTS, OURS, Pack, damaged
 from condgrad.run.limits import Goal
 from condgrad.run.monitor import Monitor, Record
-from condgrad.run.prints import Print, difference, print_of
 from condgrad.run.result import KEEP, Status
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
     from condgrad.run.loop import Asked, Run
 
+MARK = ", with the digest "
+SHOWN = (bool, int, float, complex, str, bytes, slice, range, np.dtype, Enum, type(None))
+Print = dict[str, str]
+"""Fingerprint: facts by the name of a part."""
 COMMON: dict[str, Any] = {"number": int, "prints": dict}
 PARTS: dict[str, dict[str, Any]] = {
     "done": {"name": str, "prints": dict},
     "runs": {
         **COMMON,
         **{"last": int, "since": tuple, "form": (Method, type(None))},
+        **{"method": (Method, type(None)), "goal": Goal, "options": dict},
         **{"device": str, "shards": (int, type(None))},
     },
     "pages": COMMON,
@@ -53,22 +64,16 @@ class Entry:
     pack: Pack
 
 
-@dataclass
-class Kept:
-    """The entries of a file."""
+Kept = dict[str, list[Entry]]
+"""The entries of a file: of stages that are done, of ``runs`` and of ``pages``."""
 
-    path: Path = Path()
-    done: list[Entry] = field(default_factory=list)
-    runs: list[Entry] = field(default_factory=list)
-    pages: list[Entry] = field(default_factory=list)
 
-    @property
-    def packs(self) -> list[Pack]:
-        """All that is to be written: a description, and the trees."""
-        parts = {"done": self.done, "runs": self.runs, "pages": self.pages}
-        about = {name: [entry.about for entry in part] for name, part in parts.items()}
-        head = Pack.of({"condgrad": version(), **about}, "the checkpoint")
-        return [head, *(entry.pack for part in parts.values() for entry in part)]
+def write(path: str | PathLike[str], kept: Kept) -> None:
+    """Write a file: a description, and the trees."""
+    about = {name: [entry.about for entry in kept.get(name, ())] for name in PARTS}
+    head = Pack.of({"condgrad": version(), **about}, "the checkpoint")
+    packs = [entry.pack for name in PARTS for entry in kept.get(name, ())]
+    files.save(path, [head, *packs])
 
 
 def version() -> str:
@@ -149,11 +154,11 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
         delattr(run, name)  # another state of the same size comes
     found = entry.pack.tree(path, run.problem.like)
     try:
-        run.state, record, goal = found["state"], found["record"], entry.about["goal"]
-        _require_fit(run, record, goal)
+        run.state, record = found["state"], found["record"]
+        _require_fit(run, record)
         if run._engine is not None:
             run._engine.revive(run.state)
-        run.asked = replace(run.asked, goal=goal)
+        run.asked = replace(run.asked, goal=entry.about["goal"])
         remind_all(run.asked, found["memories"])
         run._monitor = Monitor(run, record=record)
         record.status = record.status or Status.PAUSED
@@ -162,10 +167,10 @@ def restore(run: Run, entry: Entry, path: Path) -> None:
     run.resumed = run.state.k
 
 
-def _require_fit(run: Run, record: Any, goal: Any) -> None:
+def _require_fit(run: Run, record: Any) -> None:
     """Raise a TypeError if arrays are not those of the problem; kernels do not look."""
     s, terms = run.state, run.problem.terms
-    good = isinstance(s, State) and isinstance(record, Record) and isinstance(goal, Goal)
+    good = isinstance(s, State) and isinstance(record, Record)
     good = good and s.W.shape == record.best.W.shape == run.problem.domain.shape
     good = good and len(s.rows) == len(s.betas) == len(terms)
     good = good and isinstance(s.rng, np.random.Generator)
@@ -219,8 +224,8 @@ def opened(path: str | PathLike[str]) -> Kept:
                 "on with that version, or start anew",
             )
         rest = iter(packs)
-        parts = {name: [Entry(facts, next(rest)) for facts in about[name]] for name in PARTS}
-        for name, entries in parts.items():
+        kept = {name: [Entry(facts, next(rest)) for facts in about[name]] for name in PARTS}
+        for name, entries in kept.items():
             for entry in entries:
                 if any(not isinstance(entry.about[n], kind) for n, kind in PARTS[name].items()):
                     raise TypeError("facts of other types")
@@ -228,7 +233,7 @@ def opened(path: str | PathLike[str]) -> Kept:
         raise
     except (*FAULTS, StopIteration):
         raise damaged(path, "its description cannot be read") from None
-    return Kept(Path(path), **parts)
+    return kept
 
 
 def resume(
@@ -273,12 +278,11 @@ def resume(
     """
     from condgrad.run.loop import Asked  # which saves itself
 
-    kept = opened(path)
-    if not kept.runs:
-        raise InputError(kept.path, "this checkpoint has no run at work: its call has other parts")
-    entry = kept.runs[-1]
+    path, runs = Path(path), opened(path)["runs"]
+    if not runs:
+        raise InputError(path, "this checkpoint has no run at work: its call has other parts")
+    about = runs[-1].about
     try:
-        about = entry.about
         method = about["method"] if method is None else method
         if method is None:
             raise ProblemError("the method has parts of your own: pass it as `method`")
@@ -297,7 +301,7 @@ def resume(
     except FAULTS:
         raise damaged(path, "its description cannot be read") from None
     refuse(path, {**print_of(problem, "problem"), **print_of(method, "method")}, there)
-    return revived(own, entry, kept.path)
+    return revived(own, runs[-1], path)
 
 
 def revived(own: Asked, entry: Entry, path: Path) -> Run:
@@ -332,3 +336,65 @@ def refuse(path: Any, here: Print, there: Print) -> None:
     other = difference(here, there)
     if other is not None:
         raise InputError(path, f"this checkpoint is of something else: {other}")
+
+
+def print_of(value: Any, name: str, seen: set[int] | None = None) -> Print:
+    """Fingerprint of a value, part by part: classes, numbers, and digests of arrays.
+
+    Functions count by their names. What an object finds out by itself when it is asked
+    (`cached_property`) does not count.
+    """
+    seen = set() if seen is None else seen
+    value = value.item() if isinstance(value, np.generic) else value
+    if foreign(value) or isinstance(value, np.ndarray):
+        return {name: _digest(host(value))}
+    if isinstance(value, SHOWN):
+        return {name: repr(value)}
+    if id(value) in seen:
+        return {}
+    seen.add(id(value))
+    called = value if hasattr(value, "__qualname__") else type(value)
+    found = {name: f"{called.__module__}.{called.__qualname__}"}
+    for step, part in _parts(value).items():
+        found |= print_of(part, name + step, seen)
+    return found
+
+
+def _parts(value: Any) -> Mapping[str, Any]:
+    """The parts of a value by what their names add to its own; none of a stranger's object."""
+    if isinstance(value, partial):
+        return {".func": value.func, ".args": value.args, ".keywords": value.keywords}
+    if isinstance(value, Mapping):
+        return {f"[{k!r}]": v for k, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return {"": repr(sorted(map(repr, value)))}
+    if isinstance(value, (list, tuple)):
+        return {f"[{i}]": v for i, v in enumerate(value)}
+    if sp.issparse(value):
+        same = sp.csr_array(value)
+        numbers = {".data": same.data, ".indptr": same.indptr, ".indices": same.indices}
+        return {".shape": repr(same.shape), **numbers}
+    kind = type(value)
+    if not any(base.__module__.startswith(OURS) for base in kind.__mro__):
+        return {}
+    own = vars(value).items()
+    return {f".{n}": v for n, v in own if not isinstance(getattr(kind, n, None), cached_property)}
+
+
+def _digest(array: Any) -> str:
+    """Type, shape and a digest of the numbers."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    data: Any = repr(array.tolist()).encode() if array.dtype.hasobject else flat.view(np.uint8).data
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest}"
+
+
+def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
+    """First difference between two fingerprints, in words."""
+    for name in {**there, **here}:
+        facts = [str(own.get(name, "missing")) for own in (here, there)]
+        if facts[0] != facts[1]:
+            new, old = (fact.partition(MARK)[0] for fact in facts)
+            same = f"{name} has other numbers"
+            return same if new == old else f"{name} is {new} here and was {old}"
+    return None
