@@ -179,28 +179,6 @@ class Journal:
         self._finish(result, "advance", {})
         return result
 
-    def value(self, name: str, work: Callable[[], Any], data: Any = None) -> Any:
-        """Result of some work on these data, which is not done again."""
-        prints = {} if data is None else print_of(data, name)
-        _, known = self._stage(name, prints)
-        if known is None:
-            known = work()
-            self._finish(known, name, prints)
-        return known
-
-    def page(self, name: str, data: Any) -> Page:
-        """A page for a stage that keeps its own state and is made of these data."""
-        prints = print_of(data, name)
-        number, result = self._stage(name, prints)
-        if result is not None:
-            return Page(name, None, number, result)
-        entry, known = self._pages.pop(number, None), None
-        if entry is not None:
-            self._check(entry, prints)
-            known = entry.pack.tree(self._file)
-        self._page = Page(name, self, number, None, known, prints=prints)
-        return self._page
-
     def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
         """The number of the next stage, and what came of it where it was done before."""
         number, self._next = self._next, self._next + 1
@@ -242,7 +220,7 @@ class Journal:
             run._monitor.keep = None
             record = run._monitor.record
             try:
-                self.leave(record.status, saved.sound(run) and not record.hurried)
+                self.leave(record.status, record.hurried)
             except KeyboardInterrupt:  # there is an answer
                 record.status, self._broken = Status.INTERRUPTED, True
             return run.result(**how)
@@ -258,13 +236,13 @@ class Journal:
             self._late = False
             self.save()
 
-    def leave(self, status: Status | None, sound: bool = True) -> None:
+    def leave(self, status: Status | None, hurried: bool = False) -> None:
         """Write the file at the end of a run or a page, if nothing broke it off.
 
         Where the clock ended it, it shall go on when it is resumed: what comes after it then, in
         no time, is not written.
         """
-        if status in KEEP or not sound:
+        if status in KEEP or hurried:
             self._broken = True
         if not self._late:
             self.save()
@@ -367,9 +345,20 @@ def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def page(name: str, data: Any) -> Page:
-    """A page for a stage that is no run, of the journal that is kept or of none."""
+    """A page for a stage that keeps its own state and is made of these data."""
     journal = _current.get()
-    return Page(name) if journal is None else journal.page(name, data)
+    if journal is None:
+        return Page(name)
+    prints = print_of(data, name)
+    number, result = journal._stage(name, prints)
+    if result is not None:
+        return Page(name, None, number, result)
+    entry, known = journal._pages.pop(number, None), None
+    if entry is not None:
+        journal._check(entry, prints)
+        known = entry.pack.tree(journal._file)
+    journal._page = Page(name, journal, number, None, known, prints=prints)
+    return journal._page
 
 
 def advanced(run: Run, limits: Limits, until: Any = None, **how: Any) -> Result:
@@ -395,7 +384,14 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
 def settled(name: str, work: Callable[[], Any], data: Any = None) -> Any:
     """A choice that a call which is resumed, with the same data, does not make again."""
     journal = _current.get()
-    return work() if journal is None else journal.value(name, work, data)
+    if journal is None:
+        return work()
+    prints = {} if data is None else print_of(data, name)
+    _, known = journal._stage(name, prints)
+    if known is None:
+        known = work()
+        journal._finish(known, name, prints)
+    return known
 
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:

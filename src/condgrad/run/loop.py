@@ -280,7 +280,7 @@ class Run:
             If the run was broken off within an iteration, or has parts of a user's own classes in
             its state.
         """
-        if not saved.sound(self):
+        if self._monitor.record.status in KEEP:
             raise ProblemError(
                 f"the run was broken off ({self._monitor.record.status}), maybe within an "
                 "iteration: save it before, or let solve(..., checkpoint=path) do so"

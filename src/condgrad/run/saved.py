@@ -29,7 +29,7 @@ from condgrad.run.callbacks import Callback
 from condgrad.run.files import FAULTS, OURS, Pack, damaged
 from condgrad.run.limits import Goal
 from condgrad.run.monitor import Monitor, Record
-from condgrad.run.result import KEEP, Status
+from condgrad.run.result import Status
 
 if TYPE_CHECKING:
     from condgrad.problem import Problem
@@ -90,19 +90,16 @@ def memory_of(value: Any) -> dict[str, Any] | None:
     if names is None:
         return None
     parts = {name: getattr(value, name) for name in names}
-    own = {name: memory_of(v) if _minds(v) else v for name, v in parts.items()}
+    own = {n: memory_of(v) if hasattr(type(v), "remembers") else v for n, v in parts.items()}
     return {name: v for name, v in own.items() if not callable(v)}
-
-
-def _minds(value: Any) -> bool:
-    return hasattr(type(value), "remembers")
 
 
 def remind(value: Any, memory: Mapping[str, Any] | None) -> None:
     """Restore the saved attributes of a callback."""
     for name, own in (memory or {}).items():
-        if isinstance(own, dict) and _minds(getattr(value, name)):
-            remind(getattr(value, name), own)
+        there = getattr(value, name)
+        if isinstance(own, dict) and hasattr(type(there), "remembers"):
+            remind(there, own)
         else:
             setattr(value, name, own)
 
@@ -186,11 +183,6 @@ def _require_fit(run: Run, record: Any) -> None:
             )
     if not good:
         raise TypeError("arrays of other sizes")
-
-
-def sound(run: Run) -> bool:
-    """True if the state is that of a whole iteration."""
-    return run._monitor.record.status not in KEEP
 
 
 def ended(run: Run) -> bool:
@@ -332,10 +324,13 @@ def revived(own: Asked, entry: Entry, path: Path) -> Run:
 
 
 def refuse(path: Any, here: Print, there: Print) -> None:
-    """Refuse a checkpoint of something else."""
-    other = difference(here, there)
-    if other is not None:
-        raise InputError(path, f"this checkpoint is of something else: {other}")
+    """Refuse a checkpoint of something else, by the first difference of the fingerprints."""
+    for name in {**there, **here}:
+        facts = [str(own.get(name, "missing")) for own in (here, there)]
+        if facts[0] != facts[1]:
+            new, old = (fact.partition(MARK)[0] for fact in facts)
+            how = "has other numbers" if new == old else f"is {new} here and was {old}"
+            raise InputError(path, f"this checkpoint is of something else: {name} {how}")
 
 
 def print_of(value: Any, name: str, seen: set[int] | None = None) -> Print:
@@ -387,14 +382,3 @@ def _digest(array: Any) -> str:
     data: Any = repr(array.tolist()).encode() if array.dtype.hasobject else flat.view(np.uint8).data
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return f"an array of {array.dtype} and shape {array.shape}{MARK}{digest}"
-
-
-def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
-    """First difference between two fingerprints, in words."""
-    for name in {**there, **here}:
-        facts = [str(own.get(name, "missing")) for own in (here, there)]
-        if facts[0] != facts[1]:
-            new, old = (fact.partition(MARK)[0] for fact in facts)
-            same = f"{name} has other numbers"
-            return same if new == old else f"{name} is {new} here and was {old}"
-    return None
