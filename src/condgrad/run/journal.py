@@ -87,24 +87,23 @@ class Journal:
 
     Parameters
     ----------
-    path : path or None
-        Where to write; None: nowhere.
+    path : path
+        Where to write.
     every : float
         Seconds between two times that it is written; 0: every time.
     resume : path or None
         The file to go on from.
     """
 
-    def __init__(self, path: PathLike | None, every: float, resume: PathLike | None) -> None:
-        self._path, self._every = None if path is None else Path(path), every
-        if self._path is not None:
-            folder = self._path.parent
-            if self._path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise ProblemError(
-                    f"checkpoint is {str(path)!r}, which cannot be written: give a file in a "
-                    "folder that is there"
-                )
-            sweep(folder)
+    def __init__(self, path: PathLike, every: float, resume: PathLike | None) -> None:
+        self._path, self._every = Path(path), every
+        folder = self._path.parent
+        if self._path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ProblemError(
+                f"checkpoint is {str(path)!r}, which cannot be written: give a file in a folder "
+                "that is there"
+            )
+        sweep(folder)
         self._due = time.monotonic() + every
         kept = saved.opened(resume) if resume else {name: [] for name in saved.PARTS}
         self._file, self._stored = Path(resume or ""), kept["done"]
@@ -212,8 +211,7 @@ class Journal:
         """Take a run further unless it is over, with checkpoints on the way and at the end."""
         token = _current.set(None)  # what callbacks solve is no stage
         try:
-            if self._path is not None:
-                saved.entry_of(run, **about)  # refused now what could not be written later
+            saved.entry_of(run, **about)  # refused now what could not be written later
             run._monitor.keep = self.tick
             if not over:
                 run.advance_to(limits, until, about["since"])
@@ -250,7 +248,7 @@ class Journal:
 
     def save(self) -> None:
         """Write the file now."""
-        if self._path is None or self._broken:
+        if self._broken:
             return
         began = time.monotonic()
         try:
