@@ -15,8 +15,7 @@ import condgrad as cg
 from condgrad import _deadline, applications
 from condgrad.applications import Application, large_max_cut
 from condgrad.applications.graphs import adjacency_matrix
-from condgrad.run.journal import Journal
-from condgrad.run.pages import Page
+from condgrad.run.journal import Journal, Page
 from condgrad.sdp import SDP
 from condgrad.sklearn import MatrixCompletion, SDPKMeans
 from saving import equal, graph
@@ -90,6 +89,15 @@ def clustered(state=0, **how):
     with cg.checkpoints(how.get("checkpoint"), resume=how.get("resume")):
         model = SDPKMeans(3, gap=0.02, random_state=state).fit(points())
     return {"labels": model.labels_, "bound": model.lower_bound_}
+
+
+def clustered_to(gap, **how):
+    with cg.checkpoints(how.get("checkpoint"), resume=how.get("resume")):
+        SDPKMeans(3, gap=gap, random_state=0).fit(points())
+
+
+def cut_to(gap, **how):
+    applications.sparsest_cut(graph(12)).run(gap=gap, **how)
 
 
 def ring(n=60):
@@ -210,6 +218,14 @@ def test_a_seed_that_nobody_knows_is_kept(kill, tmp_path):
     found, again = (clustered(None, checkpoint=path, resume=path) for _ in range(2))
     assert found["labels"].tolist() == again["labels"].tolist()
     assert found["bound"] == again["bound"]
+
+
+@pytest.mark.parametrize("door", [clustered_to, cut_to])
+def test_another_gap_is_refused_as_the_user_gave_it(door, tmp_path):
+    """The run behind it has another one, or none."""
+    door(0.02, checkpoint=tmp_path / "kept")
+    with pytest.raises(cg.InputError, match=r"gap is 0\.03 here and was 0\.02"):
+        door(0.03, resume=tmp_path / "kept")
 
 
 def test_the_command_goes_on(run, tmp_path):

@@ -220,7 +220,7 @@ def test_an_interruption_while_the_last_checkpoint_is_written_leaves_the_answer(
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("condgrad.run.writer.Writing.put", interrupt)
+    monkeypatch.setattr("condgrad.run.files.save", interrupt)
     found = cg.solve(cut(), max_iter=20, checkpoint=tmp_path / "run", every=1e9)
     assert (found.status, found.iterations) == (Status.INTERRUPTED, 20)
 

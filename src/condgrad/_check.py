@@ -144,6 +144,19 @@ def as_float64(name: str, data: Any) -> Any:
     return found
 
 
+def precision(name: str, value: Any) -> np.dtype[Any]:
+    """Check a type of numbers, float64 or float32."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise ProblemError(f"{name} is {value!r}: use float64 or float32") from None
+    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ProblemError(
+            f"{name} is {dtype}: use float64 or float32 (an integer type would truncate)"
+        )
+    return dtype
+
+
 def positive(name: str, value: Any, others: str = "") -> float:
     """Check a positive finite number: a scale, a radius, a trace bound; name what else may be."""
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._check import floats
+from condgrad._check import floats, precision
 from condgrad._floats import length
 from condgrad._round import counted
 from condgrad._types import Array
@@ -247,14 +247,7 @@ class Problem:
                 )
             if domain.symmetric:
                 t.map.require_symmetric()
-        try:
-            self.dtype = np.dtype(dtype)
-        except TypeError:
-            raise ProblemError(f"dtype is {dtype!r}: use float64 or float32") from None
-        if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
-            raise ProblemError(
-                f"dtype is {self.dtype}: use float64 or float32 (an integer type would truncate)"
-            )
+        self.dtype = precision("dtype", dtype)
         self.domain, self.terms = domain, _named(terms)
         names = [t.name for t in self.terms]
         for name in names:

@@ -118,7 +118,7 @@ cg.solve(problem, method, max_iter=40, callbacks=[kill], **how)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_killed_run_of_every_method(name, tmp_path, rng):
-    """Every iteration is written; every other time a thread writes when SIGKILL comes."""
+    """Every iteration is written, or as often as ten times what a checkpoint takes has passed."""
     (problem, method), path, at = case(name), tmp_path / "run", int(rng.integers(3, 38))
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = (sys.executable, "-c", PROGRAM, str(path), name, str(at))

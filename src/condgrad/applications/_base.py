@@ -21,10 +21,9 @@ from condgrad.methods.factored_apg import FactoredApg
 from condgrad.methods.sampling import Batch
 from condgrad.problem import Problem
 from condgrad.run.callbacks import Info
-from condgrad.run.journal import journaled
+from condgrad.run.journal import journaled, settled
 from condgrad.run.limits import Goal
 from condgrad.run.result import Status
-from condgrad.run.saved import told
 from condgrad.run.solve import solve, start
 
 PRESETS = ("auto", "paper", "published")
@@ -239,8 +238,8 @@ class Application:
                     result = replace(run.result(), status=Status.INTERRUPTED, method=name)
             else:
                 how = {"propose": rounder, "floor": self.floor, "metrics": self.metrics, **limits}
-                with told(**{} if asked is None or self.finer == 1 else {"gap": asked}):
-                    result = solve(self.problem, method, start=self.start, **how)
+                settled("gap", lambda: True, asked)  # that of the run may be another one
+                result = solve(self.problem, method, start=self.start, **how)
             try:
                 if rounder is not None and not rounder.made(result):
                     progress.doing("rounding")

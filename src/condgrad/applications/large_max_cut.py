@@ -32,7 +32,7 @@ from condgrad.evaluation import Evaluation, Violation
 from condgrad.methods import Method
 from condgrad.points import Gram
 from condgrad.run import journal
-from condgrad.run.callbacks import Info, check_watchers
+from condgrad.run.callbacks import Info, check_callbacks
 from condgrad.run.journal import journaled
 from condgrad.run.limits import Clock, Counts, Goal, Limits
 from condgrad.run.result import Result, Status, Trace
@@ -108,7 +108,7 @@ class LargeMaxCut(Application):
                 "leave device out"
             )
         callbacks = limits.get("callbacks", ())
-        check_watchers(None, {}, callbacks)
+        check_callbacks(callbacks)
         gap = limits.get("gap")
         Goal(gap)
         names = ("max_iter", "max_epochs", "max_seconds", "max_lmo")

@@ -26,9 +26,10 @@ from condgrad.methods.sag_cgal import SagCgal
 from condgrad.points.factored import Factored, pair_dots
 from condgrad.problem import Problem, Term
 from condgrad.run.journal import solved
-from condgrad.run.limits import Limits
+from condgrad.run.limits import Goal, Limits
+from condgrad.run.loop import Asked
 from condgrad.run.result import Result
-from condgrad.run.solve import asked, solve
+from condgrad.run.solve import solve
 from condgrad.schedules import Power
 
 
@@ -119,11 +120,10 @@ class ResidualFit:
         n_jobs: int | None = None,
     ) -> Result:
         """Solve it; by projections with W as factors, unless a method is given or needed."""
-        how: Any = {"gap": tol, "certify": tol is not None, "floor": 0.0}
-        how |= {"seed": seed, "n_jobs": n_jobs}
+        how: Any = {"certify": tol is not None, "floor": 0.0, "seed": seed, "n_jobs": n_jobs}
         if method is None and self.smooth:
             first = _within(start, radius)
-            run = asked(self.problem(radius), FactoredApg(), start=first, **how)
+            run = Asked(self.problem(radius), FactoredApg(), Goal(tol), start=first, **how)
             return solved(run, Limits(max_iter, None, None, None), factors=True)
         require_room(self.observed.shape, 2, FEWER)
         problem = self.problem(radius)

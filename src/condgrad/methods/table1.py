@@ -28,6 +28,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.random import Generator
 
+from condgrad._check import precision
 from condgrad._types import ALL, Array, Params, Rows
 from condgrad.backends import ops
 from condgrad.certificate.lower_bound import Duals, Slopes
@@ -37,7 +38,7 @@ from condgrad.methods.balance import BALANCE, Balance, Pressure
 from condgrad.methods.protocol import Given, Known, Method, State, direction, gradient
 from condgrad.methods.register import declare
 from condgrad.methods.sampling import Batch, batch_size, check_batch, draw
-from condgrad.methods.tables import check_precision, objection
+from condgrad.methods.tables import objection
 from condgrad.problem import Problem, Term
 from condgrad.schedules import (
     ZERO,
@@ -229,7 +230,7 @@ class SAG(Sampled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_precision(self.table_dtype)
+        precision("table_dtype", self.table_dtype)
 
     def begin(self, term: Term, problem: Problem) -> Followed:
         return Followed(term.map.zeros(problem.dtype), np.zeros(term.map.size, self.table_dtype))

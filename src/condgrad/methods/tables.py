@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from condgrad import _check
 from condgrad._types import Array, Ranges
 from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
@@ -22,18 +23,6 @@ HALVED = "bfloat16"
 """The name of tables in half precision, on a GPU."""
 FINE = 10_000_000
 """Rows up to which a table is in float64 by itself: beyond that passes wait for the memory."""
-
-
-def check_precision(dtype: Any) -> None:
-    """Refuse a type of tables that would truncate slopes."""
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:
-        raise ProblemError(f"table_dtype is {dtype!r}: use float64 or float32") from None
-    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ProblemError(
-            f"table_dtype is {dtype}: use float64 or float32 (an integer type would truncate)"
-        )
 
 
 def require_gpu(problem: Problem, dtype: Any) -> None:
@@ -165,7 +154,7 @@ class Drawing(Tabled):
         if self.batch != "auto":
             check_batch(self.batch)
         if self.table_dtype not in ("auto", HALVED):
-            check_precision(self.table_dtype)
+            _check.precision("table_dtype", self.table_dtype)
 
     def suits(self, problem: Problem) -> str | None:
         found = (objection(t, self.batch) for t in problem.composite)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from condgrad import _progress as progress
 from condgrad._check import dimension
@@ -18,7 +16,6 @@ from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
 from condgrad.points.factored import shown
 from condgrad.problem import Problem
-from condgrad.run.limits import Goal
 from condgrad.run.result import Status, Trace
 
 
@@ -77,38 +74,6 @@ class Callback(Protocol):
     def __call__(self, info: Info) -> Any: ...
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Observers of a run, and how closely they watch."""
-
-    record: int | None = None
-    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
-    callbacks: Sequence[Callback] = ()
-    errors: bool = False
-    duals: bool = False
-    certify: bool = True
-    propose: Callable[[Array], Array | None] | None = None
-    floor: float | None = None
-
-    def __post_init__(self) -> None:
-        check_watchers(self.record, self.metrics, self.callbacks)
-        number = isinstance(self.floor, (int, float, np.number))
-        if self.floor is not None and not (number and np.isfinite(self.floor)):
-            raise ProblemError(f"floor is {self.floor!r}: it must be a number below the optimum")
-        if self.propose is not None and not callable(self.propose):
-            raise ProblemError("propose is not callable: pass a function of W")
-
-    def allows_factors(self, problem: Problem) -> bool:
-        """Whether all that is watched can be seen of a W that is kept as factors."""
-        plain = self.propose is None and not self.errors
-        return plain and not (self.duals and bool(problem.composite))
-
-    def require(self, goal: Goal) -> None:
-        """Refuse a goal that nobody would see."""
-        if goal.wanted and not self.certify:
-            raise ProblemError("certify is False, but a gap is asked for: leave certify out")
-
-
 class StopWhen:
     """Stop when a test of `Info` holds, looked at every `every` iterations.
 
@@ -162,15 +127,8 @@ class Progress:
         """Nothing is left to do: the runs of the block are shown without it."""
 
 
-def check_watchers(record: Any, metrics: Any, callbacks: Any) -> None:
-    """Refuse what cannot watch a run: options of `solve`."""
-    if record is not None:
-        dimension("record", record)
-    if not isinstance(metrics, Mapping):
-        raise ProblemError("metrics must be a dict from names to functions of W")
-    for name, metric in metrics.items():
-        if not callable(metric):
-            raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what cannot be called after an iteration."""
     listed = isinstance(callbacks, Iterable) and not callable(callbacks)
     if not (listed and all(callable(c) for c in callbacks)):
         raise ProblemError("callbacks must be a sequence of callables: pass [callback]")

@@ -71,15 +71,6 @@ class Pack:
                 raise ProblemError(f"{one} and {other} overlap, which a file cannot hold: copy one")
         return pack
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays)
-
-    def copy(self) -> Pack:
-        """Return a copy that no longer changes with the tree."""
-        return Pack(self.text, [array.copy() for array in self.arrays], self.lines)
-
     def tree(self, path: str | os.PathLike[str], like: Array = HOST) -> Any:
         """The tree of a file; arrays that were on a GPU go to that of `like`.
 

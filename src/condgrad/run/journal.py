@@ -12,30 +12,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from condgrad.errors import InputError, MemoryLimit, ProblemError
+from condgrad._files import sweep
+from condgrad.errors import InputError, MemoryLimit, ProblemError, cause
 from condgrad.run import saved
 from condgrad.run.files import Pack
 from condgrad.run.limits import Limits
 from condgrad.run.loop import Asked, Run
-from condgrad.run.pages import Open, Page
-from condgrad.run.prints import Print, print_of
 from condgrad.run.result import KEEP, Result, Status
-from condgrad.run.saved import Entry, Kept
-from condgrad.run.writer import Writing
+from condgrad.run.saved import Entry, Print, print_of
 
 EVERY = 60.0
 """Seconds between two checkpoints."""
-PATIENCE = 1.0
-"""Seconds that are waited for a checkpoint after Ctrl-C; the one before stays, where that is not
-enough."""
+REST = 10
+"""A checkpoint is not written before this many times what the last one took has passed."""
 KEPT = ("checkpoint", "every", "resume")
 """Options of calls that keep a journal."""
 PathLike = str | os.PathLike[str]
@@ -44,27 +43,77 @@ Answer = TypeVar("Answer")
 _current: ContextVar[Journal | None] = ContextVar("condgrad_journal", default=None)
 
 
+@dataclass
+class Page:
+    """A stage that is no run, and keeps what it needs to go on by itself."""
+
+    name: str
+    journal: Journal | None = None
+    number: int = 0
+    result: Any = None
+    """Result of a stage that was done when the file was written; else None."""
+    known: Any = None
+    """State of a stage that was not done when the file was written, or None."""
+    prints: Print = field(default_factory=dict)
+    state: Callable[[], Any] | None = None
+    """What there is to keep, if the stage has begun."""
+
+    def keep(self, state: Callable[[], Any]) -> None:
+        """Between two steps: write the state if it is time."""
+        if self.journal is not None:
+            self.state = state
+            self.journal.tick()
+
+    def leave(self, status: Status) -> None:
+        """The clock ends it, or something worse."""
+        if self.journal is not None:
+            self.journal.leave(status)
+
+    def end(self, result: Callable[[], Any]) -> None:
+        """Note that the stage is done."""
+        if self.journal is not None:
+            self.journal._page = None
+            self.journal._finish(result(), self.name, self.prints)
+            self.journal.leave(None)
+
+    def pack(self) -> list[Entry]:
+        """Entry of the state, as it is written, if there is one."""
+        about = {"number": self.number, "prints": self.prints}
+        return [] if self.state is None else [Entry(about, Pack.of(self.state(), "the state"))]
+
+
 class Journal:
-    """The file of a call.
+    """The file of a call. It is written while the call waits.
 
     Parameters
     ----------
-    path : path or None
-        Where to write; None: nowhere.
+    path : path
+        Where to write.
     every : float
-        Seconds between two times that it is written.
-    kept : Kept, optional
-        What the file to go on from has.
+        Seconds between two times that it is written; 0: every time.
+    resume : path or None
+        The file to go on from.
     """
 
-    def __init__(self, path: PathLike | None, every: float, kept: Kept | None) -> None:
-        self._writing = None if path is None else Writing(path, every)
-        kept = kept or Kept()
-        self._file, self._stored = kept.path, kept.done
-        self._runs = {entry.about["number"]: entry for entry in kept.runs}
-        self._pages = {entry.about["number"]: entry for entry in kept.pages}
+    def __init__(self, path: PathLike, every: float, resume: PathLike | None) -> None:
+        self._path, self._every = Path(path), every
+        folder = self._path.parent
+        if self._path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ProblemError(
+                f"checkpoint is {str(path)!r}, which cannot be written: give a file in a folder "
+                "that is there"
+            )
+        sweep(folder)
+        self._due = time.monotonic() + every
+        kept = saved.opened(resume) if resume else {name: [] for name in saved.PARTS}
+        self._file, self._stored = Path(resume or ""), kept["done"]
+        self._runs = {entry.about["number"]: entry for entry in kept["runs"]}
+        self._pages = {entry.about["number"]: entry for entry in kept["pages"]}
         self._done: list[Entry] = []
-        self._open: dict[int, Open] = {}
+        self._open: dict[int, tuple[Run, dict[str, Any]]] = {}
+        """The runs that may go on, by the stage in which they began, and the facts of each: the
+        latest stage that advanced it (``last``), and its counts at the beginning of that
+        (``since``)."""
         self._page: Page | None = None
         self._next = 0
         self._broken = self._late = False
@@ -73,13 +122,12 @@ class Journal:
         """Make a run, advance it and return its result: a stage of its own."""
         prints = saved.prints(asked)
         number, known = self._stage("solve", prints)
-        watch = asked.watch
         if known is not None:
             result, memories = known
             if result is None:
-                raise _refusal(*memories)
-            for who, memory in zip(saved.watchers(watch), memories, strict=False):
-                saved.remind(who, memory)
+                message, limit = memories
+                raise MemoryLimit(*message.split(": ", 1)) if limit else ProblemError(message)
+            saved.remind_all(asked, memories)
             found: Result = result
             return replace(found, resumed=found.iterations)
         entry = self._runs.pop(number, None)
@@ -90,75 +138,45 @@ class Journal:
             else:
                 run = Run(asked)
         except ProblemError as error:  # as for want of memory, which may be another one later
-            figures = getattr(error, "figures", None)
-            self._finish((None, (str(error), figures)), "solve", prints)
+            self._finish((None, (str(error), isinstance(error, MemoryLimit))), "solve", prints)
             raise
         except BaseException:
             self._broken = True
             raise
-        self._open[number] = Open(run, prints, number, number)
+        about = {"number": number, "last": number, "since": (0, 0.0, 0), "prints": prints}
+        self._open[number] = run, about
         how["over"] = entry is not None and saved.ended(run)
         del entry  # with arrays that the run will not keep
         try:
-            result = self._advance(self._open[number], limits, None, **how)
+            result = self._advance(run, about, limits, None, **how)
         finally:
             run.close()
         del self._open[number]
-        memories = [saved.memory_of(w) for w in saved.watchers(watch)]
-        self._finish((result, memories), "solve", prints)
+        self._finish((result, saved.memories_of(asked)), "solve", prints)
         return result
 
     def advance(self, run: Run, limits: Limits, until: Any, **how: Any) -> Result:
         """Take a run further and return its result: a stage of a run that goes on afterwards."""
         number, known = self._stage("advance", {})
-        own = next((o for o in self._open.values() if o.run is run), None)
-        if own is None:
-            prints = saved.prints(run.asked)
-            own = self._open[number] = Open(run, prints, number, number)
-        own.last, entry = number, self._runs.get(own.number)
+        about = next((about for own, about in self._open.values() if own is run), {})
+        if not about:
+            about |= {"number": number, "prints": saved.prints(run.asked)}
+            self._open[number] = run, about
+        about |= {"last": number, "since": run._monitor.counts}
+        entry = self._runs.get(about["number"])
         here = entry is not None and entry.about["last"] == number
         if entry is not None and here:
-            self._check(entry, own.prints)
+            self._check(entry, about["prints"])
             saved.restore(run, entry, self._file)
-            own.since = entry.about["since"]
-            del self._runs[own.number], entry
-        else:
-            own.since = run._monitor.counts
+            about["since"] = entry.about["since"]
+            del self._runs[about["number"]], entry
         if known is not None:
             found: Result = known
             return found
         over = here and saved.ended(run)
-        result = self._advance(own, limits, until, over=over, **how)
+        result = self._advance(run, about, limits, until, over=over, **how)
         self._finish(result, "advance", {})
         return result
-
-    def value(self, name: str, work: Callable[[], Any], data: Any = None) -> Any:
-        """Result of some work on these data, which is not done again."""
-        prints = {} if data is None else print_of(data, name)
-        _, known = self._stage(name, prints)
-        if known is None:
-            known = work()
-            self._finish(known, name, prints)
-        return known
-
-    def page(self, name: str, data: Any) -> Page:
-        """A page for a stage that keeps its own state and is made of these data."""
-        prints = print_of(data, name)
-        number, result = self._stage(name, prints)
-        if result is not None:
-            return Page(name, None, number, result)
-        entry, known = self._pages.pop(number, None), None
-        if entry is not None:
-            self._check(entry, prints)
-            known = entry.pack.tree(self._file)
-        self._page = Page(name, self, number, None, known, prints=prints)
-        return self._page
-
-    def turn(self, page: Page, value: Any) -> None:
-        """A page is done."""
-        self._page = None
-        self._finish(value, page.name, page.prints)
-        self.leave(None)
 
     def _stage(self, name: str, prints: Print) -> tuple[int, Any]:
         """The number of the next stage, and what came of it where it was done before."""
@@ -168,34 +186,39 @@ class Journal:
                 raise InputError(self._file, "this checkpoint is of another call")
             return number, None
         entry = self._stored[number]
-        if entry.about.get("name") != name:
+        if entry.about["name"] != name:
             raise InputError(self._file, "this checkpoint is of another call")
         self._check(entry, prints)
         self._done.append(entry)
         return number, entry.pack.tree(self._file)
 
     def _check(self, entry: Entry, prints: Print) -> None:
-        saved.refuse(self._file, prints, entry.about.get("prints", {}))
+        saved.refuse(self._file, prints, entry.about["prints"])
 
     def _finish(self, value: Any, name: str, prints: Print) -> None:
         about = {"name": name, "prints": prints}
         self._done.append(Entry(about, Pack.of(value, "the result")))
 
     def _advance(
-        self, own: Open, limits: Limits, until: Any, over: bool = False, **how: Any
+        self,
+        run: Run,
+        about: dict[str, Any],
+        limits: Limits,
+        until: Any,
+        over: bool = False,
+        **how: Any,
     ) -> Result:
         """Take a run further unless it is over, with checkpoints on the way and at the end."""
-        run, token = own.run, _current.set(None)  # what callbacks solve is no stage
+        token = _current.set(None)  # what callbacks solve is no stage
         try:
-            if self._writing is not None:
-                own.pack()  # refused now what could not be written later
+            saved.entry_of(run, **about)  # refused now what could not be written later
             run._monitor.keep = self.tick
             if not over:
-                run.advance_to(limits, until, own.since)
+                run.advance_to(limits, until, about["since"])
             run._monitor.keep = None
             record = run._monitor.record
             try:
-                self.leave(record.status, saved.sound(run) and not record.hurried)
+                self.leave(record.status, record.hurried)
             except KeyboardInterrupt:  # there is an answer
                 record.status, self._broken = Status.INTERRUPTED, True
             return run.result(**how)
@@ -207,17 +230,17 @@ class Journal:
 
     def tick(self) -> None:
         """Between two iterations: write the file if it is time."""
-        if self._writing is not None and self._writing.due:
+        if time.monotonic() >= self._due:
             self._late = False
             self.save()
 
-    def leave(self, status: Status | None, sound: bool = True) -> None:
+    def leave(self, status: Status | None, hurried: bool = False) -> None:
         """Write the file at the end of a run or a page, if nothing broke it off.
 
         Where the clock ended it, it shall go on when it is resumed: what comes after it then, in
         no time, is not written.
         """
-        if status in KEEP or not sound:
+        if status in KEEP or hurried:
             self._broken = True
         if not self._late:
             self.save()
@@ -225,21 +248,22 @@ class Journal:
 
     def save(self) -> None:
         """Write the file now."""
-        if self._writing is None or self._broken:
+        if self._broken:
             return
-        with self._writing.timed():
-            try:
-                runs = [own.pack() for own in self._open.values()]
-                pages = [self._page.pack()] if self._page is not None and self._page.begun else []
-                kept = Kept(self._file, list(self._done), runs, pages)
-                self._writing.put(kept.packs, 1 + len(self._done))
-            except (ProblemError, MemoryError) as error:  # it could be held at the start
-                self._writing.warn(error)
-
-    def close(self) -> None:
-        """Wait until what is being written is there; not for long where something broke it off."""
-        if self._writing is not None:
-            self._writing.wait(PATIENCE if self._broken else None)
+        began = time.monotonic()
+        try:
+            runs = [saved.entry_of(run, **about) for run, about in self._open.values()]
+            pages = [] if self._page is None else self._page.pack()
+            saved.write(self._path, {"done": self._done, "runs": runs, "pages": pages})
+        except (ProblemError, MemoryError, OSError) as error:  # the run matters more
+            warnings.warn(
+                f"the checkpoint {str(self._path)!r} could not be written ({cause(error)}): the "
+                "run goes on, and the file is as it was before",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        rest = REST * (time.monotonic() - began)
+        self._due = began + (max(self._every, rest) if self._every else 0.0)
 
 
 @contextlib.contextmanager
@@ -293,13 +317,12 @@ def checkpoints(
             raise ProblemError("resume is True, but there is no checkpoint: give its path")
         resume = path if Path(path).exists() else None
     into: Any = resume if path is None else path
-    journal = Journal(into, every, saved.opened(resume) if resume else None)
+    journal = Journal(into, every, resume or None)
     token = _current.set(journal)
     try:
         yield journal
     finally:
         _current.reset(token)
-        journal.close()
 
 
 def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -320,9 +343,20 @@ def journaled(call: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 def page(name: str, data: Any) -> Page:
-    """A page for a stage that is no run, of the journal that is kept or of none."""
+    """A page for a stage that keeps its own state and is made of these data."""
     journal = _current.get()
-    return Page(name) if journal is None else journal.page(name, data)
+    if journal is None:
+        return Page(name)
+    prints = print_of(data, name)
+    number, result = journal._stage(name, prints)
+    if result is not None:
+        return Page(name, None, number, result)
+    entry, known = journal._pages.pop(number, None), None
+    if entry is not None:
+        journal._check(entry, prints)
+        known = entry.pack.tree(journal._file)
+    journal._page = Page(name, journal, number, None, known, prints=prints)
+    return journal._page
 
 
 def advanced(run: Run, limits: Limits, until: Any = None, **how: Any) -> Result:
@@ -348,21 +382,17 @@ def solved(asked: Asked, limits: Limits, **how: Any) -> Result:
 def settled(name: str, work: Callable[[], Any], data: Any = None) -> Any:
     """A choice that a call which is resumed, with the same data, does not make again."""
     journal = _current.get()
-    return work() if journal is None else journal.value(name, work, data)
+    if journal is None:
+        return work()
+    prints = {} if data is None else print_of(data, name)
+    _, known = journal._stage(name, prints)
+    if known is None:
+        known = work()
+        journal._finish(known, name, prints)
+    return known
 
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:
     """A seed that nobody knows, but for a call that is resumed."""
-    draw, journal = draw or _draw, _current.get()
-    return draw() if journal is None else int(journal.value("seed", draw))
-
-
-def _refusal(message: str, figures: str | None) -> ProblemError:
-    """The error of a run that could not begin, once more."""
-    if figures is None:
-        return ProblemError(message)
-    return MemoryLimit(figures, message.removeprefix(f"{figures}: "))
-
-
-def _draw() -> int:
-    return int(np.random.default_rng().integers(2**63))
+    draw = draw or (lambda: int(np.random.default_rng().integers(2**63)))
+    return int(settled("seed", draw))

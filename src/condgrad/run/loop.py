@@ -6,14 +6,15 @@ and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from condgrad import _deadline as deadline
+from condgrad._check import dimension
 from condgrad._round import counted
 from condgrad._types import Array
 from condgrad.backends import memory, threads
@@ -25,7 +26,7 @@ from condgrad.methods.balance import GPU_EFFORT
 from condgrad.methods.protocol import Known, Method, State, length_of
 from condgrad.problem import Problem
 from condgrad.run import saved
-from condgrad.run.callbacks import Info, Watch
+from condgrad.run.callbacks import Callback, Info, check_callbacks
 from condgrad.run.limits import Counts, Goal, Limits
 from condgrad.run.monitor import Monitor, proposal
 from condgrad.run.prepare import first_point, fitted, generator, prepared
@@ -40,17 +41,42 @@ TOWARDS = 100_000
 
 @dataclass(frozen=True)
 class Asked:
-    """A run that is asked for: all its options, checked."""
+    """A run that is asked for: all its options, those that only watch it checked."""
 
     problem: Problem
     method: Method
     goal: Goal
-    watch: Watch
+    _: KW_ONLY
     start: Any = None
+    certify: bool = True
+    record: int | None = None
+    metrics: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
+    propose: Callable[[Array], Array | None] | None = None
+    floor: float | None = None
+    errors: bool = False
+    duals: bool = False
     seed: Any = 0
     n_jobs: int | None = None
     device: str = "cpu"
     cluster: Ray | None = None
+
+    def __post_init__(self) -> None:
+        if self.goal.wanted and not self.certify:
+            raise ProblemError("certify is False, but a gap is asked for: leave certify out")
+        if self.record is not None:
+            dimension("record", self.record)
+        if not isinstance(self.metrics, Mapping):
+            raise ProblemError("metrics must be a dict from names to functions of W")
+        for name, metric in self.metrics.items():
+            if not callable(metric):
+                raise ProblemError(f"metrics[{name!r}] is not callable: pass a function of W")
+        check_callbacks(self.callbacks)
+        number = isinstance(self.floor, (int, float, np.number))
+        if self.floor is not None and not (number and np.isfinite(self.floor)):
+            raise ProblemError(f"floor is {self.floor!r}: it must be a number below the optimum")
+        if self.propose is not None and not callable(self.propose):
+            raise ProblemError("propose is not callable: pass a function of W")
 
 
 class Run:
@@ -90,7 +116,7 @@ class Run:
         self._engine = None if asked.cluster is None else Engine(asked.cluster)
         try:
             found = prepared(asked.problem, method or asked.method, asked.device, self._engine)
-            check_parts(asked.problem, asked.watch.certify)
+            check_parts(asked.problem, asked.certify)
         except BaseException:
             self.close()
             raise
@@ -103,7 +129,7 @@ class Run:
 
     def _known(self, W: Array) -> Known:
         """What is known before the run, looked at from a point."""
-        floor, propose = self.asked.watch.floor, self.asked.watch.propose
+        floor, propose = self.asked.floor, self.asked.propose
         seen = look(self.problem, propose, W) if propose is not None and self.form.looks else {}
         return Known(*self.asked.goal.all, -np.inf if floor is None else float(floor), **seen)
 
@@ -148,9 +174,11 @@ class Run:
         """Go on within limits that count from now, or from what was done before."""
         monitor = self._monitor
         if isinstance(until, Goal):
-            if until != self.asked.goal:
-                self._aim(until)
-            until = None
+            self.asked, until = replace(self.asked, goal=until), None
+            names = ("gap", "feasibility", "rows")
+            own = dict(zip(names, self.asked.goal.all, strict=True))
+            self.state.known = replace(self.state.known, **own)
+            monitor.aim(self.asked)
         elif until is not None and not callable(until):
             raise ProblemError("until is no Goal and not callable: pass Goal(gap=1e-3)")
         with deadline.within(limits.seconds), self._threads():
@@ -167,7 +195,7 @@ class Run:
 
     def _loop(self, monitor: Monitor) -> None:
         """Every method is this loop."""
-        errors = self.asked.watch.errors
+        errors = self.asked.errors
         over = False
         while not over:
             if errors:
@@ -191,13 +219,6 @@ class Run:
             self._monitor.record.status = Status.INTERRUPTED
         else:
             raise error
-
-    def _aim(self, goal: Goal) -> None:
-        self.asked.watch.require(goal)
-        self.asked = replace(self.asked, goal=goal)
-        self._monitor.aim(goal)
-        names = ("gap", "feasibility", "rows")
-        self.state.known = replace(self.state.known, **dict(zip(names, goal.all, strict=True)))
 
     def move(self, domain: Domain) -> Run:
         """Go on over another domain of the same kind, such as one with a larger trace.
@@ -229,7 +250,7 @@ class Run:
             raise ProblemError(f"the run cannot go on ({status}): start another")
         problem, own = before.over(domain, before.terms, before.like), self.asked.problem
         asked = replace(self.asked, problem=own.over(given, own.terms, own.like))
-        check_parts(problem, asked.watch.certify)
+        check_parts(problem, asked.certify)
         W = fitted(s.W, domain)
         if W.shape != domain.shape or not domain.contains(W, 1e-6):
             kind = type(domain).__name__
@@ -259,7 +280,13 @@ class Run:
             If the run was broken off within an iteration, or has parts of a user's own classes in
             its state.
         """
-        saved.save(self, path)
+        if self._monitor.record.status in KEEP:
+            raise ProblemError(
+                f"the run was broken off ({self._monitor.record.status}), maybe within an "
+                "iteration: save it before, or let solve(..., checkpoint=path) do so"
+            )
+        about = {"number": 0, "last": 0, "since": (0, 0.0, 0), "prints": saved.prints(self.asked)}
+        saved.write(path, {"runs": [saved.entry_of(self, **about)]})
 
     def __repr__(self) -> str:
         done, status = counted(self.state.k, "iteration"), self._monitor.record.status

@@ -21,14 +21,14 @@ from condgrad.certificate import infeasible, lower_bound
 from condgrad.certificate.lower_bound import Bound, Report, relative_gap
 from condgrad.errors import ProblemError
 from condgrad.evaluation import Evaluation
-from condgrad.methods.protocol import State, penalty
+from condgrad.methods.protocol import State, passes_over, penalty
 from condgrad.points.factored import Factored, finite, shown
 from condgrad.run.callbacks import Info, Scalars
-from condgrad.run.limits import Clock, Counts, Goal, Limits
+from condgrad.run.limits import Clock, Counts, Limits
 from condgrad.run.result import GOES_ON, KEEP, PARTS, Result, Status, Trace
 
 if TYPE_CHECKING:
-    from condgrad.run.loop import Run
+    from condgrad.run.loop import Asked, Run
 
 FIRST = 4.0
 """Certificates for which there must be time before the one of the first point."""
@@ -108,14 +108,10 @@ class Monitor:
     """W before the latest iteration, if errors of estimates are asked for."""
 
     def __init__(self, run: Run, clock: Clock | None = None, record: Record | None = None) -> None:
-        problem, method, state, watch = run.problem, run.form, run.state, run.asked.watch
-        self._problem, self._method, self._state, self._watch = problem, method, state, watch
-        self._run, self._goal = run, run.asked.goal
-        own = problem.composite or problem.smooth
-        self._counted = [i for i, t in enumerate(problem.terms) if t in own]
-        self._size = sum(problem.terms[i].map.size for i in self._counted)
-        """The terms whose rows make an epoch, and how many rows that is."""
-        self._per_decade, self._sparse = watch.record or 30, watch.record is None
+        problem, method, state, asked = run.problem, run.form, run.state, run.asked
+        self._problem, self._method, self._state, self._asked = problem, method, state, asked
+        self._name = run.name
+        self._per_decade, self._sparse = asked.record or 30, asked.record is None
         self._limits = Limits(None, None, None, None)
         self._proposed: tuple[Any, Any] = (None, None)
         self._took: dict[str, float] = {}
@@ -128,22 +124,20 @@ class Monitor:
         if record is not None:
             self.record = record
             return
-        bound = self._known_bound() if watch.certify else Bound()
+        bound = Bound()
+        if asked.certify:  # the larger one of the user's bound and that of y = 0
+            floor, lowest = asked.floor, lower_bound.trivial(problem)
+            bound = bound if floor is None else Bound(float(floor), "given", 0.0, "given")
+            bound = Bound(lowest, "exact", 0.0, "values") if lowest > bound.value else bound
         due, clock = (since + 1, since + self._first), clock or Clock()
         unseen = Evaluation(np.nan, {}, np.nan)
         best = Best(state.W.copy(), state.k, unseen, {})
-        self.record = r = Record(bound, since, *due, watch.certify, clock, best, unseen)
+        self.record = r = Record(bound, since, *due, asked.certify, clock, best, unseen)
         clock.start()
         best.evaluation, best.metrics = self._record()
         if not best.evaluation.finite:
             r.status = Status.NONFINITE
         self._doubt(state.W, best.evaluation)
-
-    def _known_bound(self) -> Bound:
-        """The larger one of the user's bound and that of y = 0."""
-        floor, lowest = self._watch.floor, lower_bound.trivial(self._problem)
-        given = Bound() if floor is None else Bound(float(floor), "given", 0.0, "given")
-        return Bound(lowest, "exact", 0.0, "values") if lowest > given.value else given
 
     # --- limits and counts
 
@@ -160,13 +154,14 @@ class Monitor:
     @property
     def epochs(self) -> float:
         """Composite rows evaluated per composite row."""
-        return sum(self._state.rows[i] for i in self._counted) / self._size
+        return passes_over(self._problem, self._state.rows)
 
-    def aim(self, goal: Goal) -> None:
+    def aim(self, asked: Asked) -> None:
         """Watch for another goal; a run that has converged may go on."""
-        self._goal, r = goal, self.record
-        if r.status in (Status.CONVERGED, *GOES_ON):
-            met = goal.wanted and self._distance(r.best.evaluation) <= 1
+        changed, r = asked.goal != self._asked.goal, self.record
+        self._asked = asked
+        if changed and r.status in (Status.CONVERGED, *GOES_ON):
+            met = asked.goal.wanted and self._distance(r.best.evaluation) <= 1
             r.status = Status.CONVERGED if met else Status.PAUSED
 
     def begin(
@@ -187,7 +182,7 @@ class Monitor:
     def room(self) -> int:
         """Iterations until the next one to look at, or a limit."""
         r = self.record
-        if self._watch.callbacks or self._watch.errors or self._until is not None:
+        if self._asked.callbacks or self._asked.errors or self._until is not None:
             return 1
         due = min(r.next_record, r.next_proof) if self._watched else r.next_record
         room = self._limits.room(self.counts)
@@ -213,7 +208,9 @@ class Monitor:
     @property
     def _watched(self) -> bool:
         """Whether bounds count before the end."""
-        return self.record.proves and (self._goal.wanted or self._method.measures(self._problem))
+        return self.record.proves and (
+            self._asked.goal.wanted or self._method.measures(self._problem)
+        )
 
     # --- after an iteration
 
@@ -236,7 +233,7 @@ class Monitor:
 
     def _ask(self) -> Status | None:
         """Show the iteration to the callbacks."""
-        callbacks, until = self._watch.callbacks, self._until
+        callbacks, until = self._asked.callbacks, self._until
         if not callbacks and until is None:
             return None
         info = self.info()
@@ -258,7 +255,9 @@ class Monitor:
             r.status = Status.NONFINITE
             return
         self._offer(self._state.W, evaluation, metrics)
-        offers = self._watch.propose if self._goal.wanted and r.proved == self._state.k else None
+        offers = (
+            self._asked.propose if self._asked.goal.wanted and r.proved == self._state.k else None
+        )
         if offers is not None and self._fits("proposal"):
             r.clock.lap("metrics", counts=False)
             self._consider(proposal(offers, self._state.W))
@@ -272,7 +271,7 @@ class Monitor:
         s, r, problem, report = self._state, self.record, self._problem, self._state.report
         evaluation = report.evaluation if report else self._method.evaluate(problem, s, s.W)
         whole = evaluation.finite
-        metrics = self._measured(s.W) if whole else dict.fromkeys(self._watch.metrics, np.nan)
+        metrics = self._measured(s.W) if whole else dict.fromkeys(self._asked.metrics, np.nan)
         self._prove(evaluation)
         r.last = evaluation
         row: dict[str, float] = {
@@ -296,7 +295,7 @@ class Monitor:
             row.update({f"{name}.{kind}": v for kind, v in violation._asdict().items()})
         if self._method.measures(problem):
             row.update({f"{t.name}.beta": b for t, _, b in trios if not t.function.smooth})
-        if self._watch.errors:
+        if self._asked.errors:
             known = self.before is not None and whole and r.status not in KEEP
             errors = self._method.errors(problem, s, self.before if known else s.W)
             row.update({f"{name}.error": e if known else np.nan for name, e in errors.items()})
@@ -319,7 +318,7 @@ class Monitor:
 
     def _measured(self, W: Any) -> dict[str, float]:
         """The user's metrics at a point."""
-        found, metrics = {}, self._watch.metrics
+        found, metrics = {}, self._asked.metrics
         point = shown(host(W)) if metrics else W
         for name, metric in metrics.items():
             value = metric(point)
@@ -362,7 +361,7 @@ class Monitor:
         """Keep a point that is the best so far."""
         self._doubt(W, evaluation)
         r, best = self.record, self.record.best
-        if self._goal.wanted and np.isfinite(r.bound.value):
+        if self._asked.goal.wanted and np.isfinite(r.bound.value):
             better = self._rank(evaluation) <= self._rank(best.evaluation)
         else:
             merit = partial(self._method.merit, self._problem, self._state)
@@ -380,7 +379,7 @@ class Monitor:
 
     def _distance(self, evaluation: Evaluation) -> float:
         """Distance of a point from convergence: at most 1 if it has converged."""
-        return self._goal.distance(evaluation, self.record.bound, self._problem.unit)
+        return self._asked.goal.distance(evaluation, self.record.bound, self._problem.unit)
 
     def _converged(self) -> bool:
         """Whether the best point meets the goal, the price of what it violates included.
@@ -389,13 +388,13 @@ class Monitor:
         given; they are 0 behind the values of the terms.
         """
         best, bound, unit = self.record.best, self.record.bound, self._problem.unit
-        if not self._goal.wanted or self._distance(best.evaluation) > 1:
+        if not self._asked.goal.wanted or self._distance(best.evaluation) > 1:
             return False
         most, which = best.evaluation.objective, bound.source.partition(",")[0]
         if which != "values":
             which = "slopes" if which == "given" else which
             most += self._method.price(self._problem, self._state, which, best.W)
-        return relative_gap(most, bound.value, unit) <= self._goal.tolerances[0]
+        return relative_gap(most, bound.value, unit) <= self._asked.goal.tolerances[0]
 
     # --- proofs
 
@@ -406,7 +405,7 @@ class Monitor:
         if not r.proves or not due or not evaluation.finite:
             return
         r.next_proof = self._later(self._first, self._pace)
-        if self._goal.wanted and self._sparse:
+        if self._asked.goal.wanted and self._sparse:
             r.next_record = r.next_proof
         r.clock.lap("metrics", counts=False)
         r.proved = k
@@ -416,7 +415,7 @@ class Monitor:
         self._accept(report or self._method.measure(self._problem, self._state, evaluation))
         if r.status is None:
             self._refute(evaluation)
-        spent = r.clock.lap("certificate", counts=self._goal.wanted)
+        spent = r.clock.lap("certificate", counts=self._asked.goal.wanted)
         if report is None:
             self._took["certificate"] = spent
 
@@ -424,17 +423,17 @@ class Monitor:
         """Keep the better bound, and its multipliers if they are asked for."""
         r = self.record
         better = report.bound.value > r.bound.value or not r.duals
-        if self._watch.duals and self._problem.composite and better:
+        if self._asked.duals and self._problem.composite and better:
             duals = self._method.duals(self._problem, self._state)
             r.duals = lower_bound.behind(self._problem, self._state.W, duals, report)
         r.bound = lower_bound.better(r.bound, report.bound)
 
     def _refute(self, evaluation: Evaluation) -> None:
         """Look for a proof that no point is feasible, if the violation does not fall."""
-        r, far = self.record, self._goal.far(evaluation)
+        r, far = self.record, self._asked.goal.far(evaluation)
         if not evaluation.families or not r.looks.due(self._state.k, far):
             return
-        found = self._method.ray(self._problem, self._state, self._watch.duals)
+        found = self._method.ray(self._problem, self._state, self._asked.duals)
         r.failure += found.bound.failure
         if found.bound.value > 0:
             r.bound = found.bound._replace(failure=r.failure)
@@ -456,7 +455,7 @@ class Monitor:
     # --- the result
 
     def result(self, judge: bool = True, factors: bool = False) -> Result:
-        """The result, with the last iterate judged and recorded unless `judge` is False.
+        """The result, with the last iterate judged, recorded and proved unless `judge` is False.
 
         That is done on a copy of the record, so that the run goes on as if nobody had looked. With
         `factors` a point that is kept as such stays so, however small it is.
@@ -464,9 +463,14 @@ class Monitor:
         kept = self.record
         self.record, judge = kept.copy(), judge and finite(self._state.W)
         try:
-            if judge:
-                self._look_again()
             s, r, problem = self._state, self.record, self._problem
+            if judge and r.recorded != s.k:
+                self._judge()
+            elif judge and r.proved != s.k and r.status is not Status.CONVERGED:
+                self._prove(r.last)
+                self._doubt(r.best.W, r.best.evaluation)
+                gap = relative_gap(r.last.objective, r.bound.value, problem.unit)
+                r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
             assert r.status is not None
             W, best = r.best.W, r.best.evaluation
             if foreign(W) and not judge:  # a signal may have come between
@@ -486,8 +490,8 @@ class Monitor:
                 matvecs=s.products,
                 rows={t.name: rows for t, rows in zip(problem.terms, s.rows, strict=True)},
                 trace=r.trace,
-                method=self._run.name,
-                seed=self._run.asked.seed,
+                method=self._name,
+                seed=self._asked.seed,
                 metrics=r.best.metrics,
                 proposed=r.best.proposed,
                 lower_bound=r.bound.value,
@@ -496,23 +500,12 @@ class Monitor:
                 bound_failure=r.bound.failure,
                 bound_source=r.bound.source,
                 profile=dict.fromkeys(PARTS, 0.0) | r.clock.parts,
-                duals=r.ray or r.duals if self._watch.duals else {},
+                duals=r.ray or r.duals if self._asked.duals else {},
                 ray=r.ray,
                 device=device_of(s.W),
             )
         finally:
             self.record = kept
-
-    def _look_again(self) -> None:
-        """Judge and record the last iterate, and bound the optimum, if that is not done yet."""
-        s, r = self._state, self.record
-        if r.recorded != s.k:
-            self._judge()
-        elif r.proved != s.k and r.status is not Status.CONVERGED:
-            self._prove(r.last)
-            self._doubt(r.best.W, r.best.evaluation)
-            gap = relative_gap(r.last.objective, r.bound.value, self._problem.unit)
-            r.trace.amend({"lower_bound": r.bound.value, "gap": gap})
 
 
 def proposal(propose: Callable[[Any], Any], W: Any) -> Any:

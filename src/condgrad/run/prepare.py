@@ -70,7 +70,10 @@ def placed(problem: Problem, method: Method, device: str, engine: Engine | None 
 
 def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     """The problem with W on a GPU; a part that cannot be there is refused by its name."""
-    check_portable(problem)  # before anybody is sent for CuPy
+    for t in problem.terms:  # before CuPy is asked for
+        for part in (t.map, t.function):
+            require_portable(part, f"term {t.name!r} has")
+    require_portable(problem.domain, "the domain is")
     if not method.portable(problem):
         name = method.name
         raise ProblemError(f"{name} cannot run on a GPU: leave device out, or use hcgm()")
@@ -92,14 +95,6 @@ def on_gpu(problem: Problem, method: Method, engine: Engine | None) -> Problem:
     beside = IMAGES * 8 * min(entries, MANY) + sums
     memory.require_room(method.memory(there) + beside, remedy, free=free, where="a GPU's memory")
     return there
-
-
-def check_portable(problem: Problem) -> None:
-    """Refuse a problem with a part that cannot be on a GPU."""
-    for t in problem.terms:
-        for part in (t.map, t.function):
-            require_portable(part, f"term {t.name!r} has")
-    require_portable(problem.domain, "the domain is")
 
 
 def require_portable(part: Any, what: str) -> None:

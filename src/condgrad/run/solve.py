@@ -16,11 +16,10 @@ from condgrad.methods.protocol import Method
 from condgrad.methods.register import check
 from condgrad.points.factored import Factored
 from condgrad.problem import Problem
-from condgrad.run.callbacks import Callback, Watch
+from condgrad.run.callbacks import Callback
 from condgrad.run.journal import EVERY, KEPT, checkpoints, fresh_seed, solved
 from condgrad.run.limits import Goal, Limits
 from condgrad.run.loop import TOWARDS, Asked, Run
-from condgrad.run.prepare import generator
 from condgrad.run.result import Result
 
 OF_THE_CALL = ("max_iter", "max_epochs", "max_seconds", "max_lmo", "verbose", *KEPT)
@@ -66,29 +65,22 @@ def asked(
     gap: float | None = None,
     feasibility: float | None = None,
     row_feasibility: float | None = None,
-    seed: int | None = 0,
-    device: str = "cpu",
-    cluster: str | Ray | None = None,
-    start: Array | Factored | None = None,
-    n_jobs: int | None = None,
-    metrics: Mapping[str, Callable[[Array], float]] | None = None,
-    **watched: Any,
+    **options: Any,
 ) -> Asked:
     """Run that the options of `start` ask for, checked."""
-    goal = Goal(gap, feasibility, row_feasibility)
-    if seed is None:
-        seed = fresh_seed()
-    generator(seed)
-    watch = Watch(metrics=metrics or {}, **watched)
-    watch.require(goal)
-    wish = cluster_of(cluster)
-    if wish is not None and device == "auto":
+    if options["seed"] is None:
+        options["seed"] = fresh_seed()
+    options["metrics"] = options["metrics"] or {}
+    wish = options["cluster"] = cluster_of(options["cluster"])
+    if wish is not None and options["device"] == "auto":
         raise ProblemError(
             "device is 'auto' and cluster is given: leave device out, or use 'cuda' for what stays "
             "here; with Ray(gpus_per_shard=1) the shards are on GPUs"
         )
     if method is None and isinstance(problem, Problem):
-        method = choose(problem, factors=device != "cuda" and watch.allows_factors(problem))
+        dense = options["device"] == "cuda" or options["propose"] is not None or options["errors"]
+        dense = dense or (options["duals"] and problem.composite)
+        method = choose(problem, factors=not dense)
     check(problem, method)
     assert method is not None
     if wish is not None:
@@ -98,7 +90,7 @@ def asked(
                 "cluster out, or name a method"
             )
         require_large(problem)
-    return Asked(problem, method, goal, watch, start, seed, n_jobs, device, wish)
+    return Asked(problem, method, Goal(gap, feasibility, row_feasibility), **options)
 
 
 @limited

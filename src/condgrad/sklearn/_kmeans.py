@@ -22,10 +22,9 @@ from condgrad.backends import memory
 from condgrad.backends.devices import check_device
 from condgrad.errors import ProblemError
 from condgrad.run.callbacks import Info
-from condgrad.run.journal import fresh_seed
+from condgrad.run.journal import fresh_seed, settled
 from condgrad.run.limits import Limits
 from condgrad.run.result import Result, Status
-from condgrad.run.saved import told
 from condgrad.run.solve import solve
 from condgrad.sklearn._certification import Certification
 
@@ -117,7 +116,8 @@ def run_for(
         return Status.CONVERGED if near else None
 
     application = kmeans(C, k, tight=ends.tight, weights=points.weights)
-    with progress.answers(seen), told(gap=ends.gap):
+    settled("gap", lambda: True, ends.gap)  # the run has none
+    with progress.answers(seen):
         result = solve(
             application.problem,
             start=application.start,
