@@ -423,7 +423,7 @@ def _require_units(domain: Domain, terms: Sequence[Term], digits: int) -> None:
         row, name = float(t.map.row_norm), f"term {t.name!r}"
         check(f"the longest row of {name}", _log(row))
         check(f"the largest image of {name}", _log(row) + reach)
-        data = t.function.data_norm(t.map.size) if t.function.indicator else 0.0
+        data = t.function.data_norm(t.map.size) if t.function.indicator else _datum(t.function)
         check(f"the data of {name}", max(0.0, _log(data)))
         slope = steepest(t, float(domain.reach))
         total = max(total, _log(t.weight) + _log(slope) + _log(row) + reach)
@@ -435,6 +435,14 @@ def _require_units(domain: Domain, terms: Sequence[Term], digits: int) -> None:
         if not t.function.smooth and image > -math.inf:
             check(f"the weighted images of term {t.name!r}", image)
             check(f"the multipliers of term {t.name!r}", total - image)
+
+
+def _datum(function: Function) -> float:
+    """The largest finite number among the targets, centres and factors of a function of f or g."""
+    parts = [] if isinstance(function, Linear) else list(vars(function).values())
+    arrays = [np.asarray(x) for x in parts if isinstance(x, (float, np.ndarray))]
+    sizes = [np.abs(x) for x in arrays if x.dtype.kind == "f"]
+    return max((float(np.max(x, initial=0.0, where=np.isfinite(x))) for x in sizes), default=0.0)
 
 
 def steepest(term: Term, reach: float) -> float:
