@@ -271,6 +271,70 @@ def test_a_map_derived_from_one_with_kernels_has_plain_passes():
     assert term.passes.miss(W, slice(0, 30)).squares == pytest.approx(4 * once.squares)
 
 
+WEIGHTS, SHARES = np.array([3.0, -2.0, 1.0]), np.array([0.2, 0.3, 0.5])
+
+
+class Weighed(maps.AllEntries):
+    """z_i = c_i w_i."""
+
+    row_norm = 3.0
+
+    def rows(self, W, at=slice(None)):
+        return WEIGHTS[at] * super().rows(W, at)
+
+
+class Outside(Weighed):
+    def add_to(self, G, weight, out):
+        out += weight * WEIGHTS * G
+
+
+class Inside(Weighed):
+    def scatter(self, G, at, y):
+        super().scatter(G, at, WEIGHTS[at] * y)
+
+
+@pytest.mark.parametrize("kind", [Outside, Inside])
+@pytest.mark.parametrize("h", [functions.Equal, functions.Squared])
+def test_a_map_derived_from_one_whose_cotangent_is_y_or_covers_w(kind, h):
+    """Nothing of a base that took other rows for granted serves."""
+    map, w = kind((3,)), SHARES
+    term = Term(map, h(WEIGHTS * w), name="rows")
+    gain = Term(maps.Inner([1.0, 2.0, -1.0]), functions.Linear(), name="gain")
+    problem = Problem(domains.Simplex(3), [gain, term])
+    check_parts(problem)
+    assert map.norm() == pytest.approx(3.0)
+    out = np.ones(3)
+    G = map.zeros()
+    map.scatter(G, slice(0, 3), np.ones(3))
+    map.set_to(G, 0.5, out)
+    np.testing.assert_allclose(out, 0.5 * WEIGHTS)
+    result = solve(problem, gap=1e-4, max_iter=2000)
+    assert result.status is condgrad.Status.CONVERGED
+    best = 0.3 if h is functions.Equal else -0.5195  # at (0.03, 0, 0.97)
+    assert result.lower_bound <= best + 1e-12
+    assert result.objective == pytest.approx(best, rel=3e-4)
+
+
+def test_a_function_derived_from_an_interval_has_its_own_slopes():
+    class Within(functions.AtMost):
+        """|z| ≤ b."""
+
+        def prox(self, z, beta, at=slice(None)):
+            return np.clip(z, -self.upper, self.upper)
+
+        def into_dual(self, y, at=slice(None)):
+            return y
+
+        def conjugate(self, y, at=slice(None)):
+            return float(self.upper * np.abs(y).sum())
+
+    term = Term(maps.AllEntries((3,)), Within(0.5), name="rows")
+    check_parts(Problem(domains.L1Ball(3), [term]))
+    W, G = np.array([-1.0, 0.25, 1.0]), np.empty(3)
+    term.passes.gradient(W, G, term.chunks(), 1.0)
+    np.testing.assert_allclose(G, [-0.5, 0.0, 0.5])
+
+
 def test_no_array_of_all_rows():
     """A map of 10⁹ rows is tried on a few."""
     asked = []
