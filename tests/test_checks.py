@@ -315,6 +315,16 @@ def test_a_map_derived_from_one_whose_cotangent_is_y_or_covers_w(kind, h):
     assert result.objective == pytest.approx(best, rel=3e-4)
 
 
+def test_a_map_that_sets_and_adds_different_arrays_is_refused():
+    class Halved(maps.AllEntries):
+        def set_to(self, G, weight, out):
+            super().set_to(G, weight / 2, out)
+
+    term = Term(Halved((3,)), functions.Squared(0.0), name="rows")
+    with pytest.raises(ProblemError, match=r"Halved.*another array in set_to than add_to adds"):
+        check_parts(Problem(domains.Simplex(3), [term]))
+
+
 def test_a_function_derived_from_an_interval_has_its_own_slopes():
     class Within(functions.AtMost):
         """|z| ≤ b."""

@@ -150,6 +150,7 @@ def _check_map(
             "inner products with"
         )
     _check_lengths(name, domain, A, rng)
+    _check_setting(name, A, dtype, rng)
 
 
 def _adjoint(
@@ -207,6 +208,20 @@ def _check_lengths(name: str, domain: Domain, A: LinearMap, rng: np.random.Gener
                 f"{name} says that its rows have a length of at most {said:.6g}, but row {l} has "
                 f"{length:.6g}: row_norm must be at least the largest ‖a_l‖"
             )
+
+
+def _check_setting(name: str, A: LinearMap, dtype: np.dtype[Any], rng: np.random.Generator) -> None:
+    """Compare `set_to` with `add_to`."""
+    some = slice(0, min(ROWS, A.size))
+    G, added, out = A.zeros(dtype), np.zeros(A.shape, dtype), np.full(A.shape, np.nan, dtype)
+    A.scatter(G, some, rng.standard_normal(some.stop).astype(dtype))
+    A.add_to(G, 0.5, added)
+    A.set_to(G, 0.5, out)
+    if not np.abs(out - added).max() <= np.sqrt(np.finfo(dtype).eps) * np.abs(added).max():
+        raise ProblemError(
+            f"{name} sets out to another array in set_to than add_to adds: both take "
+            "weight · A*y from G, which they must not change"
+        )
 
 
 # Functions: h(z) + h*(y) ≥ ⟨z, y⟩, with equality where y is the slope at z.
