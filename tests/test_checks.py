@@ -9,6 +9,7 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad._ours import ours
+from condgrad.domains.projections import Formula
 from condgrad.passes import Plain
 from condgrad.passes.fused import Fused
 from condgrad.testing import check_domain, check_function, check_map, check_parts
@@ -323,6 +324,47 @@ def test_a_map_that_sets_and_adds_different_arrays_is_refused():
     term = Term(Halved((3,)), functions.Squared(0.0), name="rows")
     with pytest.raises(ProblemError, match=r"Halved.*another array in set_to than add_to adds"):
         check_parts(Problem(domains.Simplex(3), [term]))
+
+
+class Lone(domains.Domain):
+    """The simplex, with a method of another meaning."""
+
+    proof = "exact"
+
+    def __init__(self, n):
+        self.shape, self.diameter = (n,), np.sqrt(2)
+
+    def lmo(self, v):
+        return np.eye(v.size)[np.argmin(v)]
+
+    def contains(self, W, tol=1e-8):
+        return W.min() >= -tol and abs(W.sum() - 1) <= tol
+
+    def center(self):
+        return np.full(self.shape, 1 / self.shape[0])
+
+    def nearest(self, X):
+        return np.maximum(X, 0)
+
+
+def test_nearest_of_a_user_is_no_projection():
+    domain, target = Lone(5), np.array([0.5, 0.4, 0.3, 0.2, 0.1])
+    assert domain.projector() is None
+    term = Term(maps.AllEntries((5,)), functions.Squared(target), name="fit")
+    result = solve(Problem(domain, [term]), gap=1e-3, max_iter=5000)
+    assert result.W.sum() == pytest.approx(1)
+    assert result.objective == pytest.approx(0.025, rel=2e-3)
+
+
+@pytest.mark.parametrize("slip", ["returns a point outside", "does not return the nearest"])
+def test_a_slip_in_a_projector(slip):
+    class Slipped(Lone):
+        def projector(self):
+            far = slip == "does not return the nearest"
+            return Formula(lambda X: np.eye(5)[0] if far else np.maximum(X, 0))
+
+    with pytest.raises(ProblemError, match=slip):
+        check_domain(Slipped(5))
 
 
 def test_a_function_derived_from_an_interval_has_its_own_slopes():

@@ -405,6 +405,21 @@ def _check_domain(domain: Domain, rng: np.random.Generator) -> None:
                 f"minimum of {name} is {said:.6g} for some v, but ⟨v, s⟩ is {values[lowest]:.6g} "
                 f"at {lowest}: it must not be above any"
             )
+    projector = domain.projector()
+    if projector is None:
+        return
+    X = vs[0] * (3 * max(sizes) / float(np.linalg.norm(vs[0])))
+    S = projector.project(X.copy())[0]
+    if S.shape != domain.shape or not domain.contains(S, SLACK):
+        raise ProblemError(f"projector of {name} returns a point outside of the set")
+    size = float(np.linalg.norm(X)) + max(sizes)
+    points["lmo(S − X)"] = domain.lmo(S - X, rng=rng).dense()
+    for what, s in points.items() if projector.exact else ():
+        if float(np.vdot(S - X, s - S)) < -SLACK * size * size:  # as it is at the nearest point
+            raise ProblemError(
+                f"projector of {name} does not return the nearest point S of some X: that is on "
+                f"the way from S to {what}"
+            )
 
 
 # Random points.
