@@ -9,6 +9,7 @@ import pytest
 import condgrad
 from condgrad import METHODS, Problem, ProblemError, Term, domains, functions, maps, solve
 from condgrad._ours import ours
+from condgrad.domains.projections import Formula
 from condgrad.passes import Plain
 from condgrad.passes.fused import Fused
 from condgrad.testing import check_domain, check_function, check_map, check_parts
@@ -269,6 +270,121 @@ def test_a_map_derived_from_one_with_kernels_has_plain_passes():
     W = W + W.T
     once = Term(maps.Triangles(5), functions.AtMost(0.0)).passes.miss(W, slice(0, 30))
     assert term.passes.miss(W, slice(0, 30)).squares == pytest.approx(4 * once.squares)
+
+
+WEIGHTS, SHARES = np.array([3.0, -2.0, 1.0]), np.array([0.2, 0.3, 0.5])
+
+
+class Weighed(maps.AllEntries):
+    """z_i = c_i w_i."""
+
+    row_norm = 3.0
+
+    def rows(self, W, at=slice(None)):
+        return WEIGHTS[at] * super().rows(W, at)
+
+
+class Outside(Weighed):
+    def add_to(self, G, weight, out):
+        out += weight * WEIGHTS * G
+
+
+class Inside(Weighed):
+    def scatter(self, G, at, y):
+        super().scatter(G, at, WEIGHTS[at] * y)
+
+
+@pytest.mark.parametrize("kind", [Outside, Inside])
+@pytest.mark.parametrize("h", [functions.Equal, functions.Squared])
+def test_a_map_derived_from_one_whose_cotangent_is_y_or_covers_w(kind, h):
+    """Nothing of a base that took other rows for granted serves."""
+    map, w = kind((3,)), SHARES
+    term = Term(map, h(WEIGHTS * w), name="rows")
+    gain = Term(maps.Inner([1.0, 2.0, -1.0]), functions.Linear(), name="gain")
+    problem = Problem(domains.Simplex(3), [gain, term])
+    check_parts(problem)
+    assert map.norm() == pytest.approx(3.0)
+    out = np.ones(3)
+    G = map.zeros()
+    map.scatter(G, slice(0, 3), np.ones(3))
+    map.set_to(G, 0.5, out)
+    np.testing.assert_allclose(out, 0.5 * WEIGHTS)
+    result = solve(problem, gap=1e-4, max_iter=2000)
+    assert result.status is condgrad.Status.CONVERGED
+    best = 0.3 if h is functions.Equal else -0.5195  # at (0.03, 0, 0.97)
+    assert result.lower_bound <= best + 1e-12
+    assert result.objective == pytest.approx(best, rel=3e-4)
+
+
+def test_a_map_that_sets_and_adds_different_arrays_is_refused():
+    class Halved(maps.AllEntries):
+        def set_to(self, G, weight, out):
+            super().set_to(G, weight / 2, out)
+
+    term = Term(Halved((3,)), functions.Squared(0.0), name="rows")
+    with pytest.raises(ProblemError, match=r"Halved.*another array in set_to than add_to adds"):
+        check_parts(Problem(domains.Simplex(3), [term]))
+
+
+class Lone(domains.Domain):
+    """The simplex, with a method of another meaning."""
+
+    proof = "exact"
+
+    def __init__(self, n):
+        self.shape, self.diameter = (n,), np.sqrt(2)
+
+    def lmo(self, v):
+        return np.eye(v.size)[np.argmin(v)]
+
+    def contains(self, W, tol=1e-8):
+        return W.min() >= -tol and abs(W.sum() - 1) <= tol
+
+    def center(self):
+        return np.full(self.shape, 1 / self.shape[0])
+
+    def nearest(self, X):
+        return np.maximum(X, 0)
+
+
+def test_nearest_of_a_user_is_no_projection():
+    domain, target = Lone(5), np.array([0.5, 0.4, 0.3, 0.2, 0.1])
+    assert domain.projector() is None
+    term = Term(maps.AllEntries((5,)), functions.Squared(target), name="fit")
+    result = solve(Problem(domain, [term]), gap=1e-3, max_iter=5000)
+    assert result.W.sum() == pytest.approx(1)
+    assert result.objective == pytest.approx(0.025, rel=2e-3)
+
+
+@pytest.mark.parametrize("slip", ["returns a point outside", "does not return the nearest"])
+def test_a_slip_in_a_projector(slip):
+    class Slipped(Lone):
+        def projector(self):
+            far = slip == "does not return the nearest"
+            return Formula(lambda X: np.eye(5)[0] if far else np.maximum(X, 0))
+
+    with pytest.raises(ProblemError, match=slip):
+        check_domain(Slipped(5))
+
+
+def test_a_function_derived_from_an_interval_has_its_own_slopes():
+    class Within(functions.AtMost):
+        """|z| ≤ b."""
+
+        def prox(self, z, beta, at=slice(None)):
+            return np.clip(z, -self.upper, self.upper)
+
+        def into_dual(self, y, at=slice(None)):
+            return y
+
+        def conjugate(self, y, at=slice(None)):
+            return float(self.upper * np.abs(y).sum())
+
+    term = Term(maps.AllEntries((3,)), Within(0.5), name="rows")
+    check_parts(Problem(domains.L1Ball(3), [term]))
+    W, G = np.array([-1.0, 0.25, 1.0]), np.empty(3)
+    term.passes.gradient(W, G, term.chunks(), 1.0)
+    np.testing.assert_allclose(G, [-0.5, 0.0, 0.5])
 
 
 def test_no_array_of_all_rows():

@@ -150,6 +150,7 @@ def _check_map(
             "inner products with"
         )
     _check_lengths(name, domain, A, rng)
+    _check_setting(name, A, dtype, rng)
 
 
 def _adjoint(
@@ -207,6 +208,20 @@ def _check_lengths(name: str, domain: Domain, A: LinearMap, rng: np.random.Gener
                 f"{name} says that its rows have a length of at most {said:.6g}, but row {l} has "
                 f"{length:.6g}: row_norm must be at least the largest ‖a_l‖"
             )
+
+
+def _check_setting(name: str, A: LinearMap, dtype: np.dtype[Any], rng: np.random.Generator) -> None:
+    """Compare `set_to` with `add_to`."""
+    some = slice(0, min(ROWS, A.size))
+    G, added, out = A.zeros(dtype), np.zeros(A.shape, dtype), np.full(A.shape, np.nan, dtype)
+    A.scatter(G, some, rng.standard_normal(some.stop).astype(dtype))
+    A.add_to(G, 0.5, added)
+    A.set_to(G, 0.5, out)
+    if not np.abs(out - added).max() <= np.sqrt(np.finfo(dtype).eps) * np.abs(added).max():
+        raise ProblemError(
+            f"{name} sets out to another array in set_to than add_to adds: both take "
+            "weight · A*y from G, which they must not change"
+        )
 
 
 # Functions: h(z) + h*(y) ≥ ⟨z, y⟩, with equality where y is the slope at z.
@@ -389,6 +404,21 @@ def _check_domain(domain: Domain, rng: np.random.Generator) -> None:
             raise ProblemError(
                 f"minimum of {name} is {said:.6g} for some v, but ⟨v, s⟩ is {values[lowest]:.6g} "
                 f"at {lowest}: it must not be above any"
+            )
+    projector = domain.projector()
+    if projector is None:
+        return
+    X = vs[0] * (3 * max(sizes) / float(np.linalg.norm(vs[0])))
+    S = projector.project(X.copy())[0]
+    if S.shape != domain.shape or not domain.contains(S, SLACK):
+        raise ProblemError(f"projector of {name} returns a point outside of the set")
+    size = float(np.linalg.norm(X)) + max(sizes)
+    points["lmo(S − X)"] = domain.lmo(S - X, rng=rng).dense()
+    for what, s in points.items() if projector.exact else ():
+        if float(np.vdot(S - X, s - S)) < -SLACK * size * size:  # as it is at the nearest point
+            raise ProblemError(
+                f"projector of {name} does not return the nearest point S of some X: that is on "
+                f"the way from S to {what}"
             )
 
 

@@ -137,10 +137,10 @@ class Domain(ABC):
     def projector(self) -> Projector | None:
         """Projector onto the set, if projections are cheap.
 
-        By default it is a method `nearest` of this very class; a derived one may mean another set.
+        By default it is `_nearest` of this very class; a derived one may mean another set.
         """
-        found = "nearest" in vars(type(self))
-        return Formula(cast(Any, self).nearest) if found else None
+        found = "_nearest" in vars(type(self))
+        return Formula(cast(Any, self)._nearest) if found else None
 
     def minimum(self, v: Array) -> Minimum:
         """A proven lower bound on min ⟨v, s⟩ over the set, tight up to rounding where it can be.

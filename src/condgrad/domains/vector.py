@@ -41,7 +41,7 @@ class Simplex(Domain):
     def lmo(self, v: Array, **_: Any) -> Atom:
         return Coordinate(int(np.argmin(v)), self.total, self.shape)
 
-    def nearest(self, X: Array) -> Array:
+    def _nearest(self, X: Array) -> Array:
         return project_simplex(X, self.total)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -80,7 +80,7 @@ class L1Ball(Ball):
         i = int(np.argmax(np.abs(v)))
         return Coordinate(i, -self.radius if v[i] > 0 else self.radius, self.shape)
 
-    def nearest(self, X: Array) -> Array:
+    def _nearest(self, X: Array) -> Array:
         """The nearest point: sizes that are too large go to the simplex."""
         sizes = np.abs(X)
         if sizes.sum(dtype=np.float64) <= self.radius:
@@ -115,7 +115,7 @@ class L2Ball(Ball):
         norm = length(v)
         return Full(v * (-self.radius / norm) if norm > 0 else np.zeros_like(v))
 
-    def nearest(self, X: Array) -> Array:
+    def _nearest(self, X: Array) -> Array:
         norm = length(X)
         return X.copy() if norm <= self.radius else X * X.dtype.type(self.radius / norm)
 
@@ -164,7 +164,7 @@ class Box(Domain):
         s = np.where(v > 0, self.lower, self.upper)
         return Full(s.astype(v.dtype, copy=False) if v.dtype.kind == "f" else s)
 
-    def nearest(self, X: Array) -> Array:
+    def _nearest(self, X: Array) -> Array:
         return np.clip(X, self.lower, self.upper).astype(X.dtype, copy=False)
 
     def contains(self, W: Array, tol: float = 1e-8) -> bool:
@@ -194,7 +194,7 @@ class LinfBall(Box):
         self.radius = positive("radius", radius)
         super().__init__(-self.radius, self.radius, shape)
 
-    nearest = Box.nearest
+    _nearest = Box._nearest
 
 
 class Oracle(Domain):

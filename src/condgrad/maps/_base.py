@@ -49,6 +49,14 @@ class LinearMap(ABC):
     covers: ClassVar[bool] = False
     """Whether A*y fills the whole of W, so that `set_to` is cheaper than a sum."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = set(vars(cls))  # what follows from these is not that of a base
+        if "add_to" in own and "set_to" not in own:
+            cls.set_to = LinearMap.set_to  # type: ignore[method-assign]
+        if {"rows", "scatter", "add_to"} & own and "norm" not in own:
+            cls.norm = LinearMap.norm  # type: ignore[method-assign]
+
     def __repr__(self) -> str:
         return shown(self, "size", "shape")
 

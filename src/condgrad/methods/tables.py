@@ -14,9 +14,9 @@ from condgrad.backends import tiles
 from condgrad.backends.arrays import foreign
 from condgrad.certificate.lower_bound import Duals, Slopes
 from condgrad.errors import ProblemError
-from condgrad.maps import RowStorage
 from condgrad.methods.protocol import Method, shared
 from condgrad.methods.sampling import Batch, Stretches, batch_size, check_batch
+from condgrad.passes import Stored
 from condgrad.problem import Problem, Term
 
 HALVED = "bfloat16"
@@ -36,7 +36,7 @@ def require_gpu(problem: Problem, dtype: Any) -> None:
 
 def stored(term: Term) -> bool:
     """Whether the cotangent of a term has a number for every row, and is a table itself."""
-    return isinstance(term.map, RowStorage)
+    return isinstance(term.passes, Stored)
 
 
 def precision(term: Term, problem: Problem, dtype: Any = "auto") -> np.dtype[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -194,13 +194,20 @@ class Stored(Plain):
 
     @classmethod
     def serves(cls, map: LinearMap, function: Function) -> bool:
-        return isinstance(map, RowStorage)
+        return isinstance(map, RowStorage) and type(map).scatter is RowStorage.scatter
+
+    @property
+    def _writes(self) -> bool:
+        """Whether the function has `slope_into`, unless a class derived has changed its slope."""
+        kinds = type(self.function).__mro__
+        owner = next(c for c in kinds if {"prox", "slope", "slope_into"} & set(vars(c)))
+        return "slope_into" in vars(owner)
 
     def gradient(self, W: Array, G: Array, ranges: Iterable[slice], beta: float) -> None:
         for at in ranges:
             z = self.map.rows(W, at)
-            if hasattr(self.function, "slope_into"):  # without temporaries
-                self.function.slope_into(z, beta, at, G[at])
+            if self._writes:  # without temporaries
+                cast(Any, self.function).slope_into(z, beta, at, G[at])
             else:
                 G[at] = self.function.slope(z, beta, at)
 
