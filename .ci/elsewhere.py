@@ -18,7 +18,7 @@ CLOSE = (
     "conformance",
     *("test_certificate_attacks.py", "test_certificate_exact.py", "test_equivalences.py"),
     *("test_factored.py", "test_fused.py"),
-    *("test_infeasible.py", "test_lapack.py", "test_magnitudes.py", "test_primal_dual.py"),
+    *("test_infeasible.py", "test_magnitudes.py", "test_primal_dual.py"),
     *("test_projections.py", "test_rounding.py", "test_sdp_attacks.py", "test_steps.py"),
     *("test_stretches.py", "test_units.py", "test_vector_sag.py"),
 )
