@@ -13,6 +13,7 @@ import pytest
 import condgrad as cg
 import processes
 from condgrad import InputError, ProblemError, Status, Term, applications, functions, maps
+from condgrad.datasets import load
 from condgrad.methods.table1 import Followed
 from condgrad.points.factored import Factored
 from condgrad.run import files
@@ -112,6 +113,25 @@ def test_in_another_process(tmp_path):
     assert done.returncode == 0, done.stderr
     for name, run in runs.items():
         alike(cg.resume(tmp_path / name, case(name)[0]), run.advance(iterations=20))
+
+
+UNNAMED = """
+import sys
+import condgrad as cg
+from condgrad.datasets import load
+problem = cg.applications.sparsest_cut(load("embedded/karate")).problem
+cg.resume(sys.argv[1], problem).advance(iterations=20).save(sys.argv[1])
+"""
+
+
+def test_in_another_process_that_does_not_name_the_method(tmp_path):
+    """The default, of which the class is in the file alone."""
+    problem, path = applications.sparsest_cut(load("embedded/karate")).problem, tmp_path / "run"
+    run = cg.start(problem, cg.spdhg(batch=0.1)).advance(iterations=7)
+    run.save(path)
+    done = program(UNNAMED, str(path))
+    assert done.returncode == 0, done.stderr
+    alike(cg.resume(path, problem), run.advance(iterations=20))
 
 
 KILLED = """

@@ -35,6 +35,8 @@ from condgrad.methods.apg import apg
 from condgrad.methods.pfw import pfw
 
 # isort: on
+from condgrad.methods import then as _then  # noqa: F401  # a file may have its class
+from condgrad.methods import vector_sag as _vector_sag  # noqa: F401  # likewise
 from condgrad.methods.balance import Balance
 from condgrad.methods.choice import choose
 from condgrad.methods.factored_apg import FactoredApg
