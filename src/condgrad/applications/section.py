@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from condgrad import _deadline as deadline
 from condgrad._check import array_of
 from condgrad._floats import EPS
 from condgrad._types import Array
@@ -162,6 +163,8 @@ def round_section(A: Any, W: Array, sizes: Array) -> Labels:
             centres.append(int(np.argmin(far)))
         labels = _exchanged(dense, _filled(W[:, centres], sizes))
         found.append(Labels(labels, section_value(A, labels)))
+        if deadline.over():
+            break
     return min(found, key=lambda one: one.value)
 
 
@@ -181,7 +184,7 @@ def _exchanged(A: Array, labels: Array) -> Array:
     """Passes of exchanges until one gains nothing; a pass ends at its best point."""
     n, least = A.shape[0], SLACK * float(np.abs(A).sum())
     longest = n // 2 if n <= MANY else 1
-    while True:
+    while not deadline.over():
         trial, free, total, best, kept = labels.copy(), np.ones(n, bool), 0.0, least, labels
         for _ in range(longest):
             gain, i, j = _best_exchange(A, trial, free)
@@ -193,8 +196,9 @@ def _exchanged(A: Array, labels: Array) -> Array:
             if total > best:
                 best, kept = total, trial.copy()
         if kept is labels:
-            return labels
+            break
         labels = kept
+    return labels
 
 
 def _best_exchange(A: Array, labels: Array, free: Array) -> tuple[float, int, int]:
