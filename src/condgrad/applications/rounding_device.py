@@ -57,7 +57,7 @@ class DeviceGraph:
 
 @dataclass
 class Seen:
-    """What a `DeviceRounder` remembers."""
+    """Memory of a `DeviceRounder`."""
 
     improved: dict[bytes, Cut] = field(default_factory=dict)
     """The improved cut of every cut that was improved."""

@@ -42,7 +42,7 @@ PIVOT = 1e-2
 
 @dataclass
 class Frame:
-    """What a projection remembers of one part."""
+    """Memory of a projection for one part."""
 
     vectors: Array | None = None
     """K; None if the next projection takes the part apart whole."""

@@ -56,7 +56,7 @@ class Page:
     """State of a stage that was not done when the file was written, or None."""
     prints: Print = field(default_factory=dict)
     state: Callable[[], Any] | None = None
-    """What there is to keep, if the stage has begun."""
+    """Arrays and numbers to keep, if the stage has begun."""
 
     def keep(self, state: Callable[[], Any]) -> None:
         """Between two steps: write the state if it is time."""
@@ -393,6 +393,6 @@ def settled(name: str, work: Callable[[], Any], data: Any = None) -> Any:
 
 
 def fresh_seed(draw: Callable[[], int] | None = None) -> int:
-    """A seed that nobody knows, but for a call that is resumed."""
+    """A fresh seed, or that of a call that is resumed."""
     draw = draw or (lambda: int(np.random.default_rng().integers(2**63)))
     return int(settled("seed", draw))

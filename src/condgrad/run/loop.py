@@ -128,7 +128,7 @@ class Run:
             self._engine.close()
 
     def _known(self, W: Array) -> Known:
-        """What is known before the run, looked at from a point."""
+        """Numbers that are known before the run, looked at from a point."""
         floor, propose = self.asked.floor, self.asked.propose
         seen = look(self.problem, propose, W) if propose is not None and self.form.looks else {}
         return Known(*self.asked.goal.all, -np.inf if floor is None else float(floor), **seen)

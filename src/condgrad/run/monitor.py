@@ -1,4 +1,4 @@
-"""What watches a run: clock, limits, trace, callbacks, proofs, the best point.
+"""Monitor of a run: clock, limits, trace, callbacks, proofs, the best point.
 
 It changes nothing of the run. What it finds is in one `Record`.
 """
@@ -47,7 +47,7 @@ class Best:
 
 @dataclass
 class Record:
-    """What a run has shown so far; beside the state of its method a file keeps nothing else."""
+    """History of a run so far; beside the state of its method a file keeps nothing else."""
 
     bound: Bound
     """The best bound on the optimum."""
@@ -457,7 +457,7 @@ class Monitor:
     def result(self, judge: bool = True, factors: bool = False) -> Result:
         """The result, with the last iterate judged, recorded and proved unless `judge` is False.
 
-        That is done on a copy of the record, so that the run goes on as if nobody had looked. With
+        That is done on a copy of the record, so that the run goes on unchanged. With
         `factors` a point that is kept as such stays so, however small it is.
         """
         kept = self.record
